@@ -1,0 +1,188 @@
+//! The environments that are reported to, and the file that lists several.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use regex::Regex;
+use serde::{Deserialize, Deserializer};
+
+use crate::domain::model::{EnvironmentName, NamespaceName};
+use crate::domain::selection::Selection;
+use crate::domain::visible::Visible;
+
+/// One environment.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Its name at the service.
+    pub name: EnvironmentName,
+    /// The namespaces that belong to it.
+    pub selection: Selection,
+    /// What to do when these hold no pods.
+    pub empty: Emptiness,
+}
+
+/// Whether an environment without pods is one by intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emptiness {
+    /// It is more likely a mistake, so nothing is reported.
+    Withheld,
+    /// It is reported as empty: `--allow-empty`, `allowEmpty`.
+    Allowed,
+}
+
+/// A configuration file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("the configuration file \"{}\" cannot be read", shown(.0))]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// It does not say what is expected, where the cause says.
+    #[error("the configuration file \"{}\" cannot be used", shown(.0))]
+    Invalid(PathBuf, #[source] Box<serde_saphyr::Error>),
+    /// It lists no environment.
+    #[error("the configuration file \"{}\" lists no environment", shown(.0))]
+    None(PathBuf),
+    /// It lists one twice.
+    #[error("the configuration file \"{}\" lists the environment \"{}\" twice", shown(.0), Visible(.1.as_str()))]
+    Twice(PathBuf, EnvironmentName),
+}
+
+/// The file, key by key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    environments: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Entry {
+    name: Parsed<EnvironmentName>,
+    #[serde(default)]
+    namespaces: Vec<Parsed<NamespaceName>>,
+    #[serde(default)]
+    namespaces_regex: Vec<Parsed<Regex>>,
+    #[serde(default)]
+    exclude_namespaces: Vec<Parsed<NamespaceName>>,
+    #[serde(default)]
+    exclude_namespaces_regex: Vec<Parsed<Regex>>,
+    #[serde(default)]
+    allow_empty: bool,
+}
+
+/// A value that is read by its `FromStr`, so that the error carries the place in the file.
+struct Parsed<T>(T);
+
+/// Reads the file of `--config`: YAML, or JSON. Lists of namespaces that are absent or empty select
+/// all.
+///
+/// # Errors
+///
+/// [`ConfigError`] for a file that cannot be read, holds a key or a value that is not known, lists no
+/// environment, or one twice.
+pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
+    let config: Config =
+        serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { with_snippet: false })
+            .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;
+    if config.environments.is_empty() {
+        return Err(ConfigError::None(path.to_owned()));
+    }
+    let mut seen = BTreeSet::new();
+    config
+        .environments
+        .into_iter()
+        .map(|entry| {
+            let environment = Environment::from(entry);
+            if seen.insert(environment.name.clone()) {
+                Ok(environment)
+            } else {
+                Err(ConfigError::Twice(path.to_owned(), environment.name))
+            }
+        })
+        .collect()
+}
+
+impl From<Entry> for Environment {
+    fn from(entry: Entry) -> Self {
+        fn all<T, C: FromIterator<T>>(parsed: Vec<Parsed<T>>) -> C {
+            parsed.into_iter().map(|p| p.0).collect()
+        }
+        Self {
+            name: entry.name.0,
+            selection: Selection {
+                names: all(entry.namespaces),
+                patterns: all(entry.namespaces_regex),
+                except_names: all(entry.exclude_namespaces),
+                except_patterns: all(entry.exclude_namespaces_regex),
+            },
+            empty: if entry.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld },
+        }
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    Visible(&path.display().to_string()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Environment>, ConfigError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_config(file.path())
+    }
+
+    #[test]
+    fn the_keys_of_the_public_service_s_reporter_are_read() {
+        let environments = read(
+            "environments:\n\
+             - name: prod\n  namespaces: [shop, pay]\n  namespacesRegex: ['^team-']\n  \
+               excludeNamespaces: [team-x]\n  excludeNamespacesRegex: ['-dev$']\n\
+             - name: batch\n  allowEmpty: true\n",
+        )
+        .unwrap();
+        let [prod, batch] = environments.as_slice() else { panic!("{environments:?}") };
+        assert_eq!((prod.name.as_str(), prod.empty), ("prod", Emptiness::Withheld));
+        let taken =
+            ["shop", "pay", "team-a", "team-x", "team-a-dev", "kube-system"].map(|n| prod.selection.takes(n));
+        assert_eq!(taken, [true, true, true, false, false, false]);
+        assert_eq!((batch.name.as_str(), batch.empty), ("batch", Emptiness::Allowed));
+        assert!(batch.selection.takes("anything"));
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        for (text, says) in [
+            ("environments: []", "lists no environment"),
+            ("environments:\n- name: a\n- name: a\n", "lists the environment \"a\" twice"),
+            ("environments:\n- name: a\n  namespace: [x]\n", "namespace"),
+            ("environments:\n- name: a\n  namespaces: x\n", "line 3"),
+            ("environments:\n- name: a\n  namespaces: [A_b]\n", "line 3"),
+            ("environments:\n- name: a\n  namespaces:\n", "line 3"),
+            ("environments:\n- name: ..\n", "relative path"),
+            ("environments:\n- namespaces: [x]\n", "name"),
+            ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "line 3"),
+            ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
+            ("environment:\n- name: a\n", "environment"),
+            ("", "environments"),
+            ("{", "line 1"),
+        ] {
+            let error = read(text).unwrap_err();
+            let all = crate::process::causes::said_once(&error).join("; ");
+            assert!(all.contains(says), "{text:?}: {all}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong between supercargo and the service.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::TokenError;
+use crate::domain::outcome::{Class, Failure, class};
+use crate::domain::visible::Visible;
+use crate::process::causes;
+
+/// A request to the service, as a person would write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+}
+
+/// A request to the service that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no token to send.
+    #[error("no token can be sent to the service")]
+    Token(#[source] TokenError),
+    /// No answer came.
+    #[error("{request} got no answer")]
+    Unreachable {
+        /// What was asked.
+        request: Request,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// Nothing moved for too long.
+    #[error("{request} did not move for {after:?}")]
+    Stalled {
+        /// What was asked.
+        request: Request,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The service answered with an error.
+    #[error("{request} was answered with {status}: {message}")]
+    Answered {
+        /// What was asked.
+        request: Request,
+        /// The status code.
+        status: StatusCode,
+        /// The service's message, fit for a terminal and without the token.
+        message: String,
+        /// The Retry-After header.
+        retry_after: Option<String>,
+    },
+    /// What answered is not the service.
+    #[error("{request} was not answered by the compliance service: {saw}")]
+    Foreign {
+        /// What was asked.
+        request: Request,
+        /// What came instead.
+        saw: String,
+    },
+}
+
+impl Failure for Error {
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => !causes::is_tls(source),
+            Self::Stalled { .. } => true,
+            Self::Answered { status, .. } => class(status.as_u16()) == Class::Transient,
+            Self::Token(_) | Self::Foreign { .. } => false,
+        }
+    }
+
+    fn retry_after(&self) -> Option<&str> {
+        match self {
+            Self::Answered { retry_after, .. } => retry_after.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, Visible(self.url.as_str()))
+    }
+}

@@ -1,0 +1,155 @@
+//! The token by which the service knows us.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use http::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::domain::visible::Visible;
+
+/// The largest token file that is read, in bytes.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// Where the token comes from.
+#[derive(Debug, Clone)]
+pub enum TokenSource {
+    /// `--token-file` or `SUPERCARGO_TOKEN_FILE`; read for every request, so that a token can be
+    /// rotated under a running process.
+    File(PathBuf),
+    /// `SUPERCARGO_TOKEN`.
+    Variable(SecretString),
+}
+
+/// There is no usable token. The token itself is never shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error(
+        "the token file \"{}\" (--token-file, SUPERCARGO_TOKEN_FILE) cannot be read", Visible(&.0.display().to_string())
+    )]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// It is not a token.
+    #[error("the token from {0} {1}")]
+    Invalid(String, &'static str),
+}
+
+/// A token that was read, fit for a header.
+pub(super) struct Token(SecretString);
+
+impl TokenSource {
+    /// Whether a token can be had now.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError`] where it cannot be read, is empty, or holds what a header cannot carry.
+    pub fn check(&self) -> Result<(), TokenError> {
+        self.read().map(|_| ())
+    }
+
+    pub(super) fn read(&self) -> Result<Token, TokenError> {
+        let text = match self {
+            Self::Variable(token) => token.clone(),
+            Self::File(path) => {
+                let mut bytes = Vec::new();
+                File::open(path)
+                    .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+                    .map_err(|e| TokenError::Unreadable(path.clone(), e))?;
+                SecretString::from(String::from_utf8_lossy(&bytes).into_owned())
+            }
+        };
+        let token = text.expose_secret().trim();
+        let problem = if token.is_empty() {
+            "is empty"
+        } else if token.len() as u64 > MOST_BYTES {
+            "is longer than 64 KiB"
+        } else if token.contains(['\n', '\r']) {
+            "holds a line break; one line was expected"
+        } else if !token.bytes().all(|b| b.is_ascii_graphic()) {
+            "holds a space, a control character or a letter outside ASCII"
+        } else {
+            return Ok(Token(SecretString::from(token)));
+        };
+        Err(TokenError::Invalid(self.to_string(), problem))
+    }
+}
+
+impl std::fmt::Display for TokenSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Variable(_) => f.write_str("the variable SUPERCARGO_TOKEN"),
+            Self::File(path) => {
+                write!(
+                    f,
+                    "the file \"{}\" (--token-file, SUPERCARGO_TOKEN_FILE)",
+                    Visible(&path.display().to_string())
+                )
+            }
+        }
+    }
+}
+
+impl Token {
+    /// `Bearer …`, marked so that no library shows it.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.expose_secret())).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// A text from outside without the token, should it have been sent back.
+    pub(super) fn redacted(&self, text: &str) -> String {
+        text.replace(self.0.expose_secret(), "[token]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn variable(token: &str) -> TokenSource {
+        TokenSource::Variable(SecretString::from(token))
+    }
+
+    #[test]
+    fn white_space_around_a_token_is_left_off() {
+        for text in ["t0ken", " t0ken\n", "t0ken\r\n"] {
+            assert_eq!(variable(text).read().unwrap().header().unwrap(), "Bearer t0ken");
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_with_its_source_and_never_shown() {
+        for (text, problem) in [
+            ("", "is empty"),
+            (" \n", "is empty"),
+            ("s3cret\ns3cret", "line break"),
+            ("s3cret s3cret", "a space"),
+            ("s3cret\0", "control character"),
+            ("s3crét", "outside ASCII"),
+        ] {
+            let error = variable(text).check().unwrap_err();
+            assert!(error.to_string().contains(problem) && error.to_string().contains("SUPERCARGO_TOKEN"));
+            assert!(!format!("{error} {error:?} {:?}", variable(text)).contains("s3cr"));
+        }
+        let huge = variable(&"x".repeat(65 * 1024)).check().unwrap_err().to_string();
+        assert!(huge.contains("64 KiB"), "{huge}");
+    }
+
+    #[test]
+    fn a_token_file_is_read_again_each_time() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let source = TokenSource::File(file.path().to_owned());
+        let error = source.check().unwrap_err().to_string();
+        assert!(error.contains("--token-file") && error.contains("is empty"), "{error}");
+        writeln!(file, "first").unwrap();
+        assert_eq!(source.read().unwrap().header().unwrap(), "Bearer first");
+        std::fs::write(file.path(), "second").unwrap();
+        assert_eq!(source.read().unwrap().header().unwrap(), "Bearer second");
+        drop(file);
+        assert!(matches!(source.check(), Err(TokenError::Unreadable(..))));
+    }
+}

@@ -1,0 +1,90 @@
+//! From a failure to a message and an exit code.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::agent::once;
+use crate::api;
+use crate::domain::outcome::{Class, class};
+use crate::process::causes;
+
+/// The exit codes; they are stable, and `--help` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the help lists what each means")]
+pub enum Exit {
+    Unexpected = 1,
+    Usage = 2,
+    NotAuthorized = 3,
+    NotFound = 4,
+    Refused = 5,
+    Unreachable = 6,
+    Cluster = 8,
+}
+
+/// A failure as a person sees it.
+#[derive(Debug)]
+pub struct Failure {
+    error: Box<dyn Error + 'static>,
+    hint: Option<String>,
+    exit: Exit,
+}
+
+impl Failure {
+    pub(super) fn usage(error: impl Error + 'static) -> Self {
+        Self { error: Box::new(error), hint: None, exit: Exit::Usage }
+    }
+
+    /// The code that it ends the process with.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What happened, outermost first, each cause once.
+    #[must_use]
+    pub fn causes(&self) -> Vec<String> {
+        causes::said_once(&*self.error)
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl From<once::Error> for Failure {
+    fn from(error: once::Error) -> Self {
+        Self { exit: exit_of(&error), hint: error.hint(), error: Box::new(error) }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+fn exit_of(error: &once::Error) -> Exit {
+    match error {
+        once::Error::Scope(_) | once::Error::File(_) => Exit::Usage,
+        once::Error::List(_) | once::Error::Withheld { .. } => Exit::Cluster,
+        once::Error::NotAccepted { source, .. } => source.last().map_or(Exit::Unreachable, exit_of_api),
+        once::Error::Output(_) => Exit::Unexpected,
+    }
+}
+
+fn exit_of_api(error: &api::Error) -> Exit {
+    match error {
+        api::Error::Token(_) => Exit::Usage,
+        api::Error::Unreachable { .. } | api::Error::Stalled { .. } | api::Error::Foreign { .. } => {
+            Exit::Unreachable
+        }
+        api::Error::Answered { status, .. } => match class(status.as_u16()) {
+            Class::NotAuthorized => Exit::NotAuthorized,
+            Class::NotFound => Exit::NotFound,
+            Class::Refused => Exit::Refused,
+            Class::Transient | Class::Success | Class::Foreign => Exit::Unreachable,
+        },
+    }
+}

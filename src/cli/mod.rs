@@ -1,0 +1,168 @@
+//! The command line: a file a command, from arguments to what `agent` and `api` need.
+//!
+//! Called by `main`. It turns failures into messages and exit codes; it decides nothing about pods
+//! or reports.
+
+mod agent;
+mod exit;
+
+pub use exit::{Exit, Failure};
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use secrecy::SecretString;
+
+use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
+use crate::domain::model::OrganizationName;
+use crate::process::logs::Format;
+
+/// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
+#[derive(Debug, Parser)]
+#[command(name = "supercargo", version, about, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    service: Service,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  unexpected
+  2  usage or configuration
+  3  not authorized by the service (401, 403)
+  4  not found by the service (404)
+  5  the service refused what was sent (other 4xx)
+  6  the service could not be reached, kept failing, or is not one
+  8  the cluster could not be reached, forbids what is asked, or holds nothing to report";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Report the pods of a cluster
+    Agent(agent::Agent),
+}
+
+/// How to reach the service.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Compliance service")]
+struct Service {
+    /// URL of the service, without /api/v2
+    #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL", hide_env_values = true)]
+    base_url: Option<String>,
+    /// Organization to report for
+    #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
+    org: Option<OrganizationName>,
+    /// File that holds the token, read again for every request; without it the variable
+    /// `SUPERCARGO_TOKEN` does
+    #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM bundle of authorities to trust beside the system's
+    #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// Allow a base URL that is plain http, over which the token travels in the clear
+    #[arg(long, global = true)]
+    allow_http: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Logs, on stderr")]
+struct Logging {
+    /// Say more: -v what supercargo does, -vv what its libraries do, -vvv all of it
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// How log lines look
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        env = "SUPERCARGO_LOG_FORMAT"
+    )]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum LogFormat {
+    /// Sentences
+    #[default]
+    Text,
+    /// A JSON object a line
+    Json,
+}
+
+/// A request for the service that lacks something.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// An option is missing.
+    #[error("there is no {what}: give {option}")]
+    Missing {
+        /// What is missing.
+        what: &'static str,
+        /// The option and the variable that give it.
+        option: &'static str,
+    },
+    /// The base URL cannot be used.
+    #[error(transparent)]
+    BaseUrl(#[from] api::InvalidBaseUrl),
+    /// The token cannot be used.
+    #[error(transparent)]
+    Token(#[from] api::TokenError),
+    /// The client cannot be set up.
+    #[error(transparent)]
+    Setup(#[from] api::SetupError),
+}
+
+impl Cli {
+    /// How logs are wanted: their format, and how often `-v` was given.
+    #[must_use]
+    pub fn logging(&self) -> (Format, u8) {
+        let format = match self.logging.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        (format, self.logging.verbose)
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// All that went wrong, each with its exit code; the first one's is the process's.
+    pub async fn run(&self) -> Result<(), Vec<Failure>> {
+        match &self.command {
+            Command::Agent(agent) => agent.run(&self.service).await,
+        }
+    }
+}
+
+impl Service {
+    /// The client, once everything that it needs is there.
+    fn client(&self) -> Result<api::Client, ServiceError> {
+        let missing = |what, option| ServiceError::Missing { what, option };
+        let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
+        let base_url =
+            self.base_url.as_ref().ok_or(missing("base URL", "--base-url or SUPERCARGO_BASE_URL"))?;
+        let base_url = BaseUrl::parse(base_url, plain_http)?;
+        let organization = self.org.clone().ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
+        let token = self
+            .token_file
+            .clone()
+            .map(TokenSource::File)
+            .or_else(token_of_environment)
+            .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE or SUPERCARGO_TOKEN"))?;
+        token.check()?;
+        let setup = api::Setup { base_url, organization, token, ca_file: self.ca_file.clone() };
+        Ok(api::Client::new(setup, api::Patience::default())?)
+    }
+}
+
+/// Read here and not by clap, which would show it in its messages.
+fn token_of_environment() -> Option<TokenSource> {
+    let token = std::env::var_os("SUPERCARGO_TOKEN")?;
+    Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
+}

@@ -1,0 +1,136 @@
+//! A list of pods from an API server: the driver of `domain::listing`.
+//!
+//! Pages are decoded as they arrive, one pod in memory at a time.
+
+use http::StatusCode;
+
+use super::answer::Encoding;
+use super::connect::{Answer, Cluster};
+use super::error::{Error, Request};
+use super::protobuf::PodListReader;
+use super::{items, wire};
+use crate::domain::listing::{self, Ask, Listing, Step};
+use crate::domain::model::NamespaceName;
+use crate::domain::pod::PodView;
+
+/// How many pods a page holds.
+const PAGE: u32 = 500;
+
+/// The largest page that is read as JSON, in bytes. JSON is read whole; no API server sends it that
+/// can send protobuf.
+const MOST_JSON_BYTES: usize = 128 * 1024 * 1024;
+
+/// What a list brings.
+#[derive(Debug)]
+pub enum Listed {
+    /// A pod.
+    Pod(PodView),
+    /// A pod that cannot be read, and why.
+    Unreadable(String),
+    /// The list of this namespace (`None`: of the cluster) begins again: what it brought so far is
+    /// void.
+    StartOver(Option<NamespaceName>),
+}
+
+/// Whether a namespace is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namespace {
+    /// It is.
+    Exists,
+    /// It is not.
+    Missing,
+}
+
+/// Reads the pods of one namespace, or of the whole cluster.
+pub(super) async fn pods(
+    cluster: &Cluster,
+    namespace: Option<&NamespaceName>,
+    each: &mut impl FnMut(Listed),
+) -> Result<(), Error> {
+    let path = match namespace {
+        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
+        None => "/api/v1/pods".to_owned(),
+    };
+    let request = cluster.request(&path, "list", "pods", namespace);
+    let mut listing = Listing::default();
+    let mut ask = listing.first();
+    loop {
+        let answer = match read(cluster, &request, &format!("{path}{}", query(&ask)), each).await {
+            Ok(token) => listing::Answer::Read(token),
+            Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
+                listing::Answer::Expired
+            }
+            Err(error) => return Err(error),
+        };
+        ask = match listing.after(answer) {
+            Step::Complete => return Ok(()),
+            Step::Ask(next) => next,
+            Step::StartOver(next) => {
+                tracing::debug!("the continue token has expired; the list begins again");
+                each(Listed::StartOver(namespace.cloned()));
+                next
+            }
+        };
+    }
+}
+
+/// Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
+/// Concepts", Resource versions).
+fn query(ask: &Ask) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    match ask {
+        Ask::Whole => return String::new(),
+        Ask::Page(None) => query.append_pair("limit", &PAGE.to_string()),
+        Ask::Page(Some(token)) => {
+            query.append_pair("limit", &PAGE.to_string()).append_pair("continue", token)
+        }
+    };
+    format!("?{}", query.finish())
+}
+
+/// Reads one answer to its end: the continue token in it.
+async fn read(
+    cluster: &Cluster,
+    request: &Request,
+    path_and_query: &str,
+    each: &mut impl FnMut(Listed),
+) -> Result<String, Error> {
+    let Answer { encoding, mut body } = cluster.get(request.clone(), path_and_query).await?;
+    let garbled = |problem: String| Error::Garbled { request: request.clone(), problem };
+    match encoding {
+        Encoding::Protobuf => {
+            let mut reader = PodListReader::default();
+            while let Some(frame) = cluster.frame(request, &mut body).await? {
+                let fed = reader.feed(&frame, |pod| each(listed(pod.map_err(|e| e.to_string()))));
+                fed.map_err(|e| garbled(e.to_string()))?;
+            }
+            reader.finish().map(|metadata| metadata.continue_token).map_err(|e| garbled(e.to_string()))
+        }
+        Encoding::Json => {
+            let mut json = Vec::new();
+            while let Some(frame) = cluster.frame(request, &mut body).await? {
+                json.extend_from_slice(&frame);
+                if json.len() > MOST_JSON_BYTES {
+                    return Err(garbled(format!("it is JSON of more than {MOST_JSON_BYTES} bytes")));
+                }
+            }
+            let mut json = serde_json::Deserializer::from_slice(&json);
+            let document = items::read(&mut json, &mut |_, pod| each(listed(pod)))
+                .and_then(|document| json.end().map(|()| document))
+                .map_err(|e| garbled(e.to_string()))?;
+            document.into_pod_list().map_err(|e| garbled(e.to_string()))
+        }
+        Encoding::Other => {
+            let start = cluster.frame(request, &mut body).await?.unwrap_or_default();
+            let start = super::answer::message(Encoding::Other, &start);
+            Err(garbled(format!("it is neither Kubernetes protobuf nor JSON, and begins with \"{start}\"")))
+        }
+    }
+}
+
+fn listed(pod: Result<wire::Pod, String>) -> Listed {
+    match pod {
+        Ok(pod) => Listed::Pod(pod.into()),
+        Err(problem) => Listed::Unreadable(problem),
+    }
+}

@@ -1,0 +1,230 @@
+//! The Kubernetes messages, cut down to the fields that are kept.
+//!
+//! Field numbers are those of `k8s.io/api/core/v1/generated.proto` and
+//! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`; what is not declared here is skipped
+//! without being allocated. The same types read JSON and YAML, so all roads end in one
+//! [`PodView`].
+
+use serde::{Deserialize, Deserializer};
+
+use crate::domain::model::OwnerReference;
+use crate::domain::pod::{ContainerKind, ContainerView, Phase, PodView};
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Pod {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ObjectMeta>,
+    #[prost(message, optional, tag = "2")]
+    spec: Option<PodSpec>,
+    #[prost(message, optional, tag = "3")]
+    status: Option<PodStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ObjectMeta {
+    #[prost(string, tag = "1")]
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    #[prost(string, tag = "3")]
+    #[serde(deserialize_with = "null_is_default")]
+    namespace: String,
+    #[prost(message, optional, tag = "8")]
+    creation_timestamp: Option<Time>,
+    #[prost(message, repeated, tag = "13")]
+    #[serde(deserialize_with = "null_is_default")]
+    owner_references: Vec<Owner>,
+}
+
+/// `metav1.Time`: seconds of Unix time in protobuf, RFC 3339 in JSON.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+struct Time {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+}
+
+/// `metav1.OwnerReference`. A field that was not sent is `None`, an empty one is empty.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Owner {
+    #[prost(string, optional, tag = "1")]
+    kind: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    name: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    uid: Option<String>,
+    #[prost(string, optional, tag = "5")]
+    api_version: Option<String>,
+    #[prost(bool, optional, tag = "6")]
+    controller: Option<bool>,
+    #[prost(bool, optional, tag = "7")]
+    block_owner_deletion: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    #[prost(message, repeated, tag = "2")]
+    #[serde(deserialize_with = "null_is_default")]
+    containers: Vec<Container>,
+    #[prost(message, repeated, tag = "20")]
+    #[serde(deserialize_with = "null_is_default")]
+    init_containers: Vec<Container>,
+    #[prost(message, repeated, tag = "34")]
+    #[serde(deserialize_with = "null_is_default")]
+    ephemeral_containers: Vec<EphemeralContainer>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+struct Container {
+    #[prost(string, tag = "1")]
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    #[prost(string, tag = "2")]
+    #[serde(deserialize_with = "null_is_default")]
+    image: String,
+}
+
+/// In protobuf the common part is a message of its own, in JSON it is inlined.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(transparent)]
+struct EphemeralContainer {
+    #[prost(message, optional, tag = "1")]
+    common: Option<Container>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    #[prost(string, tag = "1")]
+    #[serde(deserialize_with = "null_is_default")]
+    phase: String,
+    #[prost(message, repeated, tag = "8")]
+    #[serde(deserialize_with = "null_is_default")]
+    container_statuses: Vec<ContainerStatus>,
+    #[prost(message, repeated, tag = "10")]
+    #[serde(deserialize_with = "null_is_default")]
+    init_container_statuses: Vec<ContainerStatus>,
+    #[prost(message, repeated, tag = "13")]
+    #[serde(deserialize_with = "null_is_default")]
+    ephemeral_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    #[prost(string, tag = "1")]
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    #[prost(string, tag = "6")]
+    #[serde(deserialize_with = "null_is_default")]
+    image: String,
+    #[prost(string, tag = "7")]
+    #[serde(rename = "imageID", deserialize_with = "null_is_default")]
+    image_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct ListMeta {
+    #[prost(string, tag = "3")]
+    #[serde(rename = "continue", deserialize_with = "null_is_default")]
+    pub(super) continue_token: String,
+}
+
+/// `runtime.TypeMeta`, in the envelope of every protobuf answer.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TypeMeta {
+    #[prost(string, tag = "2")]
+    pub(super) kind: String,
+}
+
+/// `runtime.Unknown`: the envelope, behind the magic `k8s\0`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    pub(super) type_meta: Option<TypeMeta>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) raw: Vec<u8>,
+}
+
+/// `metav1.Status`: how an API server says no.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    #[prost(string, tag = "3")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) message: String,
+}
+
+impl From<Pod> for PodView {
+    fn from(pod: Pod) -> Self {
+        let metadata = pod.metadata.unwrap_or_default();
+        let spec = pod.spec.unwrap_or_default();
+        let status = pod.status.unwrap_or_default();
+        let phase = Phase::from_status(&status.phase);
+        let ephemeral = spec.ephemeral_containers.into_iter().filter_map(|c| c.common);
+        // Names are unique across the three lists (Kubernetes documentation, "Pod v1 core").
+        let mut specified: Vec<Container> =
+            spec.containers.into_iter().chain(spec.init_containers).chain(ephemeral).collect();
+        let containers = [
+            (ContainerKind::Init, status.init_container_statuses),
+            (ContainerKind::App, status.container_statuses),
+            (ContainerKind::Ephemeral, status.ephemeral_container_statuses),
+        ]
+        .into_iter()
+        .flat_map(|(kind, statuses)| statuses.into_iter().map(move |status| (kind, status)))
+        .map(|(kind, status)| ContainerView {
+            kind,
+            spec_image: specified
+                .iter_mut()
+                .find(|c| c.name == status.name)
+                .map_or_else(String::new, |c| std::mem::take(&mut c.image)),
+            image: status.image,
+            image_id: status.image_id,
+        })
+        .collect();
+        Self {
+            namespace: metadata.namespace,
+            name: metadata.name,
+            created_at: metadata.creation_timestamp.map(|t| t.seconds),
+            phase,
+            owners: metadata.owner_references.into_iter().map(Into::into).collect(),
+            containers,
+        }
+    }
+}
+
+impl From<Owner> for OwnerReference {
+    fn from(owner: Owner) -> Self {
+        let boxed = |text: Option<String>| text.map(String::into_boxed_str);
+        Self {
+            api_version: boxed(owner.api_version),
+            kind: boxed(owner.kind),
+            name: boxed(owner.name),
+            uid: boxed(owner.uid),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let time: jiff::Timestamp = text.parse().map_err(|_| {
+            serde::de::Error::invalid_value(
+                serde::de::Unexpected::Str(&text),
+                &"a time such as 2026-01-31T12:00:00Z",
+            )
+        })?;
+        Ok(Self { seconds: time.as_second() })
+    }
+}
+
+/// Reads `null` as Go does: as the empty value.
+fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}

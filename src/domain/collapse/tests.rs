@@ -1,0 +1,226 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::model::OwnerReference;
+
+const A: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+const B: &str = "54c5b3dd459d5ef778bb2fa1e23a5fb0e1b62ae66970bcb436e8f81a1a1a8e41";
+
+fn container(image: &str, image_id: &str) -> ContainerView {
+    ContainerView {
+        image: image.into(),
+        image_id: image_id.into(),
+        spec_image: image.into(),
+        ..Default::default()
+    }
+}
+
+fn pod(containers: Vec<ContainerView>) -> PodView {
+    PodView {
+        namespace: "shop".into(),
+        name: "web".into(),
+        created_at: Some(1),
+        containers,
+        ..Default::default()
+    }
+}
+
+/// The names and digests of the artifact, as a report writes them.
+fn digests(containers: Vec<ContainerView>) -> String {
+    let artifact = collapse(pod(containers), Counting::All).artifact.unwrap();
+    serde_json::to_string(&artifact.workload.digests).unwrap()
+}
+
+#[test]
+fn the_name_is_the_first_of_status_specification_and_repository_that_is_one() {
+    let image_id = format!("reg.io/team/app@sha256:{A}");
+    for (image, spec_image, image_id, name) in [
+        ("nginx:1", "nginx:2", &image_id, "docker.io/library/nginx:1".to_owned()),
+        ("", "nginx:2", &image_id, "docker.io/library/nginx:2".to_owned()),
+        (&format!("sha256:{B}"), "nginx:2", &image_id, "docker.io/library/nginx:2".to_owned()),
+        (B, &format!("sha256:{B}"), &image_id, "reg.io/team/app".to_owned()),
+        ("", "", &A.to_owned(), format!("sha256:{A}")),
+    ] {
+        let shown = ContainerView { spec_image: spec_image.into(), ..container(image, image_id) };
+        assert_eq!(digests(vec![shown]), format!(r#"{{"{name}":"{A}"}}"#));
+    }
+}
+
+#[test]
+fn two_containers_with_one_image_are_one_entry() {
+    let image_id = format!("nginx@sha256:{A}");
+    let both = vec![container("nginx", &image_id), container("docker.io/nginx", &image_id)];
+    assert_eq!(digests(both), format!(r#"{{"docker.io/library/nginx":"{A}"}}"#));
+}
+
+#[test]
+fn a_tag_that_moved_between_two_pulls_keeps_both_digests() {
+    let (a, b) = (format!("m@sha256:{A}"), format!("m@sha256:{B}"));
+    assert_eq!(
+        digests(vec![container("reg.io/m:1", &a), container("reg.io/m:1", &b)]),
+        format!(r#"{{"reg.io/m:1@sha256:{B}":"{B}","reg.io/m:1@sha256:{A}":"{A}"}}"#)
+    );
+    // A pin that names one digest while another runs under it, as where a tag's index and the
+    // platform's image are both called by their digests.
+    let pinned = format!("reg.io/m@sha256:{A}");
+    assert_eq!(
+        digests(vec![container(&pinned, &a), container(&pinned, &b)]),
+        format!(r#"{{"reg.io/m@sha256:{B}":"{B}","reg.io/m@sha256:{A}":"{A}"}}"#)
+    );
+}
+
+#[test]
+fn a_pin_that_another_container_already_carries_for_another_digest_loses_neither() {
+    let c = "00".repeat(32);
+    let names = digests(vec![
+        container("reg.io/m", &format!("m@sha256:{A}")),
+        container("reg.io/m", &format!("m@sha256:{B}")),
+        container(&format!("reg.io/m@sha256:{A}"), &c),
+    ]);
+    let pin = |h: &str| format!(r#""reg.io/m@sha256:{h}":"{h}""#);
+    assert_eq!(names, format!("{{{},{},{}}}", pin(&c), pin(B), pin(A)));
+}
+
+#[test]
+fn init_and_ephemeral_containers_count_unless_only_app_containers_are_asked_for() {
+    let of = |kind, image: &str| ContainerView { kind, ..container(image, &format!("x@sha256:{A}")) };
+    let all = pod(vec![
+        of(ContainerKind::Init, "init"),
+        of(ContainerKind::App, "app"),
+        of(ContainerKind::Ephemeral, "debug"),
+    ]);
+    let names = |counting| {
+        let artifact = collapse(all.clone(), counting).artifact.unwrap();
+        artifact.workload.digests.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(Counting::All),
+        ["docker.io/library/app", "docker.io/library/debug", "docker.io/library/init"]
+    );
+    assert_eq!(names(Counting::App), ["docker.io/library/app"]);
+}
+
+#[test]
+fn a_pod_is_left_out_with_the_reason() {
+    let ok = container("a", A);
+    let sha512 = container("a", &format!("a@sha512:{A}{A}"));
+    let waiting = container("a", "");
+    for (view, reason) in [
+        (PodView { phase: Phase::from_status("Succeeded"), ..pod(vec![ok.clone()]) }, PodSkip::Ended),
+        (PodView { phase: Phase::from_status("Failed"), ..pod(vec![ok.clone()]) }, PodSkip::Ended),
+        (pod(vec![]), PodSkip::NotStarted),
+        (pod(vec![waiting.clone()]), PodSkip::NotStarted),
+        (pod(vec![waiting.clone(), sha512.clone()]), PodSkip::NoDigest),
+        (PodView { name: String::new(), ..pod(vec![ok.clone()]) }, PodSkip::Unreadable),
+        (PodView { namespace: String::new(), ..pod(vec![ok.clone()]) }, PodSkip::Unreadable),
+        (PodView { created_at: None, ..pod(vec![ok.clone()]) }, PodSkip::Unreadable),
+    ] {
+        assert_eq!(collapse(view, Counting::All).artifact, Err(reason));
+    }
+}
+
+#[test]
+fn a_pod_lives_in_every_other_phase() {
+    for phase in ["Pending", "Running", "Unknown", "", "SomethingNew"] {
+        let view = PodView { phase: Phase::from_status(phase), ..pod(vec![container("a", A)]) };
+        assert!(collapse(view, Counting::All).artifact.is_ok(), "{phase}");
+    }
+}
+
+#[test]
+fn containers_that_are_left_out_or_known_by_configuration_alone_are_counted() {
+    let collapsed = collapse(
+        pod(vec![
+            container("a", A),
+            container("b", ""),
+            container("c", "junk"),
+            container("d", "d@sha512:00"),
+        ]),
+        Counting::All,
+    );
+    assert_eq!(collapsed.config_digests, 1);
+    assert_eq!(
+        collapsed.skipped,
+        [ContainerSkip::NotStarted, ContainerSkip::NoDigest, ContainerSkip::OtherAlgorithm]
+    );
+    assert!(collapsed.artifact.is_ok());
+}
+
+/// Names and image IDs near the grammar's edges, and any text at all.
+fn odd_text() -> impl Strategy<Value = String> {
+    let hex = prop_oneof![Just(A.to_owned()), Just(B.to_owned()), "[0-9a-fA-F]{60,66}"];
+    let prefix = prop_oneof![
+        Just(""),
+        Just("sha256:"),
+        Just("docker://sha256:"),
+        Just("docker-pullable://r:5/a@sha256:"),
+        Just("a@sha512:"),
+        Just("a@sha256:"),
+        Just("r.io/m@sha256:"),
+        Just("@"),
+        Just("://"),
+    ];
+    prop_oneof![
+        3 => (prefix, hex).prop_map(|(prefix, hex)| format!("{prefix}{hex}")),
+        2 => prop_oneof![Just("nginx"), Just("r.io/m:1"), Just("r.io/m"), Just("")].prop_map(str::to_owned),
+        1 => any::<String>(),
+    ]
+}
+
+fn odd_container() -> impl Strategy<Value = ContainerView> {
+    let kind =
+        prop_oneof![Just(ContainerKind::App), Just(ContainerKind::Init), Just(ContainerKind::Ephemeral)];
+    (kind, odd_text(), odd_text(), odd_text()).prop_map(|(kind, image, image_id, spec_image)| ContainerView {
+        kind,
+        image,
+        image_id,
+        spec_image,
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_pod_however_odd_panics_and_every_digest_is_kept_once(
+        containers in proptest::collection::vec(odd_container(), 0..6),
+        name in any::<String>(),
+        owner in any::<Option<String>>(),
+    ) {
+        let owners = vec![OwnerReference {
+            name: owner.map(Into::into), api_version: None, kind: None, uid: None,
+            controller: None, block_owner_deletion: None,
+        }; 30];
+        let wanted: BTreeSet<_> =
+            containers.iter().filter_map(|c| digest::parse(&c.image_id).ok()).map(|id| id.digest).collect();
+        let view = PodView { name, owners, ..pod(containers) };
+        match collapse(view, Counting::All).artifact {
+            Ok(artifact) => {
+                let kept: BTreeSet<_> = artifact.workload.digests.iter().map(|(_, digest)| digest).collect();
+                prop_assert_eq!(kept, wanted);
+                let json = serde_json::to_value(&artifact).unwrap();
+                for digest in json["digests"].as_object().unwrap().values() {
+                    let digest = digest.as_str().unwrap();
+                    prop_assert!(digest.len() == 64 && digest.bytes().all(|b| b"0123456789abcdef".contains(&b)));
+                }
+            }
+            Err(PodSkip::Unreadable) => {}
+            Err(_) => prop_assert!(wanted.is_empty()),
+        }
+    }
+
+    #[test]
+    fn the_order_of_containers_does_not_matter(
+        containers in proptest::collection::vec(odd_container(), 0..6),
+        seed in any::<prop::sample::Index>(),
+    ) {
+        let mut turned = containers.clone();
+        turned.reverse();
+        if !turned.is_empty() {
+            let by = seed.index(turned.len());
+            turned.rotate_left(by);
+        }
+        prop_assert_eq!(
+            collapse(pod(containers), Counting::All).artifact,
+            collapse(pod(turned), Counting::All).artifact
+        );
+    }
+}

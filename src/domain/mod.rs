@@ -1,0 +1,14 @@
+//! Where the thinking is: pure functions from values to values.
+//!
+//! Every other room calls this one. It never sees a runtime, a log, a clock, a socket, a file or
+//! an environment variable; time comes in as an argument.
+
+pub mod collapse;
+pub mod listing;
+pub mod model;
+pub mod outcome;
+pub mod pod;
+pub mod report;
+pub mod roster;
+pub mod selection;
+pub mod visible;

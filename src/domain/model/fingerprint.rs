@@ -1,0 +1,87 @@
+//! The SHA-256 digest by which an artifact is known.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::domain::visible::Visible;
+
+/// A SHA-256 digest: 64 lowercase hex digits on the wire (interface, Limits), 32 bytes here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+/// Text that is no fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{}\" is no fingerprint; 64 lowercase hex digits were expected", Visible(.0))]
+pub struct InvalidFingerprint(String);
+
+impl Fingerprint {
+    /// Reads 64 hex digits in upper, lower or mixed case, as container runtimes write them; `None`
+    /// for anything else.
+    #[must_use]
+    pub fn from_hex(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = InvalidFingerprint;
+
+    fn from_str(input: &str) -> Result<Self, InvalidFingerprint> {
+        let is_lower = !input.bytes().any(|b| b.is_ascii_uppercase());
+        Self::from_hex(input).filter(|_| is_lower).ok_or_else(|| InvalidFingerprint(input.to_owned()))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_hex(self, |digits| f.write_str(digits))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        with_hex(self, |digits| serializer.serialize_str(digits))
+    }
+}
+
+/// Lends the 64 digits without allocating: a report writes one for each image of each pod.
+fn with_hex<T>(fingerprint: &Fingerprint, lend: impl FnOnce(&str) -> T) -> T {
+    let mut digits = [b'0'; 64];
+    // Neither step can fail: the buffer is twice the bytes, and hex digits are ASCII.
+    let _ = hex::encode_to_slice(fingerprint.0, &mut digits);
+    lend(std::str::from_utf8(&digits).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H: &str = "9c11e630879ee9aa3d5aac251ed3226dff41c9418fbba92c47299c80e8bcfdf9";
+
+    #[test]
+    fn a_fingerprint_is_64_lowercase_hex_digits_and_nothing_else() {
+        assert_eq!(H.parse::<Fingerprint>().unwrap().to_string(), H);
+        let upper = H.to_uppercase();
+        let prefixed = format!("sha256:{H}");
+        let wide = H.replace('9', "９");
+        for bad in ["", H.split_at(1).1, &upper, &prefixed, &wide, &format!("{H}0"), &H.replace('9', "g")] {
+            let error = bad.parse::<Fingerprint>().unwrap_err().to_string();
+            assert!(error.contains("64 lowercase hex digits"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_runtime_wrote_in_upper_case_is_the_same_fingerprint() {
+        assert_eq!(Fingerprint::from_hex(&H.to_uppercase()), H.parse().ok());
+    }
+}

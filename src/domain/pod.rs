@@ -1,0 +1,70 @@
+//! What supercargo keeps of a pod.
+//!
+//! `cluster` makes it, from protobuf, JSON or YAML alike; `collapse` reads it. Nothing else of a
+//! pod (environment, arguments, annotations, volumes) is ever looked at.
+
+use super::model::OwnerReference;
+
+/// The dozen fields of a pod that decide what is reported of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodView {
+    /// `metadata.namespace`; empty where there was none.
+    pub namespace: String,
+    /// `metadata.name`; empty where there was none.
+    pub name: String,
+    /// `metadata.creationTimestamp`, in seconds of Unix time.
+    pub created_at: Option<i64>,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// `metadata.ownerReferences`.
+    pub owners: Vec<OwnerReference>,
+    /// One for each container that has a status.
+    pub containers: Vec<ContainerView>,
+}
+
+/// A container's status, with the image that its specification asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerView {
+    /// Which of the pod's three lists it stands in.
+    pub kind: ContainerKind,
+    /// `status.*ContainerStatuses[].image`.
+    pub image: String,
+    /// `status.*ContainerStatuses[].imageID`; empty until the image was pulled.
+    pub image_id: String,
+    /// `image` of the container of the same name in the pod's specification.
+    pub spec_image: String,
+}
+
+/// The three kinds of containers (Kubernetes documentation, "Pods").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ContainerKind {
+    /// A regular one.
+    #[default]
+    App,
+    /// One that runs first, or beside the others as a native sidecar.
+    Init,
+    /// One attached to a running pod, as `kubectl debug` does.
+    Ephemeral,
+}
+
+/// Where a pod is in its life (Kubernetes documentation, "Pod Lifecycle").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Succeeded or Failed: all its containers have ended and none will start again.
+    Ended,
+    /// Anything else. Pending, since an init container may run; Unknown, since nobody knows that
+    /// it stopped; and any word that a later Kubernetes may add.
+    #[default]
+    Alive,
+}
+
+impl Phase {
+    /// Reads `status.phase`.
+    #[must_use]
+    pub fn from_status(phase: &str) -> Self {
+        match phase {
+            "Succeeded" | "Failed" => Self::Ended,
+            _ => Self::Alive,
+        }
+    }
+}

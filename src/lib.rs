@@ -1,0 +1,27 @@
+//! supercargo: which image digests run in a Kubernetes cluster, reported as evidence.
+//!
+//! Data flows one way: pods, [`cluster`], [`domain`], [`agent`], [`api`], and over HTTP to the
+//! service. A room imports itself and lower floors, never a sibling on its own floor;
+//! `tests/it/house.rs` checks that.
+//!
+//! | floor | rooms |
+//! |---|---|
+//! | 0 | [`domain`]: where the thinking is; no runtime, clock or I/O |
+//! | 1 | [`process`]: what a process needs before it does anything: logs, TLS roots |
+//! | 2 | [`cluster`]: Kubernetes; [`api`]: the compliance service's operations |
+//! | 3 | [`agent`]: pods in, reports out |
+//! | 4 | [`cli`]: a file a command |
+//! | 5 | `main`: arguments in, exit code out |
+
+pub mod domain;
+
+#[cfg(feature = "agent")]
+pub mod agent;
+#[cfg(feature = "agent")]
+pub mod api;
+#[cfg(feature = "agent")]
+pub mod cli;
+#[cfg(feature = "agent")]
+pub mod cluster;
+#[cfg(feature = "agent")]
+pub mod process;

@@ -1,0 +1,96 @@
+//! Logs: to stderr, for people or as JSON.
+//!
+//! `main` starts them once. Libraries stay silent unless asked for; the filter is `RUST_LOG`'s
+//! where that is set.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use tracing::field::Field;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, filter};
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// A sentence, for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `RUST_LOG` holds something that is no filter.
+#[derive(Debug, thiserror::Error)]
+#[error("RUST_LOG is no log filter; one such as \"supercargo=debug\" was expected")]
+pub struct InvalidFilter(#[source] filter::ParseError);
+
+/// Starts the logs of this process. `verbosity` counts the `-v`: 1 for supercargo's own details, 2
+/// for what libraries say of them, 3 for everything.
+///
+/// # Errors
+///
+/// [`InvalidFilter`] where `RUST_LOG` cannot be read.
+pub fn start(format: Format, verbosity: u8) -> Result<(), InvalidFilter> {
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
+        _ => EnvFilter::new(match verbosity {
+            0 => "off,supercargo=info",
+            1 => "off,supercargo=debug",
+            2 => "debug",
+            _ => "trace",
+        }),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        Format::Json => builder.json().flatten_event(true).init(),
+        Format::Text => builder.with_ansi(is_coloured()).event_format(Sentence).init(),
+    }
+    Ok(())
+}
+
+/// Whether stderr shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org).
+#[must_use]
+pub fn is_coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// A line for a person: the sentence, with its level in front where that says something.
+struct Sentence;
+
+impl<S, N> FormatEvent<S, N> for Sentence
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        let (word, colour) = match *metadata.level() {
+            Level::ERROR => ("error", "31"),
+            Level::WARN => ("warning", "33"),
+            Level::INFO => ("", ""),
+            Level::DEBUG => ("debug", "2"),
+            Level::TRACE => ("trace", "2"),
+        };
+        match (word.is_empty(), to.has_ansi_escapes()) {
+            (true, _) => {}
+            (false, true) => write!(to, "\x1b[1;{colour}m{word}\x1b[0m: ")?,
+            (false, false) => write!(to, "{word}: ")?,
+        }
+        if metadata.target().starts_with(env!("CARGO_PKG_NAME")) {
+            // Our own sentences say all that their fields say.
+            event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
+                if field.name() == "message" {
+                    let _ = write!(to, "{value:?}");
+                }
+            });
+        } else {
+            write!(to, "{}: ", metadata.target())?;
+            ctx.field_format().format_fields(to.by_ref(), event)?;
+        }
+        writeln!(to)
+    }
+}

@@ -1,0 +1,7 @@
+//! What a process needs before it does anything: logs, and the reading of a failure's causes.
+//!
+//! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
+//! or services.
+
+pub mod causes;
+pub mod logs;

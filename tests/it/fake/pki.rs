@@ -1,0 +1,64 @@
+//! A certificate authority for one test.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::sync::Arc;
+
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, in PEM.
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Authority {
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Self { issuer }
+    }
+
+    /// The authority's own certificate, in PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    pub fn client(&self, name: &str) -> Identity {
+        let (certificate, key) = self.issue(name, vec![]);
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// A server on loopback; with clients' certificates, where they are wanted.
+    pub fn server(&self, clients: Option<&Authority>) -> ServerConfig {
+        let (certificate, key) = self.issue("server", vec!["127.0.0.1".into(), "localhost".into()]);
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from(clients.issuer.der().to_vec())).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
+    }
+
+    fn issue(&self, name: &str, hosts: Vec<String>) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+}

@@ -1,0 +1,34 @@
+//! The recorded pods, one oddity each, and the artifact that each becomes.
+
+use std::collections::BTreeMap;
+
+use supercargo::cluster::{Listed, PodsFile};
+use supercargo::domain::collapse::{Counting, collapse};
+
+use crate::fake::kube::fixture_path;
+
+#[test]
+fn each_recorded_pod_becomes_the_artifact_that_the_design_says() {
+    let mut artifacts = BTreeMap::new();
+    let mut take = |listed| {
+        let Listed::Pod(pod) = listed else { panic!("{listed:?}") };
+        let name = pod.name.clone();
+        let collapsed = collapse(pod, Counting::All);
+        let shown = match collapsed.artifact {
+            Ok(artifact) => serde_json::to_value(artifact).unwrap(),
+            Err(skip) => format!("left out: {skip:?}").into(),
+        };
+        let containers = collapsed.skipped.iter().map(|skip| format!("{skip:?}")).collect::<Vec<_>>();
+        artifacts.insert(
+            name,
+            serde_json::json!({
+                "artifact": shown,
+                "containersLeftOut": containers,
+                "configDigests": collapsed.config_digests,
+            }),
+        );
+    };
+    PodsFile::Path(fixture_path("pod-list.json")).read(&mut take).unwrap();
+    assert_eq!(artifacts.len(), 26);
+    insta::assert_json_snapshot!(artifacts);
+}
