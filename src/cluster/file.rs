@@ -28,7 +28,7 @@ pub enum FileError {
     #[error("{0} is empty; what \"kubectl get pods -A -o json\" or \"-o yaml\" prints was expected")]
     Empty(PodsFile),
     /// It is neither JSON nor YAML.
-    #[error("{file} is no {format}")]
+    #[error("{file} cannot be read as {format}")]
     Syntax {
         /// Which file.
         file: PodsFile,

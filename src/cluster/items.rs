@@ -66,7 +66,7 @@ pub(super) enum Pods {
 
 /// Reads a document and hands out its items as they come.
 pub(super) fn read<'de, D: Deserializer<'de>>(from: D, each: &mut Each<'_>) -> Result<Document, D::Error> {
-    from.deserialize_map(DocumentVisitor { each })
+    from.deserialize_any(DocumentVisitor { each })
 }
 
 impl Document {

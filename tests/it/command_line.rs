@@ -1,1 +1,167 @@
+//! Bad input at the command line, and what it gets.
 
+use crate::fake::{Reply, Server};
+use crate::program::{TOKEN, once, supercargo};
+
+#[test]
+fn a_name_that_cannot_be_an_environment_is_refused() {
+    for name in ["", ".", "..", "a/b", "a\nb"] {
+        once()
+            .args(["--dry-run", "--environment", name])
+            .recorded_pods()
+            .run()
+            .says(2, &["--environment", "environment \""]);
+    }
+}
+
+#[test]
+fn exactly_one_of_environment_and_config_is_needed() {
+    once().args(["--dry-run"]).recorded_pods().run().says(2, &["--environment", "--config"]);
+    let both = once().args(["--environment", "x", "--config", "c.yaml"]).recorded_pods().run();
+    both.says(2, &["--environment", "--config"]);
+    let mixed = once().args(["--config", "c.yaml", "--namespace", "a"]).recorded_pods().run();
+    mixed.says(2, &["--config", "--namespace"]);
+}
+
+#[test]
+fn a_configuration_file_s_mistake_is_named_with_its_place() {
+    for (config, words) in [
+        ("environments: []", &["lists no environment"][..]),
+        ("environments:\n- name: a\n- name: a\n", &["lists the environment \"a\" twice"]),
+        (
+            "environments:\n- name: a\n  namespacesRegexp: [x]\n",
+            &["namespacesRegexp", "namespacesRegex", "line 3"],
+        ),
+        ("environments:\n- name: a\n  namespacesRegex: ['(']\n", &["line 3", "unclosed group"]),
+        ("environments:\n- name: a/b\n", &["line 2", "a/b", "slash"]),
+    ] {
+        let outcome =
+            once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).recorded_pods().run();
+        outcome.says(2, &["the configuration file \"c.yaml\""]).says(2, words);
+    }
+    once()
+        .args(["--dry-run", "--config", "none.yaml"])
+        .recorded_pods()
+        .run()
+        .says(2, &["none.yaml", "cannot be read"]);
+}
+
+#[test]
+fn a_report_that_cannot_be_sent_is_noticed_before_the_cluster_is_asked() {
+    let program = || once().args(["--environment", "prod"]).recorded_pods();
+    let url = "https://compliance.example.com";
+    for (outcome, words) in [
+        (program().run(), &["there is no base URL", "--base-url", "SUPERCARGO_BASE_URL"][..]),
+        (program().args(["--base-url", url]).run(), &["there is no organization", "--org", "SUPERCARGO_ORG"]),
+        (
+            program().args(["--base-url", url, "--org", "acme"]).run(),
+            &["there is no token", "--token-file", "SUPERCARGO_TOKEN_FILE", "SUPERCARGO_TOKEN"],
+        ),
+        (program().args(["--org", ".."]).run(), &["--org", "relative path"]),
+        (program().args(["--base-url", "compliance.example.com", "--org", "acme"]).run(), &["is no URL"]),
+        (program().args(["--base-url", "https://x?y=z", "--org", "acme"]).run(), &["query"]),
+        (
+            program().args(["--base-url", "http://compliance.example.com", "--org", "acme"]).run(),
+            &["--allow-http"],
+        ),
+    ] {
+        outcome.says(2, words);
+    }
+    for (token, words) in [
+        ("", &["is empty", "--token-file"][..]),
+        ("two\nlines", &["holds a line break", "SUPERCARGO_TOKEN_FILE"]),
+    ] {
+        let with =
+            program().args(["--base-url", url, "--org", "acme", "--token-file", "t"]).file("t", token).run();
+        with.says(2, words);
+    }
+    let outcome = program().args(["--base-url", url, "--org", "acme", "--token-file", "none"]).run();
+    outcome.says(2, &["\"none\"", "--token-file", "cannot be read"]);
+}
+
+#[test]
+fn durations_are_written_as_people_write_them() {
+    for bad in ["", "0s", "-1s", "60", "soon", "99d"] {
+        let outcome = once()
+            .args(["--dry-run", "--environment", "x", &format!("--timeout={bad}")])
+            .recorded_pods()
+            .run();
+        outcome.says(2, &["--timeout"]);
+    }
+    for good in ["90s", "10m", "1h30m"] {
+        once()
+            .args(["--dry-run", "--environment", "x", "--timeout", good])
+            .recorded_pods()
+            .run()
+            .says(0, &[]);
+    }
+}
+
+#[test]
+fn the_token_file_wins_over_the_variable() {
+    let endpoint = Server::start(|_| Reply::json(201, ""));
+    let program = once().args(["--environment", "x", "--token-file", "t"]).file("t", "from-file\n");
+    program.recorded_pods().service(&endpoint).run().says(0, &[]);
+    assert_eq!(endpoint.seen()[0].headers["authorization"], "Bearer from-file");
+}
+
+#[test]
+fn a_log_line_is_one_json_object_where_that_is_asked_for() {
+    let outcome =
+        once().args(["--dry-run", "--environment", "x", "--log-format", "json"]).recorded_pods().run();
+    let line: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+    assert_eq!(
+        (&line["environment"], &line["artifacts"], &line["level"]),
+        (&"x".into(), &20.into(), &"INFO".into())
+    );
+
+    let failed =
+        once().args(["--dry-run", "--environment", "x", "--log-format", "json", "--pods-from", "none"]).run();
+    let line: serde_json::Value = serde_json::from_str(&failed.says(2, &[]).stderr).unwrap();
+    assert!(line["message"].as_str().unwrap().contains("\"none\" cannot be read"), "{line}");
+    once()
+        .args(["--dry-run", "--environment", "x"])
+        .recorded_pods()
+        .env("RUST_LOG", "[=")
+        .run()
+        .says(2, &["RUST_LOG"]);
+}
+
+#[test]
+fn help_lists_the_exit_codes_and_shows_an_example() {
+    let help = supercargo().args(["--help"]).run();
+    assert_eq!(help.code, 0);
+    for code in [
+        "0  done",
+        "2  usage",
+        "3  not authorized",
+        "4  not found",
+        "5  the service refused",
+        "6  the service",
+        "8  the cluster",
+    ] {
+        assert!(help.stdout.contains(code), "{code}: {}", help.stdout);
+    }
+    let agent = supercargo().args(["agent", "--help"]).env("SUPERCARGO_TOKEN", TOKEN).run();
+    assert!(
+        agent.stdout.contains("supercargo agent --once --dry-run --environment prod"),
+        "{}",
+        agent.stdout
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    use std::process::{Command, Stdio};
+    let pods = crate::fake::kube::fixture_path("pod-list.json");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_supercargo"))
+        .args(["agent", "--once", "--dry-run", "--environment", "x", "--pods-from", pods.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let outcome = child.wait_with_output().unwrap();
+    assert_eq!((outcome.status.code(), String::from_utf8(outcome.stderr).unwrap()), (Some(0), String::new()));
+}

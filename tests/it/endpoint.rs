@@ -1,1 +1,243 @@
+//! The one shot against a service that accepts, refuses, stalls, resets and lies.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::fake::pki::Authority;
+use crate::fake::{Reply, Server};
+use crate::program::{Outcome, TOKEN, once};
+
+const NEW: &str = r#""Snapshot created""#;
+const UNCHANGED: &str = r#""report processed, no new snapshots to create""#;
+
+/// Reports the recorded pods to the environment `prod`.
+fn report(endpoint: &Server) -> Outcome {
+    once().args(["--environment", "prod", "--timeout", "1s"]).recorded_pods().service(endpoint).run()
+}
+
+#[test]
+fn a_report_is_put_as_the_interface_says_and_is_what_the_dry_run_prints() {
+    let endpoint = Server::start(|_| Reply::json(201, NEW));
+    report(&endpoint).says(0, &["prod: 20 artifacts reported, new snapshot ("]);
+    let [seen] = endpoint.seen().try_into().unwrap();
+    assert_eq!(
+        (seen.method.as_str(), seen.path.as_str()),
+        ("PUT", "/api/v2/environments/acme/prod/report/K8S")
+    );
+    assert_eq!(seen.headers["authorization"], format!("Bearer {TOKEN}").as_str());
+    assert_eq!(seen.headers["content-type"], "application/json");
+    assert_eq!(seen.headers["content-length"], seen.body.len().to_string().as_str());
+    assert!(!seen.headers.contains_key("transfer-encoding"));
+    assert!(seen.headers["user-agent"].to_str().unwrap().starts_with("supercargo/"));
+
+    let printed = once().args(["--environment", "prod", "--dry-run"]).recorded_pods().run();
+    assert_eq!(printed.stdout.as_bytes(), [&seen.body[..], b"\n"].concat());
+}
+
+#[test]
+fn every_way_to_accept_a_report_is_understood() {
+    for (status, body, says) in [
+        (201, NEW, "reported, new snapshot"),
+        (201, "", "reported, new snapshot"),
+        (200, UNCHANGED, "reported, unchanged"),
+        (200, r#""done""#, "prod: 20 artifacts reported ("),
+        (202, "{}", "prod: 20 artifacts reported ("),
+        (204, "", "prod: 20 artifacts reported ("),
+    ] {
+        let endpoint = Server::start(move |_| Reply::json(status, body));
+        report(&endpoint).says(0, &[says]);
+    }
+}
+
+#[test]
+fn a_refusal_is_final_and_shows_the_service_s_message() {
+    for (status, code) in [(401, 3), (403, 3), (404, 4), (400, 5), (413, 5), (422, 5)] {
+        let body = r#"{"message": "no \u001b[31mway", "errors": {"artifacts": "too many"}}"#;
+        let endpoint = Server::start(move |_| Reply::json(status, body));
+        let outcome = report(&endpoint);
+        outcome.says(
+            code,
+            &[
+                "the report for the environment \"prod\" was not accepted",
+                &format!("/api/v2/environments/acme/prod/report/K8S was answered with {status}"),
+                "no \\u{1b}[31mway {\"artifacts\":\"too many\"}",
+            ],
+        );
+        assert_eq!(endpoint.seen().len(), 1, "{status}");
+    }
+    let endpoint = Server::start(|_| Reply::text(403, "go away"));
+    report(&endpoint).says(
+        3,
+        &["403 Forbidden: go away", "the token comes from the variable SUPERCARGO_TOKEN", "\"acme\""],
+    );
+    let endpoint = Server::start(|_| Reply::text(404, ""));
+    report(&endpoint)
+        .says(4, &["404 Not Found: without a message", "hint: check the base URL http://127.0.0.1"]);
+}
+
+#[test]
+fn what_may_mend_itself_is_tried_again_until_the_timeout() {
+    for status in [408, 409, 429, 500, 502, 503, 504] {
+        let endpoint = Server::start(move |_| Reply::json(status, r#"{"message": "later"}"#));
+        report(&endpoint).says(6, &["gave up after", "(--timeout)", &status.to_string(), "later"]);
+    }
+    let endpoint = Server::start(|_| Reply::json(501, r#"{"message": "never"}"#));
+    report(&endpoint).says(6, &["was not answered by the compliance service", "501"]);
+    assert_eq!(endpoint.seen().len(), 1);
+
+    let endpoint = Server::start(|_| Reply::Reset);
+    report(&endpoint).says(6, &["got no answer"]);
+}
+
+#[test]
+fn a_second_try_writes_the_same_bytes_with_the_token_that_the_file_holds_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let token_file = folder.path().join("token");
+    std::fs::write(&token_file, "first\n").unwrap();
+    let (tries, rotated) = (AtomicUsize::new(0), token_file.clone());
+    let endpoint = Server::start(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => {
+            std::fs::write(&rotated, "second\n").unwrap();
+            Reply::json(503, r#"{"message": "restarting"}"#).with("retry-after", "0")
+        }
+        1 => Reply::Reset,
+        _ => Reply::json(200, UNCHANGED),
+    });
+    let outcome = once()
+        .args(["--environment", "prod", "--token-file", token_file.to_str().unwrap()])
+        .recorded_pods()
+        .service(&endpoint)
+        .run();
+    outcome.says(
+        0,
+        &["warning: the report for \"prod\" was not accepted: ", "503", "trying again in ", "unchanged"],
+    );
+    let seen = endpoint.seen();
+    let tokens: Vec<_> = seen.iter().map(|s| s.headers["authorization"].to_str().unwrap()).collect();
+    assert_eq!(tokens, ["Bearer first", "Bearer second", "Bearer second"]);
+    assert!(seen.iter().all(|s| s.body == seen[0].body && !s.body.is_empty()));
+}
+
+#[test]
+fn what_is_not_the_service_is_said_to_be_something_else() {
+    let html = || {
+        Reply::Answer(
+            200,
+            vec![("content-type", "text/html".into())],
+            "<!doctype html><title>Log in</title>".into(),
+        )
+    };
+    let login = || Reply::text(302, "").with("location", "https://login.example.com/?next=x");
+    let cases: [(fn() -> Reply, &[&str]); 4] = [
+        (html, &["not answered by the compliance service", "text/html", "<!doctype html><title>Log in"]),
+        (login, &["302 Found, a redirect to https://login.example.com/?next=x, which is not followed"]),
+        (|| Reply::Endless(200, vec![]), &["more than 64 KiB"]),
+        (|| Reply::json(200, "{\"cut"), &["begins \"{\"cut\""]),
+    ];
+    for (reply, words) in cases {
+        let endpoint = Server::start(move |_| reply());
+        report(&endpoint).says(6, words);
+        assert_eq!(endpoint.seen().len(), 1, "{words:?}");
+    }
+}
+
+#[test]
+fn a_service_that_stalls_or_is_not_there_never_holds_it_past_the_timeout() {
+    let stalls: [fn() -> Reply; 3] = [
+        || Reply::Stall,
+        || Reply::StallAfter(200, vec![], NEW.into(), 3),
+        || Reply::StallAfter(403, vec![], NEW.into(), 3),
+    ];
+    for stall in stalls {
+        let endpoint = Server::start(move |_| stall());
+        report(&endpoint).says(6, &["gave up after 1 try and 1s (--timeout)"]);
+    }
+    let gone = Server::start(|_| Reply::Reset);
+    let url = gone.url();
+    drop(gone);
+    let outcome = once()
+        .args(["--environment", "prod", "--timeout", "1s", "--base-url", &url, "--org", "acme"])
+        .env("SUPERCARGO_TOKEN", TOKEN)
+        .recorded_pods()
+        .run();
+    outcome.says(6, &["refused"]);
+}
+
+#[test]
+fn a_name_is_one_segment_of_the_path_whatever_is_in_it() {
+    let endpoint = Server::start(|_| Reply::json(201, NEW));
+    let outcome = once()
+        .args(["--environment", "prod eu?x=%2F#1", "--base-url", &format!("{}/prefix/", endpoint.url())])
+        .recorded_pods()
+        .service(&endpoint)
+        .env("SUPERCARGO_ORG", "ácme")
+        .run();
+    outcome.says(0, &[]);
+    let [seen] = endpoint.seen().try_into().unwrap();
+    assert_eq!(seen.path, "/prefix/api/v2/environments/%C3%A1cme/prod%20eu%3Fx=%252F%231/report/K8S");
+}
+
+#[test]
+fn one_environment_s_failure_does_not_keep_the_others_from_being_reported() {
+    let endpoint = Server::start(|seen| {
+        if seen.path.contains("/refused/") {
+            Reply::json(403, r#"{"message": "no"}"#)
+        } else {
+            Reply::json(201, NEW)
+        }
+    });
+    let config = "environments:\n- name: first\n- name: refused\n- name: typo\n  namespaces: [zooo]\n- name: last\n  namespaces: [zoo]\n";
+    let outcome =
+        once().args(["--config", "c.yaml"]).file("c.yaml", config).recorded_pods().service(&endpoint).run();
+    outcome.says(
+        3,
+        &[
+            "first: 20 artifacts reported",
+            "last: 20 artifacts",
+            "\"refused\" was not accepted",
+            "\"typo\" is not reported",
+        ],
+    );
+    let paths: Vec<_> =
+        endpoint.seen().iter().map(|s| s.path.split('/').nth(5).unwrap().to_owned()).collect();
+    assert_eq!(paths, ["first", "refused", "last"]);
+}
+
+#[test]
+fn tls_is_verified_against_the_system_s_authorities_and_the_given_one() {
+    let authority = Authority::new();
+    let endpoint = Server::start_tls(authority.server(None), |_| Reply::json(201, NEW));
+    let program = || {
+        once()
+            .args(["--environment", "prod"])
+            .recorded_pods()
+            .service(&endpoint)
+            .file("ca.pem", authority.pem())
+    };
+    program().args(["--ca-file", "ca.pem"]).run().says(0, &["new snapshot"]);
+    let outcome = program().run();
+    outcome.says(6, &["certificate"]);
+    assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
+
+    program().args(["--ca-file", "missing.pem"]).run().says(2, &["missing.pem", "--ca-file"]);
+    program()
+        .file("no.pem", "no certificate")
+        .args(["--ca-file", "no.pem"])
+        .run()
+        .says(2, &["no certificate in PEM"]);
+}
+
+#[test]
+fn plain_http_never_goes_through_a_proxy() {
+    let proxy = Server::start(|_| Reply::json(201, NEW));
+    let endpoint = Server::start(|_| Reply::json(201, NEW));
+    let outcome = once()
+        .args(["--environment", "prod"])
+        .recorded_pods()
+        .service(&endpoint)
+        .env("HTTP_PROXY", &proxy.url())
+        .env("http_proxy", &proxy.url())
+        .env("ALL_PROXY", &proxy.url())
+        .run();
+    outcome.says(0, &[]);
+    assert_eq!((proxy.seen().len(), endpoint.seen().len()), (0, 1));
+}

@@ -1,6 +1,16 @@
 //! The program against fakes, recorded bytes and files: what a user or a peer sees.
 
 #![expect(unreachable_pub, reason = "nothing here has an outside")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod fake;
 mod program;

@@ -1,7 +1,6 @@
 //! The program, run as its users run it: a process of its own, with an environment of its own.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -63,10 +62,6 @@ impl Program {
     pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         std::fs::write(self.home.path().join(name), content).unwrap();
         self
-    }
-
-    pub fn home(&self) -> &Path {
-        self.home.path()
     }
 
     /// The cluster behind this server, which wants no credentials.

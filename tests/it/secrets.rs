@@ -1,1 +1,85 @@
+//! A token never appears, whatever is asked for and whatever comes back.
 
+use crate::fake::kube::{User, kubeconfig, recorded};
+use crate::fake::pki::Authority;
+use crate::fake::{Reply, Seen, Server};
+use crate::program::{TOKEN, once};
+
+const CLUSTER_TOKEN: &str = "s3cret-cluster-t0ken";
+
+/// Sends back what it was sent: in the message, in headers, in a redirect.
+fn echo(seen: &Seen) -> Reply {
+    let bearer = seen.headers["authorization"].to_str().unwrap().to_owned();
+    match seen.path.split('/').nth(5).unwrap() {
+        "message" => {
+            Reply::json(400, format!(r#"{{"message": "{bearer}", "errors": {{"token": "{bearer}"}}}}"#))
+        }
+        "text" => Reply::text(403, &bearer),
+        "html" => Reply::text(200, &bearer).with("content-type", &bearer),
+        "redirect" => Reply::text(302, "").with("location", &format!("https://x.example.com/?{bearer}")),
+        "retry" => Reply::text(503, &bearer).with("retry-after", &bearer),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn no_token_is_in_any_output_with_every_log_turned_on() {
+    let authority = Authority::new();
+    let endpoint = Server::start_tls(authority.server(None), echo);
+    let api = Server::start_tls(authority.server(None), recorded);
+    let config =
+        ["message", "text", "html", "redirect", "retry"].map(|name| format!("- name: {name}\n")).join("");
+    let program = || {
+        once()
+            .args(["-vvv", "--config", "c.yaml", "--ca-file", "ca.pem", "--timeout", "2s"])
+            .file("c.yaml", format!("environments:\n{config}"))
+            .file("ca.pem", authority.pem())
+            .kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Token(CLUSTER_TOKEN)))
+            .service(&endpoint)
+    };
+    for program in [
+        program(),
+        program().env("RUST_LOG", "trace"),
+        program().args(["--log-format", "json"]).env("RUST_LOG", "trace"),
+    ] {
+        let outcome = program.run();
+        outcome.says(5, &["[token]"]);
+        assert!(outcome.stderr.to_lowercase().contains("trace"), "logs are on");
+        for secret in [TOKEN, CLUSTER_TOKEN] {
+            let all = format!("{}{}", outcome.stdout, outcome.stderr);
+            assert!(
+                !all.contains(secret),
+                "{}",
+                all.lines().find(|l| l.contains(secret)).unwrap_or_default()
+            );
+        }
+    }
+    assert!(endpoint.seen().len() >= 15);
+    assert_eq!(api.seen()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
+}
+
+#[test]
+fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
+    let program = || once().args(["--environment", "prod"]).recorded_pods().env("SUPERCARGO_ORG", "acme");
+    for outcome in [
+        program()
+            .env("SUPERCARGO_TOKEN", "s3cret\ns3cret")
+            .env("SUPERCARGO_BASE_URL", "https://x.example.com")
+            .run(),
+        program()
+            .env("SUPERCARGO_TOKEN", "x")
+            .env("SUPERCARGO_BASE_URL", "https://u:s3cret@x.example.com")
+            .run(),
+        program().env("SUPERCARGO_TOKEN", "x").args(["--base-url", "https://s3cret@x.example.com"]).run(),
+        program().args(["--token=s3cret"]).run(),
+    ] {
+        outcome.says(2, &["error"]);
+        assert!(!outcome.stderr.contains("s3cret"), "{outcome:#?}");
+    }
+    let help = program()
+        .env("SUPERCARGO_TOKEN", TOKEN)
+        .env("SUPERCARGO_BASE_URL", "https://s3cret@x")
+        .args(["--help"])
+        .run();
+    assert!(!help.stdout.contains("s3cret"), "{}", help.stdout);
+}
