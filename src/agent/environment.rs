@@ -177,7 +177,7 @@ mod tests {
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "line 3"),
             ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
             ("environment:\n- name: a\n", "environment"),
-            ("", "environments"),
+            ("", "end of input"),
             ("{", "line 1"),
         ] {
             let error = read(text).unwrap_err();

@@ -191,6 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cluster::items;
     use crate::domain::pod::PodView;
 
     const LIST: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list.pb");
@@ -216,6 +217,15 @@ mod tests {
         let (all, token) = read([LIST]).unwrap();
         assert_eq!((all.len(), token.as_str()), (26, ""));
         assert_eq!(all[..10], pods);
+    }
+
+    #[test]
+    fn the_same_pods_recorded_in_json_give_the_same_views() {
+        let json = include_bytes!("../../tests/fixtures/kube-api/pod-list.json");
+        let mut views: Vec<PodView> = Vec::new();
+        let mut json = serde_json::Deserializer::from_slice(json);
+        items::read(&mut json, &mut |_, pod| views.push(pod.unwrap().into())).unwrap();
+        assert_eq!(read([LIST]).unwrap().0, views);
     }
 
     #[test]
