@@ -22,7 +22,10 @@ fn main() -> ExitCode {
             return Exit::Unexpected.into();
         }
     };
-    match runtime.block_on(cli.run()) {
+    let outcome = runtime.block_on(cli.run());
+    // A credential plugin that hangs is not waited for.
+    runtime.shutdown_background();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failures) => {
             for failure in &failures {

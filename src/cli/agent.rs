@@ -145,8 +145,8 @@ impl Agent {
             return Ok(Source::File(PodsFile::from(file.as_str())));
         }
         let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
-        let cluster = Cluster::configure(&access, cluster::Patience::default()).await;
-        cluster.map(Source::Cluster).map_err(Failure::usage)
+        let cluster = Cluster::configure(access, cluster::Patience::default(), self.timeout).await;
+        cluster.map(Source::Cluster).map_err(Into::into)
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::agent::once;
 use crate::api;
+use crate::cluster::ConnectError;
 use crate::domain::outcome::{Class, class};
 use crate::process::causes;
 
@@ -56,6 +57,16 @@ impl Failure {
 impl From<once::Error> for Failure {
     fn from(error: once::Error) -> Self {
         Self { exit: exit_of(&error), hint: error.hint(), error: Box::new(error) }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let exit = match error {
+            ConnectError::Credentials(_) | ConnectError::TooSlow(_) => Exit::Cluster,
+            _ => Exit::Usage,
+        };
+        Self { error: Box::new(error), hint: None, exit }
     }
 }
 

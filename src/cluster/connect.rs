@@ -5,20 +5,24 @@
 //! `NO_PROXY` speaks of, and waits for an answer for ever.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Uri};
 use http_body_util::BodyExt;
 use hyper_util::client::proxy::matcher::Matcher;
-use kube::client::{Body, ClientBuilder};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::client::{AuthError, Body, ClientBuilder};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::Patience;
 use super::answer::{self, Encoding};
 use super::error::{Error, Request};
-use super::{Listed, Namespace, Patience, list};
 use crate::domain::model::NamespaceName;
-use crate::domain::selection::Scope;
+use crate::domain::visible::Visible;
+use crate::process::causes;
 
 /// How much of an error answer is read, in bytes.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
@@ -44,9 +48,9 @@ pub enum ConnectError {
     /// A context was named where there is no kubeconfig.
     #[error("--context \"{0}\" needs a kubeconfig, and there is none")]
     NoKubeconfig(String),
-    /// The kubeconfig cannot be used.
-    #[error("the kubeconfig cannot be used")]
-    Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
+    /// The kubeconfig cannot be used. Its content is not shown, since it holds credentials.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Kubeconfig(String),
     /// The proxy's URL cannot be used.
     #[error(
         "the proxy for the cluster, from the kubeconfig's proxy-url or from HTTPS_PROXY, is no URL that begins with http, https or socks5"
@@ -55,6 +59,12 @@ pub enum ConnectError {
     /// kube cannot make a client of it.
     #[error("the cluster's configuration cannot be used")]
     Client(#[source] Box<kube::Error>),
+    /// There are no credentials, as where a credential plugin fails.
+    #[error("no credentials for the cluster could be had: {0}")]
+    Credentials(String),
+    /// It took too long, as where a credential plugin hangs.
+    #[error("no credentials for the cluster could be had within {0:?} (--timeout)")]
+    TooSlow(Duration),
 }
 
 /// A cluster that pods are read from.
@@ -72,19 +82,35 @@ pub(super) struct Answer {
 }
 
 impl Cluster {
-    /// Reads the configuration. No connection is made yet.
+    /// Reads the configuration, and runs its credential plugin. No connection is made yet.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] where there is no configuration, or one that cannot be used.
-    pub async fn configure(access: &Access, patience: Patience) -> Result<Self, ConnectError> {
+    /// [`ConnectError`] where there is no configuration, or one that cannot be used `within` this
+    /// time.
+    pub async fn configure(
+        access: Access,
+        patience: Patience,
+        within: Duration,
+    ) -> Result<Self, ConnectError> {
+        // kube waits for the plugin without yielding, so it does that on a thread of its own.
+        let runtime = Handle::current();
+        let configured = spawn_blocking(move || runtime.block_on(Self::configure_here(&access, patience)));
+        match timeout(within, configured).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(panicked)) => Err(ConnectError::Credentials(panicked.to_string())),
+            Err(_) => Err(ConnectError::TooSlow(within)),
+        }
+    }
+
+    async fn configure_here(access: &Access, patience: Patience) -> Result<Self, ConnectError> {
         let (mut config, own_proxy) = match kubeconfig(access)? {
             Some(kubeconfig) => {
                 let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
                 let own_proxy = proxy_of_kubeconfig(&kubeconfig, access.context.as_deref());
                 let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
                     .await
-                    .map_err(|e| ConnectError::Kubeconfig(Box::new(e)))?;
+                    .map_err(|e| unusable(&e))?;
                 (config, own_proxy)
             }
             None => match &access.context {
@@ -97,42 +123,12 @@ impl Cluster {
         let proxy = own_proxy.or_else(|| proxy_of_environment(&config.cluster_url));
         config.proxy_url = proxy.as_deref().map(parse_proxy).transpose()?;
         let url = config.cluster_url.clone();
-        let builder = ClientBuilder::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))?;
+        let builder = ClientBuilder::try_from(config).map_err(|error| match error {
+            kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
+            kube::Error::InferKubeconfig(error) => unusable(&error),
+            other => ConnectError::Client(Box::new(other)),
+        })?;
         Ok(Self { client: builder.build(), url, patience })
-    }
-
-    /// Reads all pods in the scope, one namespace after the other, and hands out each as it comes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] as soon as any part of the list fails; what was handed out until then is no
-    /// complete list.
-    pub async fn list_pods(&self, scope: &Scope, mut each: impl FnMut(Listed)) -> Result<(), Error> {
-        match scope {
-            Scope::Cluster => list::pods(self, None, &mut each).await,
-            Scope::Namespaces(namespaces) => {
-                for namespace in namespaces {
-                    list::pods(self, Some(namespace), &mut each).await?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Asks whether a namespace exists. The right to get it is enough, and a `Role` in it grants
-    /// that.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where the API server does not say.
-    pub async fn namespace(&self, name: &NamespaceName) -> Result<Namespace, Error> {
-        let path = format!("/api/v1/namespaces/{name}");
-        let request = self.request(&path, "get", "namespaces", Some(name));
-        match self.get(request, &path).await {
-            Ok(_) => Ok(Namespace::Exists),
-            Err(Error::Answered { status: http::StatusCode::NOT_FOUND, .. }) => Ok(Namespace::Missing),
-            Err(error) => Err(error),
-        }
     }
 
     pub(super) fn request(
@@ -169,7 +165,9 @@ impl Cluster {
             .map_err(|error| match error {
                 // kube's own wrapping says nothing that its content does not.
                 kube::Error::Service(source) => unreachable(source),
-                kube::Error::Auth(e) => Error::Credentials { request: request.clone(), source: e.into() },
+                kube::Error::Auth(error) => {
+                    Error::Credentials { request: request.clone(), why: without_secrets(&error) }
+                }
                 other => unreachable(other.into()),
             })?;
         let encoding = Encoding::of(response.headers());
@@ -219,17 +217,39 @@ fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
+/// What is wrong with a kubeconfig, without the lines that kube would show of it.
+fn unusable(error: &KubeconfigError) -> ConnectError {
+    ConnectError::Kubeconfig(match error {
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(place) => {
+                format!("line {}, column {} is not what a kubeconfig has there", place.line(), place.column())
+            }
+            None => "it is no YAML that a kubeconfig could be".to_owned(),
+        },
+        other => Visible(&causes::said_once(other).join(": ")).to_string(),
+    })
+}
+
+/// What is wrong with the credentials, without what a plugin wrote or was given: there may be a
+/// token in it.
+fn without_secrets(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed, {}", out.status),
+        AuthError::AuthExecParse(_) => "what the credential plugin printed is no ExecCredential".to_owned(),
+        other => Visible(&causes::said_once(other).join(": ")).to_string(),
+    }
+}
+
 /// The kubeconfig, in the order that client-go looks for it.
 fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
-    let unusable = |e| ConnectError::Kubeconfig(Box::new(e));
     if let Some(path) = &access.kubeconfig {
-        return Kubeconfig::read_from(path).map(Some).map_err(unusable);
+        return Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e));
     }
-    if let Some(from_environment) = Kubeconfig::from_env().map_err(unusable)? {
+    if let Some(from_environment) = Kubeconfig::from_env().map_err(|e| unusable(&e))? {
         return Ok(Some(from_environment));
     }
     match std::env::home_dir().map(|home| home.join(".kube/config")) {
-        Some(path) if path.exists() => Kubeconfig::read_from(path).map(Some).map_err(unusable),
+        Some(path) if path.exists() => Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e)),
         _ => Ok(None),
     }
 }

@@ -38,13 +38,12 @@ pub enum Error {
         source: Cause,
     },
     /// There are no credentials to send, as where a credential plugin fails.
-    #[error("no credentials could be had for {request}")]
+    #[error("no credentials could be had for {request}: {why}")]
     Credentials {
         /// What was to be asked.
         request: Request,
-        /// Why.
-        #[source]
-        source: Cause,
+        /// Why, without what a plugin wrote.
+        why: String,
     },
     /// The server was silent for too long.
     #[error("{request} was met with silence for {after:?}")]

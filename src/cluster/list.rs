@@ -12,6 +12,7 @@ use super::{items, wire};
 use crate::domain::listing::{self, Ask, Listing, Step};
 use crate::domain::model::NamespaceName;
 use crate::domain::pod::PodView;
+use crate::domain::selection::Scope;
 
 /// How many pods a page holds.
 const PAGE: u32 = 500;
@@ -32,17 +33,28 @@ pub enum Listed {
     StartOver(Option<NamespaceName>),
 }
 
-/// Whether a namespace is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Namespace {
-    /// It is.
-    Exists,
-    /// It is not.
-    Missing,
+impl Cluster {
+    /// Reads all pods in the scope, one namespace after the other, and hands out each as it comes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] as soon as any part of the list fails; what was handed out until then is no
+    /// complete list.
+    pub async fn list_pods(&self, scope: &Scope, mut each: impl FnMut(Listed)) -> Result<(), Error> {
+        match scope {
+            Scope::Cluster => pods(self, None, &mut each).await,
+            Scope::Namespaces(namespaces) => {
+                for namespace in namespaces {
+                    pods(self, Some(namespace), &mut each).await?;
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Reads the pods of one namespace, or of the whole cluster.
-pub(super) async fn pods(
+async fn pods(
     cluster: &Cluster,
     namespace: Option<&NamespaceName>,
     each: &mut impl FnMut(Listed),

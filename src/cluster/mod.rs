@@ -8,13 +8,15 @@ mod error;
 mod file;
 mod items;
 mod list;
+mod namespace;
 mod protobuf;
 mod wire;
 
 pub use connect::{Access, Cluster, ConnectError};
 pub use error::Error;
 pub use file::{FileError, PodsFile};
-pub use list::{Listed, Namespace};
+pub use list::Listed;
+pub use namespace::Namespace;
 
 use std::time::Duration;
 

@@ -83,3 +83,54 @@ fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
         .run();
     assert!(!help.stdout.contains("s3cret"), "{}", help.stdout);
 }
+
+/// A kubeconfig whose user's token comes from this shell script.
+fn with_plugin(url: &str, authority: &str, script: &str) -> String {
+    let mut config: serde_json::Value =
+        serde_json::from_str(&kubeconfig(url, Some(authority), &User::Nobody)).unwrap();
+    config["users"][0]["user"]["exec"] = serde_json::json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", script],
+        "env": [{"name": "PLUGIN_SECRET", "value": "s3cret-of-the-plugin"}],
+        "interactiveMode": "Never",
+    });
+    config.to_string()
+}
+
+#[test]
+fn a_credential_plugin_s_token_is_used_and_what_it_wrote_is_never_shown() {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.server(None), recorded);
+    let credential = format!(
+        r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{CLUSTER_TOKEN}"}}}}"#
+    );
+    for (script, code, says) in [
+        (format!("echo '{credential}'"), 0, "20 artifacts"),
+        (format!("echo '{credential}'; exit 3"), 8, "the credential plugin failed, exit status: 3"),
+        (format!("echo 'token: {CLUSTER_TOKEN}: ['"), 8, "no ExecCredential"),
+        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), 8, "could be had within 1s (--timeout)"),
+    ] {
+        let outcome = once()
+            .args(["-vvv", "--dry-run", "--environment", "x", "--timeout", "1s"])
+            .kubeconfig(&with_plugin(&api.url(), &authority.pem(), &script))
+            .env("PATH", "/usr/bin:/bin")
+            .run();
+        outcome.says(code, &[says]);
+        assert!(!outcome.stderr.contains("s3cret-of-the-plugin"), "{outcome:#?}");
+        assert!(!outcome.stderr.contains(CLUSTER_TOKEN), "{outcome:#?}");
+    }
+    assert_eq!(api.seen()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
+}
+
+#[test]
+fn the_lines_of_a_kubeconfig_that_cannot_be_read_are_not_shown() {
+    for wrong in ["exec: 5", "exec: s3cret", "exec: [s3cret", "client-key-data: s3cret!"] {
+        let config = kubeconfig("https://127.0.0.1:1", None, &User::Nobody)
+            .replace(r#""user":{}"#, &format!(r#""user":{{"token": "s3cret", {wrong}}}"#));
+        assert!(config.contains(wrong));
+        let outcome = once().args(["--dry-run", "--environment", "x"]).kubeconfig(&config).run();
+        outcome.says(2, &["kubeconfig cannot be used"]);
+        assert!(!outcome.stderr.contains("s3cret"), "{outcome:#?}");
+    }
+}
