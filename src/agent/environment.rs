@@ -10,7 +10,7 @@ use regex::Regex;
 use serde::{Deserialize, Deserializer};
 
 use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::selection::Selection;
+use crate::domain::selection::{Contradiction, Selection};
 use crate::domain::visible::Visible;
 
 /// One environment.
@@ -45,6 +45,9 @@ pub enum ConfigError {
     /// It lists no environment.
     #[error("the configuration file \"{}\" lists no environment", shown(.0))]
     None(PathBuf),
+    /// An environment names what it excludes.
+    #[error("the configuration file \"{}\" cannot be used for the environment \"{}\"", shown(.0), Visible(.1.as_str()))]
+    Contradiction(PathBuf, EnvironmentName, #[source] Contradiction),
     /// It lists one twice.
     #[error("the configuration file \"{}\" lists the environment \"{}\" twice", shown(.0), Visible(.1.as_str()))]
     Twice(PathBuf, EnvironmentName),
@@ -85,9 +88,9 @@ struct Parsed<T>(T);
 /// environment, or one twice.
 pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
-    let config: Config =
-        serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { with_snippet: false })
-            .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;
+    let options = serde_saphyr::options! { with_snippet: false };
+    let config: Config = serde_saphyr::from_str_with_options(&text, options)
+        .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;
     if config.environments.is_empty() {
         return Err(ConfigError::None(path.to_owned()));
     }
@@ -96,7 +99,9 @@ pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
         .environments
         .into_iter()
         .map(|entry| {
-            let environment = Environment::from(entry);
+            let name = entry.name.0.clone();
+            let environment =
+                entry.into_environment().map_err(|e| ConfigError::Contradiction(path.to_owned(), name, e))?;
             if seen.insert(environment.name.clone()) {
                 Ok(environment)
             } else {
@@ -106,21 +111,19 @@ pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
         .collect()
 }
 
-impl From<Entry> for Environment {
-    fn from(entry: Entry) -> Self {
+impl Entry {
+    fn into_environment(self) -> Result<Environment, Contradiction> {
         fn all<T, C: FromIterator<T>>(parsed: Vec<Parsed<T>>) -> C {
             parsed.into_iter().map(|p| p.0).collect()
         }
-        Self {
-            name: entry.name.0,
-            selection: Selection {
-                names: all(entry.namespaces),
-                patterns: all(entry.namespaces_regex),
-                except_names: all(entry.exclude_namespaces),
-                except_patterns: all(entry.exclude_namespaces_regex),
-            },
-            empty: if entry.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld },
-        }
+        let selection = Selection::new(
+            all(self.namespaces),
+            all(self.namespaces_regex),
+            all(self.exclude_namespaces),
+            all(self.exclude_namespaces_regex),
+        )?;
+        let empty = if self.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld };
+        Ok(Environment { name: self.name.0, selection, empty })
     }
 }
 

@@ -4,6 +4,7 @@
 //! joins `cluster` and `api` and never speaks HTTP itself.
 
 pub mod environment;
+pub mod gather;
 pub mod once;
 pub mod retry;
 mod summary;

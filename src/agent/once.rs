@@ -3,25 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::gather::{GatherError, Gathered, Source, gather};
 use super::retry::{Deadline, GaveUp};
 use super::summary::{self, Outcome};
 use super::{Emptiness, Environment};
 use crate::api::{self, Client};
-use crate::cluster::{self, Cluster, FileError, Listed, Namespace, PodsFile};
-use crate::domain::collapse::{Counting, collapse};
+use crate::cluster::{self, Namespace};
+use crate::domain::collapse::Counting;
 use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::outcome::Backoff;
 use crate::domain::report::Report;
-use crate::domain::roster::{Gathering, Roster};
-use crate::domain::selection::{Scope, TooManyNamespaces};
+use crate::domain::roster::Snapshot;
 use crate::domain::visible::Visible;
-
-/// How many pods that cannot be read are named one by one.
-const MOST_NAMED: u64 = 10;
 
 /// What to report.
 #[derive(Debug, Clone)]
@@ -30,18 +25,6 @@ pub struct Plan {
     pub environments: Vec<Environment>,
     /// Which containers count.
     pub counting: Counting,
-    /// How long all of it may take, second tries included.
-    pub timeout: Duration,
-    /// How long to wait between tries.
-    pub backoff: Backoff,
-}
-
-/// Where pods come from.
-pub enum Source {
-    /// An API server.
-    Cluster(Cluster),
-    /// `--pods-from`.
-    File(PodsFile),
 }
 
 /// Where reports go.
@@ -55,15 +38,9 @@ pub enum Destination<'a> {
 /// Why a report was not made or not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Too many namespaces are named.
-    #[error("the pods cannot be listed")]
-    Scope(#[source] TooManyNamespaces),
-    /// The API server's list failed.
-    #[error("the pods cannot be listed, so nothing was reported")]
-    List(#[source] GaveUp<cluster::Error>),
-    /// The file holds no pods.
-    #[error("the pods cannot be read, so nothing was reported")]
-    File(#[source] FileError),
+    /// No pods were read.
+    #[error(transparent)]
+    Gather(#[from] GatherError),
     /// An environment's emptiness would be a guess.
     #[error("the environment \"{}\" is not reported: {}", Visible(environment.as_str()), why)]
     Withheld {
@@ -76,8 +53,8 @@ pub enum Error {
         source: Option<Arc<GaveUp<cluster::Error>>>,
     },
     /// The service did not accept a report.
-    #[error("the report for the environment \"{}\" was not accepted", Visible(environment.as_str()))]
-    NotAccepted {
+    #[error("the report for the environment \"{}\" {}", Visible(environment.as_str()), what_failed(source))]
+    NotReported {
         /// Which.
         environment: EnvironmentName,
         /// Why.
@@ -103,9 +80,15 @@ pub enum Withheld {
     /// Nobody can say whether a namespace that it names is there.
     #[error("no pod is in the namespace \"{0}\", and whether it exists cannot be told")]
     Unconfirmed(NamespaceName),
+    /// The list of one of its namespaces failed.
+    #[error("the pods of the namespace \"{0}\" cannot be listed")]
+    NotListed(NamespaceName),
+    /// There are pods that cannot be read, and no other.
+    #[error("no pod in it can be read, and {0} in the list cannot")]
+    Unreadable(u64),
     /// No pod is in its namespaces.
-    #[error("no pod is in its namespaces")]
-    NoPods,
+    #[error("no pod is in {0}")]
+    NoPods(String),
 }
 
 /// Lists once and reports each environment. A failure of one does not keep the others from being
@@ -113,118 +96,83 @@ pub enum Withheld {
 ///
 /// # Errors
 ///
-/// All failures, in the order of the environments; where the list fails, that alone.
-pub async fn run(plan: &Plan, source: &Source, mut destination: Destination<'_>) -> Result<(), Vec<Error>> {
-    let deadline = Deadline::after(plan.timeout, plan.backoff);
-    let roster = Arc::new(gather(plan, source, deadline).await.map_err(|e| vec![e])?);
+/// All failures, in the order of the environments; where the whole list fails, that alone.
+pub async fn run(
+    plan: &Plan,
+    source: &Source,
+    mut destination: Destination<'_>,
+    deadline: Deadline,
+) -> Result<(), Vec<Error>> {
+    let start = Instant::now();
+    let gathered =
+        gather(&plan.environments, plan.counting, source, deadline).await.map_err(|e| vec![e.into()])?;
     let mut known = BTreeMap::new();
     let mut failures = Vec::new();
-    for environment in &plan.environments {
-        let done = match confirm(environment, &roster, source, deadline, &mut known).await {
-            Ok(()) => report(environment, &roster, &mut destination, deadline).await,
-            Err(withheld) => Err(withheld),
+    for (n, environment) in plan.environments.iter().enumerate() {
+        let snapshot = gathered.roster.select(&environment.selection);
+        let share = deadline.share(plan.environments.len() - n);
+        let done = match confirm(environment, &snapshot, &gathered, source, share, &mut known).await {
+            Ok(()) => report(environment, snapshot, &mut destination, share, start).await,
+            Err((why, source)) => Err(Error::Withheld { environment: environment.name.clone(), why, source }),
         };
         failures.extend(done.err());
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
-/// Reads the pods of all environments.
-async fn gather(plan: &Plan, source: &Source, deadline: Deadline) -> Result<Roster, Error> {
-    let start = Instant::now();
-    let mut gathering = Gathering::default();
-    let mut unreadable = 0;
-    match source {
-        Source::File(file) => {
-            file.read(&mut |listed| take(plan, &mut gathering, &mut unreadable, listed))
-                .map_err(Error::File)?;
-        }
-        Source::Cluster(cluster) => {
-            let selections = plan.environments.iter().map(|e| &e.selection);
-            let scope = Scope::covering(selections).map_err(Error::Scope)?;
-            let listed = deadline.persist("the pods cannot be listed", async || {
-                gathering = Gathering::default();
-                unreadable = 0;
-                cluster.list_pods(&scope, |listed| take(plan, &mut gathering, &mut unreadable, listed)).await
-            });
-            listed.await.map_err(Error::List)?;
-        }
-    }
-    if unreadable > MOST_NAMED {
-        tracing::warn!("{unreadable} pods in all cannot be read and are left out");
-    }
-    let (roster, replaced) = gathering.finish();
-    for artifact in replaced {
-        let name = format!("{}/{}", artifact.namespace, artifact.pod_name);
-        tracing::warn!("the pod \"{}\" is listed more than once; the last one counts", Visible(&name));
-    }
-    tracing::debug!("the list took {:.3} s", start.elapsed().as_secs_f64());
-    Ok(roster)
-}
-
-/// Takes in one pod, where any environment wants it.
-fn take(plan: &Plan, gathering: &mut Gathering, unreadable: &mut u64, listed: Listed) {
-    match listed {
-        Listed::Pod(pod) => {
-            if plan.environments.iter().any(|e| e.selection.takes(&pod.namespace)) {
-                let namespace = pod.namespace.clone();
-                gathering.add(&namespace, collapse(pod, plan.counting));
-            }
-        }
-        Listed::Unreadable(problem) => {
-            *unreadable += 1;
-            if *unreadable <= MOST_NAMED {
-                tracing::warn!("a pod cannot be read and is left out: {}", Visible(&problem));
-            }
-        }
-        Listed::StartOver(namespace) => gathering.forget(namespace.as_ref().map(NamespaceName::as_str)),
-    }
-}
+/// What the API server said when it was asked.
+type Said = Option<Arc<GaveUp<cluster::Error>>>;
 
 /// Makes sure that what would be missing from a report is not there: a namespace that does not exist
 /// lists as empty, and so does one whose name was misspelt.
 async fn confirm(
     environment: &Environment,
-    roster: &Arc<Roster>,
+    snapshot: &Snapshot,
+    Gathered { roster, failed, unreadable }: &Gathered,
     source: &Source,
     deadline: Deadline,
     known: &mut BTreeMap<NamespaceName, Result<Namespace, Arc<GaveUp<cluster::Error>>>>,
-) -> Result<(), Error> {
+) -> Result<(), (Withheld, Said)> {
+    let selection = &environment.selection;
+    if let Some((name, error)) = failed.iter().find(|(name, _)| selection.takes(name.as_str())) {
+        return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
+    }
+    if snapshot.is_empty() && *unreadable > 0 {
+        return Err((Withheld::Unreadable(*unreadable), None));
+    }
     if environment.empty == Emptiness::Allowed {
         return Ok(());
     }
-    let withheld = |why, source| Err(Error::Withheld { environment: environment.name.clone(), why, source });
-    for name in environment.selection.names.iter().filter(|n| !roster.has_seen(n.as_str())) {
+    for name in selection.names().iter().filter(|n| !roster.has_seen(n.as_str())) {
         let Source::Cluster(cluster) = source else {
-            return withheld(Withheld::NotInFile(name.clone()), None);
+            return Err((Withheld::NotInFile(name.clone()), None));
         };
         if !known.contains_key(name) {
-            let what = format!("the namespace \"{name}\" cannot be looked up");
-            let answer = deadline.persist(&what, async || cluster.namespace(name).await).await;
+            let asking = format!("looking up the namespace \"{name}\" at {}", cluster.url());
+            let answer = deadline.persist(&asking, async || cluster.namespace(name).await).await;
             known.insert(name.clone(), answer.map_err(Arc::new));
         }
         match known.get(name) {
             Some(Ok(Namespace::Exists)) | None => {}
-            Some(Ok(Namespace::Missing)) => return withheld(Withheld::NoSuchNamespace(name.clone()), None),
+            Some(Ok(Namespace::Missing)) => return Err((Withheld::NoSuchNamespace(name.clone()), None)),
             Some(Err(error)) => {
-                return withheld(Withheld::Unconfirmed(name.clone()), Some(Arc::clone(error)));
+                return Err((Withheld::Unconfirmed(name.clone()), Some(Arc::clone(error))));
             }
         }
     }
-    if roster.select(&environment.selection).tally.pods == 0 {
-        return withheld(Withheld::NoPods, None);
+    if snapshot.tally.pods == 0 {
+        return Err((Withheld::NoPods(selection.to_string()), None));
     }
     Ok(())
 }
 
 async fn report(
     environment: &Environment,
-    roster: &Arc<Roster>,
+    snapshot: Snapshot,
     destination: &mut Destination<'_>,
     deadline: Deadline,
+    start: Instant,
 ) -> Result<(), Error> {
-    let start = Instant::now();
-    let snapshot = roster.select(&environment.selection);
     let tally = snapshot.tally.clone();
     let report = Report::new(snapshot);
     let outcome = match destination {
@@ -233,16 +181,17 @@ async fn report(
             Outcome::Printed
         }
         Destination::Service(client) => {
-            let what = format!("the report for \"{}\" was not accepted", environment.name);
-            let sent = deadline.persist(&what, async || client.report_k8s(&environment.name, &report).await);
-            Outcome::Accepted(sent.await.map_err(|source| Error::NotAccepted {
+            let asking = client.report_k8s_request(&environment.name).to_string();
+            let sent =
+                deadline.persist(&asking, async || client.report_k8s(&environment.name, &report).await);
+            Outcome::Accepted(sent.await.map_err(|source| Error::NotReported {
                 environment: environment.name.clone(),
-                hint: source.last().and_then(|e| client.hint(e)),
+                hint: source.last().and_then(|e| client.hint(e, "environment", environment.name.as_str())),
                 source,
             })?)
         }
     };
-    summary::log(&environment.name, outcome, report.artifacts(), &tally, start.elapsed());
+    summary::log(&environment.name, outcome, report.len(), &tally, start.elapsed());
     Ok(())
 }
 
@@ -255,25 +204,35 @@ fn print(report: &Report, output: &mut dyn Write) -> io::Result<()> {
     output.flush()
 }
 
+/// A service that answered has judged the report; one that did not has not.
+fn what_failed(source: &GaveUp<api::Error>) -> &'static str {
+    match source {
+        GaveUp::Failed(error) if matches!(**error, api::Error::Answered { .. }) => "was not accepted",
+        _ => "could not be sent",
+    }
+}
+
 impl Error {
     /// What to do about it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Scope(_) => {
+            Self::Gather(GatherError::Scope(_)) => {
                 Some("select them by --namespace-regex (namespacesRegex), which lists the whole cluster".into())
             }
-            Self::List(source) => source.last().and_then(cluster::Error::hint),
-            Self::File(_) | Self::Output(_) => None,
+            Self::Gather(GatherError::List(source)) => source.last().and_then(cluster::Error::hint),
+            Self::Gather(GatherError::File(_) | GatherError::FileTooSlow(..))
+            | Self::Withheld { why: Withheld::Unreadable(_), .. }
+            | Self::Output(_) => None,
             Self::Withheld { source: Some(source), .. } => source.last().and_then(cluster::Error::hint),
-            Self::Withheld { why: Withheld::NoPods, .. } => {
-                Some("where that is meant to be so, say --allow-empty, or allowEmpty in the configuration file".into())
+            Self::Withheld { why: Withheld::NoPods(_), .. } => {
+                Some("if that is intended, give --allow-empty, or allowEmpty in the configuration file".into())
             }
             Self::Withheld { .. } => Some(
-                "check the name; where it is meant to be so, say --allow-empty, or allowEmpty in the configuration file"
+                "check the name; if it is intended, give --allow-empty, or allowEmpty in the configuration file"
                     .into(),
             ),
-            Self::NotAccepted { hint, .. } => hint.clone(),
+            Self::NotReported { hint, .. } => hint.clone(),
         }
     }
 }

@@ -5,35 +5,52 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::domain::outcome::{self, Backoff, Failure};
+use crate::domain::outcome::{self, Backoff, Retryable};
 use crate::process::causes;
 
 /// Something was tried, and tried again where that made sense, in vain.
 #[derive(Debug, thiserror::Error)]
-pub enum GaveUp<E: Failure + 'static> {
+pub enum GaveUp<E: Retryable + 'static> {
     /// The failure is one that does not mend itself.
     #[error(transparent)]
     Failed(Box<E>),
-    /// The time was up.
-    #[error("gave up after {tries} and {within:?} (--timeout)", tries = times(*.tries))]
-    TimedOut {
+    /// The next try would have begun too late.
+    #[error(
+        "gave up after {} in {:.1} s: the next would come too late for {:.1} s of --timeout",
+        times(*.tries), spent.as_secs_f32(), within.as_secs_f32()
+    )]
+    Exhausted {
         /// How often it was tried.
         tries: u32,
+        /// How long that took.
+        spent: Duration,
         /// How long was allowed.
         within: Duration,
-        /// The last failure, where a try came to its end.
+        /// The last failure.
         #[source]
-        last: Option<Box<E>>,
+        last: Box<E>,
+    },
+    /// The time was up in the middle of a try.
+    #[error("{asking} was not done within {:.1} s of --timeout", within.as_secs_f32())]
+    Late {
+        /// What was asked.
+        asking: String,
+        /// How long was allowed.
+        within: Duration,
+        /// The failure of the try before.
+        #[source]
+        before: Option<Box<E>>,
     },
 }
 
-impl<E: Failure + 'static> GaveUp<E> {
+impl<E: Retryable + 'static> GaveUp<E> {
     /// The last failure, where a try came to its end.
     #[must_use]
     pub fn last(&self) -> Option<&E> {
         match self {
             Self::Failed(failure) => Some(failure),
-            Self::TimedOut { last, .. } => last.as_deref(),
+            Self::Exhausted { last, .. } => Some(last),
+            Self::Late { before, .. } => before.as_deref(),
         }
     }
 }
@@ -53,34 +70,65 @@ impl Deadline {
         Self { at: Instant::now() + within, within, backoff }
     }
 
-    /// Tries, and tries again after transient failures, each of which is logged as `what`.
-    pub(super) async fn persist<T, E: Failure + 'static>(
+    /// How long is left.
+    #[must_use]
+    pub fn left(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// How long was allowed.
+    #[must_use]
+    pub fn within(self) -> Duration {
+        self.within
+    }
+
+    /// An equal share of what is left for one of so many, so that one that hangs leaves the others
+    /// theirs.
+    pub(super) fn share(self, of: usize) -> Self {
+        let within = self.left() / u32::try_from(of.max(1)).unwrap_or(u32::MAX);
+        Self { at: Instant::now() + within, within, ..self }
+    }
+
+    /// Tries, and tries again after transient failures, each of which is logged. `asking` is the
+    /// request in words.
+    pub(super) async fn persist<T, E: Retryable + 'static>(
         self,
-        what: &str,
+        asking: &str,
         mut attempt: impl AsyncFnMut() -> Result<T, E>,
     ) -> Result<T, GaveUp<E>> {
-        let mut last = None;
-        for (tries, delay) in (1..).zip(self.backoff.delays(seed())) {
+        let start = Instant::now();
+        let mut before = None;
+        let mut delays = self.backoff.delays(seed());
+        for tries in 1.. {
             let failure = match timeout_at(self.at, attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) if !failure.is_transient() => return Err(GaveUp::Failed(Box::new(failure))),
                 Ok(Err(failure)) => Box::new(failure),
-                Err(_) => return Err(GaveUp::TimedOut { tries, within: self.within, last }),
+                Err(_) => break,
             };
             let asked = failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
-            let delay = self.backoff.at_least(delay, asked);
-            if Instant::now() + delay >= self.at {
-                return Err(GaveUp::TimedOut { tries, within: self.within, last: Some(failure) });
+            let delay = self.backoff.at_least(delays.next().unwrap_or(self.backoff.most), asked);
+            if delay >= self.left() {
+                return Err(GaveUp::Exhausted {
+                    tries,
+                    spent: start.elapsed(),
+                    within: self.within,
+                    last: failure,
+                });
             }
             tracing::warn!(
-                "{what}: {}; trying again in {:.1} s",
+                "{}; trying again in {:.1} s",
                 causes::said_once(&*failure).join(": "),
                 delay.as_secs_f32()
             );
-            last = Some(failure);
+            before = Some(failure);
             sleep(delay).await;
         }
-        Err(GaveUp::TimedOut { tries: 0, within: self.within, last })
+        Err(self.late(asking, before))
+    }
+
+    fn late<E: Retryable + 'static>(self, asking: &str, before: Option<Box<E>>) -> GaveUp<E> {
+        GaveUp::Late { asking: asking.to_owned(), within: self.within, before }
     }
 }
 
@@ -104,7 +152,7 @@ mod tests {
         retry_after: Option<&'static str>,
     }
 
-    impl Failure for Fake {
+    impl Retryable for Fake {
         fn is_transient(&self) -> bool {
             self.transient
         }
@@ -149,16 +197,16 @@ mod tests {
     #[test]
     fn the_deadline_holds_whatever_a_try_or_a_retry_after_takes() {
         let (result, took) = run(10, std::future::pending::<Result<(), Fake>>);
-        assert!(matches!(result, Err(GaveUp::TimedOut { tries: 1, last: None, .. })));
+        assert!(matches!(result, Err(GaveUp::Late { before: None, .. })));
         assert_eq!(took, Duration::from_secs(10));
 
         let (result, took) = run(60, async || Err::<(), _>(BUSY));
         let error = result.unwrap_err();
-        assert!(error.to_string().contains("tries and 60s (--timeout)"), "{error}");
+        assert!(error.to_string().contains("too late for 60.0 s of --timeout"), "{error}");
         assert!(took <= Duration::from_mins(1));
 
         let (result, took) = run(60, async || Err::<(), _>(Fake { retry_after: Some("3600"), ..BUSY }));
-        assert!(matches!(result, Err(GaveUp::TimedOut { tries: 1, last: Some(_), .. })));
+        assert!(matches!(result, Err(GaveUp::Exhausted { tries: 1, .. })));
         assert_eq!(took, Duration::ZERO);
     }
 

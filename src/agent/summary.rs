@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::api::Accepted;
-use crate::domain::collapse::{ContainerSkip, PodSkip};
 use crate::domain::model::EnvironmentName;
 use crate::domain::roster::Tally;
+use crate::domain::visible::Visible;
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub(super) fn log(
         left_out,
         config_digests = tally.config_digests,
         seconds = took.as_secs_f64(),
-        "{environment}: {} {said} ({:.1} s){}{left_out}",
+        "{}: {} {said} ({:.1} s){}{left_out}",
+        Visible(environment.as_str()),
         counted(artifacts as u64, "artifact"),
         took.as_secs_f64(),
         if left_out.is_empty() { "" } else { "; left out: " },
@@ -45,23 +46,9 @@ pub(super) fn log(
 
 /// `2 pods ended, 1 container not started`; empty where nothing was left out.
 fn left_out(tally: &Tally) -> String {
-    let pods = tally.skipped_pods.iter().map(|(skip, n)| {
-        let why = match skip {
-            PodSkip::Ended => "ended",
-            PodSkip::NotStarted => "not started",
-            PodSkip::NoDigest => "without a SHA-256 digest",
-            PodSkip::Unreadable => "unreadable",
-        };
-        format!("{} {why}", counted(*n, "pod"))
-    });
-    let containers = tally.skipped_containers.iter().map(|(skip, n)| {
-        let why = match skip {
-            ContainerSkip::NotStarted => "not started",
-            ContainerSkip::OtherAlgorithm => "with a digest other than SHA-256",
-            ContainerSkip::NoDigest => "without a digest in the image ID",
-        };
-        format!("{} {why}", counted(*n, "container"))
-    });
+    let pods = tally.skipped_pods.iter().map(|(why, n)| format!("{} {why}", counted(*n, "pod")));
+    let containers =
+        tally.skipped_containers.iter().map(|(why, n)| format!("{} {why}", counted(*n, "container")));
     pods.chain(containers).collect::<Vec<_>>().join(", ")
 }
 
@@ -73,6 +60,7 @@ fn counted(n: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::collapse::{ContainerSkip, PodSkip};
 
     #[test]
     fn what_was_left_out_is_said_with_its_reason_and_nothing_else() {

@@ -37,8 +37,11 @@ impl BaseUrl {
     /// path that every operation adds, or would send a token in the clear.
     pub fn parse(input: &str, plain_http: PlainHttp) -> Result<Self, InvalidBaseUrl> {
         let refused = |problem| {
-            let shown =
-                if input.contains('@') { "(not shown)".into() } else { format!("\"{}\"", Visible(input)) };
+            let shown = if input.contains(['@', '?']) {
+                "(not shown)".into()
+            } else {
+                format!("\"{}\"", Visible(input))
+            };
             Err(InvalidBaseUrl { shown, problem })
         };
         let Ok(mut url) = Url::parse(input.trim()) else {
@@ -67,8 +70,7 @@ impl BaseUrl {
     }
 
     /// The URL of an operation: its path segments, each percent-encoded by itself, under `/api/v2`.
-    #[must_use]
-    pub fn operation(&self, segments: &[&str]) -> Url {
+    pub(super) fn operation(&self, segments: &[&str]) -> Url {
         let mut url = self.0.clone();
         // Only URLs such as `mailto:` have no path segments.
         if let Ok(mut path) = url.path_segments_mut() {
@@ -138,7 +140,7 @@ mod tests {
             ("ftp://c.example.com", "neither https nor http"),
             ("https://user:hunter2@c.example.com", "credentials"),
             ("https://hunter2@c.example.com", "credentials"),
-            ("https://c.example.com?token=x", "query"),
+            ("https://c.example.com?token=hunter2", "query"),
             ("https://c.example.com#x", "fragment"),
             ("https://c.example.com/api/v2/", "/api/v2"),
             ("http://c.example.com", "in the clear"),

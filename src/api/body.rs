@@ -17,6 +17,17 @@ pub(super) struct ReportBody {
     chunks: Chunks,
     left: u64,
     progress: Progress,
+    turn: Turn,
+}
+
+/// Whose turn it is on the connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Ours: a chunk is written.
+    Write,
+    /// The peer's: a service that refuses a report says so before it has read all of it, and a body
+    /// that is always ready would never let its answer be read.
+    Read,
 }
 
 /// When an upload last moved.
@@ -25,7 +36,7 @@ pub(super) struct Progress(Arc<Mutex<Instant>>);
 
 impl ReportBody {
     pub(super) fn new(report: &Report, progress: Progress) -> Self {
-        Self { chunks: report.chunks(), left: report.content_length(), progress }
+        Self { chunks: report.chunks(), left: report.content_length(), progress, turn: Turn::Write }
     }
 }
 
@@ -35,9 +46,15 @@ impl Body for ReportBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.progress.moved();
+        if self.turn == Turn::Read {
+            self.turn = Turn::Write;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.turn = Turn::Read;
         Poll::Ready(self.chunks.next().map(|chunk| {
             self.left = self.left.saturating_sub(chunk.len() as u64);
             Ok(Frame::data(chunk.into()))

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
-use crate::domain::outcome::{Class, Failure, class};
+use crate::domain::outcome::{Class, Retryable, class};
 use crate::domain::visible::Visible;
 use crate::process::causes;
 
@@ -15,7 +15,7 @@ use crate::process::causes;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub(super) method: Method,
-    pub(super) url: Url,
+    pub(super) url: Box<Url>,
 }
 
 /// A request to the service that failed.
@@ -63,10 +63,10 @@ pub enum Error {
     },
 }
 
-impl Failure for Error {
+impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => !causes::is_tls(source),
+            Self::Unreachable { source, .. } => causes::tls(source).is_none(),
             Self::Stalled { .. } => true,
             Self::Answered { status, .. } => class(status.as_u16()) == Class::Transient,
             Self::Token(_) | Self::Foreign { .. } => false,

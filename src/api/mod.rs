@@ -1,9 +1,10 @@
 //! The client of the compliance service: one function an operation.
 //!
-//! Called by `agent`, with reports to send. It sends a request once and says what came of it; when
+//! `cli` sets it up, `agent` sends reports by it. It sends a request once and says what came of it; when
 //! to try again is decided by whoever calls. A token is read for each request and is in no error,
 //! log or `Debug`.
 
+mod answer;
 mod base_url;
 mod body;
 mod client;

@@ -1,7 +1,9 @@
 //! Operation 7: report a K8S environment.
 
+use http::Method;
+
 use super::client::Client;
-use super::error::Error;
+use super::error::{Error, Request};
 use crate::domain::model::EnvironmentName;
 use crate::domain::report::Report;
 
@@ -17,6 +19,13 @@ pub enum Accepted {
 }
 
 impl Client {
+    /// The request that [`Client::report_k8s`] makes.
+    #[must_use]
+    pub fn report_k8s_request(&self, environment: &EnvironmentName) -> Request {
+        let organization = self.organization().as_str();
+        self.request(Method::PUT, &["environments", organization, environment.as_str(), "report", "K8S"])
+    }
+
     /// PUTs a report: `/environments/{org}/{env_name}/report/K8S`.
     ///
     /// # Errors
@@ -27,8 +36,7 @@ impl Client {
         environment: &EnvironmentName,
         report: &Report,
     ) -> Result<Accepted, Error> {
-        let segments = ["environments", self.organization().as_str(), environment.as_str(), "report", "K8S"];
-        let success = self.put_report(&segments, report).await?;
+        let success = self.put_report(self.report_k8s_request(environment), report).await?;
         let says = success.body.as_str().unwrap_or_default();
         Ok(if says.contains("no new snapshot") {
             Accepted::Unchanged

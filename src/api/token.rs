@@ -35,8 +35,11 @@ pub enum TokenError {
     Invalid(String, &'static str),
 }
 
-/// A token that was read, fit for a header.
-pub(super) struct Token(SecretString);
+/// A token that was read, and the header that carries it.
+pub(super) struct Token {
+    token: SecretString,
+    header: HeaderValue,
+}
 
 impl TokenSource {
     /// Whether a token can be had now.
@@ -68,8 +71,12 @@ impl TokenSource {
             "holds a line break; one line was expected"
         } else if !token.bytes().all(|b| b.is_ascii_graphic()) {
             "holds a space, a control character or a letter outside ASCII"
+        } else if let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {token}")) {
+            // No library shows a value that is marked so.
+            header.set_sensitive(true);
+            return Ok(Token { token: SecretString::from(token), header });
         } else {
-            return Ok(Token(SecretString::from(token)));
+            "cannot be sent in a header"
         };
         Err(TokenError::Invalid(self.to_string(), problem))
     }
@@ -91,16 +98,14 @@ impl std::fmt::Display for TokenSource {
 }
 
 impl Token {
-    /// `Bearer …`, marked so that no library shows it.
-    pub(super) fn header(&self) -> Option<HeaderValue> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.expose_secret())).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+    /// `Bearer …`.
+    pub(super) fn header(&self) -> HeaderValue {
+        self.header.clone()
     }
 
     /// A text from outside without the token, should it have been sent back.
     pub(super) fn redacted(&self, text: &str) -> String {
-        text.replace(self.0.expose_secret(), "[token]")
+        text.replace(self.token.expose_secret(), "[token]")
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
     #[test]
     fn white_space_around_a_token_is_left_off() {
         for text in ["t0ken", " t0ken\n", "t0ken\r\n"] {
-            assert_eq!(variable(text).read().unwrap().header().unwrap(), "Bearer t0ken");
+            assert_eq!(variable(text).read().unwrap().header(), "Bearer t0ken");
         }
     }
 
@@ -146,9 +151,9 @@ mod tests {
         let error = source.check().unwrap_err().to_string();
         assert!(error.contains("--token-file") && error.contains("is empty"), "{error}");
         writeln!(file, "first").unwrap();
-        assert_eq!(source.read().unwrap().header().unwrap(), "Bearer first");
+        assert_eq!(source.read().unwrap().header(), "Bearer first");
         std::fs::write(file.path(), "second").unwrap();
-        assert_eq!(source.read().unwrap().header().unwrap(), "Bearer second");
+        assert_eq!(source.read().unwrap().header(), "Bearer second");
         drop(file);
         assert!(matches!(source.check(), Err(TokenError::Unreadable(..))));
     }

@@ -1,6 +1,6 @@
 //! `supercargo agent`.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,13 +9,15 @@ use regex::Regex;
 
 use super::{Failure, Service};
 use crate::agent::environment::read_config;
-use crate::agent::once::{self, Destination, Plan, Source};
+use crate::agent::gather::Source;
+use crate::agent::once::{self, Destination, Plan};
+use crate::agent::retry::Deadline;
 use crate::agent::{Emptiness, Environment};
 use crate::cluster::{self, Access, Cluster, PodsFile};
 use crate::domain::collapse::Counting;
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::outcome::Backoff;
-use crate::domain::selection::Selection;
+use crate::domain::selection::{Contradiction, Selection};
 
 #[derive(Debug, Args)]
 #[command(
@@ -75,10 +77,12 @@ Examples:
   See what would be reported of the current kubeconfig's cluster:
     supercargo agent --once --dry-run --environment prod
   Report two namespaces:
-    supercargo agent --once --environment prod --namespace shop --namespace pay \\
-      --base-url https://compliance.example.com --org acme --token-file token
+    export SUPERCARGO_BASE_URL=https://compliance.example.com
+    export SUPERCARGO_ORG=acme SUPERCARGO_TOKEN_FILE=token
+    supercargo agent --once --environment prod --namespace shop,pay
   Report what kubectl sees:
-    kubectl get pods -A -o json | supercargo agent --once --dry-run --environment prod --pods-from -";
+    kubectl get pods -A -o json >pods.json
+    supercargo agent --once --environment prod --pods-from pods.json";
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 enum Containers {
@@ -96,24 +100,25 @@ impl Agent {
         // Before the cluster is asked for anything: a mistake here should not cost it a list.
         let client =
             if self.dry_run { None } else { Some(service.client().map_err(|e| vec![Failure::usage(e)])?) };
-        let source = self.source().await.map_err(usage)?;
-        let mut stdout = io::stdout().lock();
+        let deadline = Deadline::after(self.timeout, Backoff::default());
+        let source = self.source(deadline).await.map_err(usage)?;
+        let mut stdout = io::stdout();
         let destination = match &client {
             Some(client) => Destination::Service(client),
             None => Destination::Output(&mut stdout),
         };
-        match once::run(&plan, &source, destination).await {
-            Err(failures) if !failures.iter().all(is_closed_pipe) => {
-                Err(failures.into_iter().map(Into::into).collect())
-            }
-            _ => Ok(()),
-        }
+        let mut failures = once::run(&plan, &source, destination, deadline).await.err().unwrap_or_default();
+        failures.retain(|failure| !is_closed_pipe(failure));
+        if failures.is_empty() { Ok(()) } else { Err(failures.into_iter().map(Into::into).collect()) }
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
         let mut environments = match (&self.config, &self.environment) {
             (Some(file), _) => read_config(file).map_err(Failure::usage)?,
-            (None, name) => name.iter().map(|name| self.single(name)).collect(),
+            (None, name) => {
+                let single = name.iter().map(|name| self.single(name));
+                single.collect::<Result<_, _>>().map_err(Failure::usage)?
+            }
         };
         if self.allow_empty {
             for environment in &mut environments {
@@ -124,29 +129,30 @@ impl Agent {
             Containers::All => Counting::All,
             Containers::App => Counting::App,
         };
-        Ok(Plan { environments, counting, timeout: self.timeout, backoff: Backoff::default() })
+        Ok(Plan { environments, counting })
     }
 
-    fn single(&self, name: &EnvironmentName) -> Environment {
-        Environment {
-            name: name.clone(),
-            selection: Selection {
-                names: self.namespace.iter().cloned().collect(),
-                patterns: self.namespace_regex.clone(),
-                except_names: self.exclude_namespace.iter().cloned().collect(),
-                except_patterns: self.exclude_namespace_regex.clone(),
-            },
-            empty: Emptiness::Withheld,
-        }
+    fn single(&self, name: &EnvironmentName) -> Result<Environment, Contradiction> {
+        let selection = Selection::new(
+            self.namespace.iter().cloned().collect(),
+            self.namespace_regex.clone(),
+            self.exclude_namespace.iter().cloned().collect(),
+            self.exclude_namespace_regex.clone(),
+        )?;
+        Ok(Environment { name: name.clone(), selection, empty: Emptiness::Withheld })
     }
 
-    async fn source(&self) -> Result<Source, Failure> {
+    async fn source(&self, deadline: Deadline) -> Result<Source, Failure> {
         if let Some(file) = &self.pods_from {
-            return Ok(Source::File(PodsFile::from(file.as_str())));
+            let file = PodsFile::from(file.as_str());
+            if file == PodsFile::Stdin && io::stdin().is_terminal() {
+                tracing::info!("reading pods from standard input");
+            }
+            return Ok(Source::File(file));
         }
         let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
-        let cluster = Cluster::configure(access, cluster::Patience::default(), self.timeout).await;
-        cluster.map(Source::Cluster).map_err(Into::into)
+        let cluster = Cluster::configure(access, cluster::Patience::default(), deadline.left()).await;
+        cluster.map(|cluster| Source::Cluster(Box::new(cluster))).map_err(Into::into)
     }
 }
 

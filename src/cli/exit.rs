@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use crate::agent::gather::GatherError;
 use crate::agent::once;
 use crate::api;
 use crate::cluster::ConnectError;
@@ -78,9 +79,11 @@ impl From<Exit> for ExitCode {
 
 fn exit_of(error: &once::Error) -> Exit {
     match error {
-        once::Error::Scope(_) | once::Error::File(_) => Exit::Usage,
-        once::Error::List(_) | once::Error::Withheld { .. } => Exit::Cluster,
-        once::Error::NotAccepted { source, .. } => source.last().map_or(Exit::Unreachable, exit_of_api),
+        once::Error::Gather(GatherError::Scope(_) | GatherError::File(_) | GatherError::FileTooSlow(..)) => {
+            Exit::Usage
+        }
+        once::Error::Gather(GatherError::List(_)) | once::Error::Withheld { .. } => Exit::Cluster,
+        once::Error::NotReported { source, .. } => source.last().map_or(Exit::Unreachable, exit_of_api),
         once::Error::Output(_) => Exit::Unexpected,
     }
 }

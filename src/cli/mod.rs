@@ -8,13 +8,14 @@ mod exit;
 
 pub use exit::{Exit, Failure};
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
-use crate::domain::model::OrganizationName;
+use crate::domain::model::{InvalidName, OrganizationName};
 use crate::process::logs::Format;
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
@@ -55,14 +56,14 @@ struct Service {
     base_url: Option<String>,
     /// Organization to report for
     #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
-    org: Option<OrganizationName>,
+    org: Option<String>,
     /// File that holds the token, read again for every request; without it the variable
     /// `SUPERCARGO_TOKEN` does
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
+    token_file: Option<OsString>,
     /// PEM bundle of authorities to trust beside the system's
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_CA_FILE")]
-    ca_file: Option<PathBuf>,
+    ca_file: Option<OsString>,
     /// Allow a base URL that is plain http, over which the token travels in the clear
     #[arg(long, global = true)]
     allow_http: bool,
@@ -109,6 +110,9 @@ pub enum ServiceError {
     /// The base URL cannot be used.
     #[error(transparent)]
     BaseUrl(#[from] api::InvalidBaseUrl),
+    /// The organization's name cannot be used.
+    #[error("--org (SUPERCARGO_ORG) cannot be used: {0}")]
+    Organization(#[from] InvalidName),
     /// The token cannot be used.
     #[error(transparent)]
     Token(#[from] api::TokenError),
@@ -146,23 +150,33 @@ impl Service {
         let missing = |what, option| ServiceError::Missing { what, option };
         let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let base_url =
-            self.base_url.as_ref().ok_or(missing("base URL", "--base-url or SUPERCARGO_BASE_URL"))?;
+            given(self.base_url.as_ref()).ok_or(missing("base URL", "--base-url or SUPERCARGO_BASE_URL"))?;
         let base_url = BaseUrl::parse(base_url, plain_http)?;
-        let organization = self.org.clone().ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
-        let token = self
-            .token_file
-            .clone()
-            .map(TokenSource::File)
+        let organization =
+            given(self.org.as_ref()).ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
+        let organization = organization.parse::<OrganizationName>()?;
+        let token = given(self.token_file.as_ref())
+            .map(|file| TokenSource::File(file.into()))
             .or_else(token_of_environment)
             .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE or SUPERCARGO_TOKEN"))?;
         token.check()?;
-        let setup = api::Setup { base_url, organization, token, ca_file: self.ca_file.clone() };
+        let setup = api::Setup {
+            base_url,
+            organization,
+            token,
+            ca_file: given(self.ca_file.as_ref()).map(PathBuf::from),
+        };
         Ok(api::Client::new(setup, api::Patience::default())?)
     }
 }
 
+/// An empty variable is one that is not set: charts and pipelines write it so.
+fn given<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
+    value.filter(|v| !v.as_ref().is_empty())
+}
+
 /// Read here and not by clap, which would show it in its messages.
 fn token_of_environment() -> Option<TokenSource> {
-    let token = std::env::var_os("SUPERCARGO_TOKEN")?;
+    let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
     Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
 }

@@ -7,8 +7,8 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
+use super::messages::Status;
 use super::protobuf;
-use super::wire::Status;
 
 /// How much of a plain text is shown, in characters.
 const SHOWN: usize = 512;

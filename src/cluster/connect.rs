@@ -19,8 +19,7 @@ use tokio::time::timeout;
 
 use super::Patience;
 use super::answer::{self, Encoding};
-use super::error::{Error, Request};
-use crate::domain::model::NamespaceName;
+use super::error::{Error, Request, Right};
 use crate::domain::visible::Visible;
 use crate::process::causes;
 
@@ -42,9 +41,9 @@ pub struct Access {
 pub enum ConnectError {
     /// There is no configuration at all.
     #[error(
-        "no cluster is configured: there is neither --kubeconfig, nor KUBECONFIG, nor ~/.kube/config, nor a pod's service account"
+        "no cluster is configured: there is neither --kubeconfig, nor KUBECONFIG, nor ~/.kube/config, nor a pod's service account; --pods-from does without one"
     )]
-    NoCluster(#[source] kube::config::InClusterError),
+    NoCluster,
     /// A context was named where there is no kubeconfig.
     #[error("--context \"{0}\" needs a kubeconfig, and there is none")]
     NoKubeconfig(String),
@@ -53,7 +52,7 @@ pub enum ConnectError {
     Kubeconfig(String),
     /// The proxy's URL cannot be used.
     #[error(
-        "the proxy for the cluster, from the kubeconfig's proxy-url or from HTTPS_PROXY, is no URL that begins with http, https or socks5"
+        "the proxy for the cluster, from the kubeconfig's proxy-url, HTTPS_PROXY or ALL_PROXY, is no URL that begins with http, https or socks5"
     )]
     Proxy,
     /// kube cannot make a client of it.
@@ -63,7 +62,7 @@ pub enum ConnectError {
     #[error("no credentials for the cluster could be had: {0}")]
     Credentials(String),
     /// It took too long, as where a credential plugin hangs.
-    #[error("no credentials for the cluster could be had within {0:?} (--timeout)")]
+    #[error("the cluster's configuration and credentials could not be had within {:.1} s of --timeout", .0.as_secs_f32())]
     TooSlow(Duration),
 }
 
@@ -115,7 +114,7 @@ impl Cluster {
             }
             None => match &access.context {
                 Some(context) => return Err(ConnectError::NoKubeconfig(context.clone())),
-                None => (kube::Config::incluster().map_err(ConnectError::NoCluster)?, None),
+                None => (kube::Config::incluster().map_err(|_| ConnectError::NoCluster)?, None),
             },
         };
         config.default_retry = false;
@@ -131,23 +130,17 @@ impl Cluster {
         Ok(Self { client: builder.build(), url, patience })
     }
 
-    pub(super) fn request(
-        &self,
-        path: &str,
-        verb: &'static str,
-        resource: &'static str,
-        namespace: Option<&NamespaceName>,
-    ) -> Request {
+    /// Where the API server is, without credentials.
+    #[must_use]
+    pub fn url(&self) -> String {
         let scheme = self.url.scheme_str().unwrap_or("https");
         let host = self.url.host().unwrap_or_default();
         let port = self.url.port().map_or_else(String::new, |port| format!(":{port}"));
-        let prefix = self.url.path().trim_end_matches('/');
-        Request {
-            url: format!("{scheme}://{host}{port}{prefix}{path}"),
-            verb,
-            resource,
-            namespace: namespace.map(ToString::to_string),
-        }
+        format!("{scheme}://{host}{port}{}", self.url.path().trim_end_matches('/'))
+    }
+
+    pub(super) fn request(&self, path: &str, right: Right) -> Request {
+        Request { url: format!("{}{path}", self.url()), right }
     }
 
     /// One GET: its answer, where it is a success.
@@ -178,12 +171,15 @@ impl Cluster {
             return Ok(Answer { encoding, body });
         }
         let mut start = Vec::new();
-        // An error whose text breaks off is still the error that its status says.
-        while start.len() < MOST_ERROR_BYTES
-            && let Ok(Some(frame)) = self.frame(&request, &mut body).await
-        {
-            start.extend_from_slice(&frame);
-        }
+        // An error whose text breaks off, or takes too long, is still the error that its status says.
+        let read = timeout(self.patience.error_text, async {
+            while start.len() < MOST_ERROR_BYTES
+                && let Ok(Some(frame)) = self.frame(&request, &mut body).await
+            {
+                start.extend_from_slice(&frame);
+            }
+        });
+        let _ = read.await;
         Err(Error::Answered { message: answer::message(encoding, &start), request, status, retry_after })
     }
 
@@ -226,7 +222,16 @@ fn unusable(error: &KubeconfigError) -> ConnectError {
             }
             None => "it is no YAML that a kubeconfig could be".to_owned(),
         },
-        other => Visible(&causes::said_once(other).join(": ")).to_string(),
+        KubeconfigError::ReadConfig(error, path) => {
+            format!("\"{}\" cannot be read: {error}", Visible(&path.display().to_string()))
+        }
+        KubeconfigError::ParseNoProxy(_) => {
+            "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
+        }
+        KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
+        KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),
+        KubeconfigError::CurrentContextNotSet => "it has no current-context; give --context".to_owned(),
+        other => causes::said_once(other).join(": "),
     })
 }
 
@@ -236,7 +241,8 @@ fn without_secrets(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed, {}", out.status),
         AuthError::AuthExecParse(_) => "what the credential plugin printed is no ExecCredential".to_owned(),
-        other => Visible(&causes::said_once(other).join(": ")).to_string(),
+        AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
+        other => causes::said_once(other).join(": "),
     }
 }
 

@@ -5,21 +5,27 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::domain::outcome::{Class, Failure, class};
+use crate::domain::model::NamespaceName;
+use crate::domain::outcome::{Class, Retryable, class};
 use crate::domain::visible::Visible;
-use crate::process::causes;
+use crate::process::causes::{self, Tls};
 
 /// A request to the API server, as a person would write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Scheme, host and path, without credentials and query.
     pub(super) url: String,
-    /// The RBAC verb that allows it.
-    pub(super) verb: &'static str,
-    /// The resource.
-    pub(super) resource: &'static str,
-    /// The namespace that it concerns; `None` for the whole cluster.
-    pub(super) namespace: Option<String>,
+    /// What must be allowed for it.
+    pub(super) right: Right,
+}
+
+/// What RBAC must grant (Kubernetes documentation, "Using RBAC Authorization").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Right {
+    /// To list pods, in one namespace or at the cluster scope.
+    ListPods(Option<NamespaceName>),
+    /// To get this namespace.
+    GetNamespace(NamespaceName),
 }
 
 /// What lies beneath an error.
@@ -84,10 +90,10 @@ pub enum Error {
     },
 }
 
-impl Failure for Error {
+impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => !causes::is_tls(&**source),
+            Self::Unreachable { source, .. } => causes::tls(&**source).is_none(),
             Self::Silent { .. } | Self::BrokenOff { .. } => true,
             // A continue token that expires again and again: 410 is Gone, yet a new list may do.
             Self::Answered { status, .. } => {
@@ -109,39 +115,49 @@ impl Error {
     /// What to do about it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        let Self::Answered { request, status, .. } = self else {
-            return match self {
-                Self::Unreachable { source, .. } if causes::is_tls(&**source) => {
-                    Some("check the certificate authority and the server name in the kubeconfig".into())
+        match self {
+            Self::Unreachable { source, .. } => Some(match causes::tls(&**source)? {
+                Tls::NotSpoken => "the other side does not speak TLS; is it plain http?".into(),
+                Tls::NotTrusted => {
+                    "check the certificate authority and the server name in the kubeconfig".into()
                 }
-                _ => None,
-            };
-        };
-        let Request { verb, resource, namespace, .. } = request;
-        match (status.as_u16(), namespace) {
-            (401, _) => Some("the API server does not know these credentials; has the token expired?".into()),
-            (403, Some(namespace)) => {
-                Some(format!("grant \"{verb}\" on \"{resource}\" by a Role in the namespace \"{namespace}\""))
-            }
-            (403, None) => Some(format!(
-                "grant \"{verb}\" on \"{resource}\" by a ClusterRole, or name the namespaces to report: a Role in each is enough"
-            )),
-            (404, _) => Some("is this the URL of a Kubernetes API server?".into()),
-            (406, _) => Some(
-                "this server speaks neither Kubernetes protobuf nor JSON; is there a proxy in between?"
-                    .into(),
-            ),
+            }),
+            Self::Answered { request, status, .. } => Some(match status.as_u16() {
+                401 => "the API server does not know these credentials; has the token expired?".into(),
+                403 => request.right.hint(),
+                404 => "is this the URL of a Kubernetes API server?".into(),
+                406 => {
+                    "this server speaks neither Kubernetes protobuf nor JSON; is there a proxy in between?"
+                        .into()
+                }
+                _ => return None,
+            }),
             _ => None,
+        }
+    }
+}
+
+impl Right {
+    fn hint(&self) -> String {
+        match self {
+            Self::ListPods(None) => "grant \"list\" on \"pods\" by a ClusterRole, or name the namespaces to report: a Role in each is enough".to_owned(),
+            Self::ListPods(Some(namespace)) => {
+                format!("grant \"list\" on \"pods\" by a Role in the namespace \"{namespace}\"")
+            }
+            Self::GetNamespace(namespace) => {
+                format!("grant \"get\" on \"namespaces\" by a Role in the namespace \"{namespace}\"")
+            }
         }
     }
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GET {} ({} {} ", self.url, self.verb, self.resource)?;
-        match &self.namespace {
-            Some(namespace) => write!(f, "in the namespace \"{namespace}\")"),
-            None => write!(f, "at the cluster scope)"),
+        write!(f, "GET {} ", self.url)?;
+        match &self.right {
+            Right::ListPods(None) => write!(f, "(list pods at the cluster scope)"),
+            Right::ListPods(Some(namespace)) => write!(f, "(list pods in the namespace \"{namespace}\")"),
+            Right::GetNamespace(namespace) => write!(f, "(get the namespace \"{namespace}\")"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::PathBuf;
 
-use super::items::{self, Document, NoPods, Pods};
+use super::document::{self, Document, NoPods, Pods};
 use super::list::Listed;
 use crate::domain::visible::Visible;
 
@@ -77,7 +77,7 @@ impl PodsFile {
             Self::Path(path) => Box::new(File::open(path).map_err(unreadable)?),
         };
         let (first, reader) = first_byte(BufReader::with_capacity(64 * 1024, file)).map_err(unreadable)?;
-        let mut hand_out = |index: Option<usize>, pod: Result<super::wire::Pod, String>| {
+        let mut hand_out = |index: Option<usize>, pod: Result<super::messages::Pod, String>| {
             each(match pod {
                 Ok(pod) => Listed::Pod(pod.into()),
                 Err(problem) => Listed::Unreadable(match index {
@@ -100,13 +100,13 @@ impl PodsFile {
         Ok(())
     }
 
-    fn json(&self, reader: impl Read, each: &mut items::Each<'_>) -> Result<Document, FileError> {
+    fn json(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Document, FileError> {
         let mut json = serde_json::Deserializer::from_reader(reader);
-        let document = items::read(&mut json, each).and_then(|document| json.end().map(|()| document));
+        let document = document::read(&mut json, each).and_then(|document| json.end().map(|()| document));
         document.map_err(|e| self.syntax("JSON", e))
     }
 
-    fn yaml(&self, reader: impl Read, each: &mut items::Each<'_>) -> Result<Document, FileError> {
+    fn yaml(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Document, FileError> {
         // The default budget is that of a configuration file; a cluster's pods are data. Aliases keep
         // theirs: kubectl writes none.
         let options = serde_saphyr::options! {
@@ -120,7 +120,7 @@ impl PodsFile {
             with_snippet: false,
         };
         serde_saphyr::with_deserializer_from_reader_with_options(reader, options, |yaml| {
-            items::read(yaml, each)
+            document::read(yaml, each)
         })
         .map_err(|e| self.syntax("YAML", e))
     }

@@ -1,4 +1,4 @@
-//! A list of pods from an API server: the driver of `domain::listing`.
+//! A list of pods from an API server: the driver of `domain::paging`.
 //!
 //! Pages are decoded as they arrive, one pod in memory at a time.
 
@@ -6,13 +6,12 @@ use http::StatusCode;
 
 use super::answer::Encoding;
 use super::connect::{Answer, Cluster};
-use super::error::{Error, Request};
+use super::error::{Error, Request, Right};
 use super::protobuf::PodListReader;
-use super::{items, wire};
-use crate::domain::listing::{self, Ask, Listing, Step};
+use super::{document, messages};
 use crate::domain::model::NamespaceName;
+use crate::domain::paging::{self, Ask, Paging, Step};
 use crate::domain::pod::PodView;
-use crate::domain::selection::Scope;
 
 /// How many pods a page holds.
 const PAGE: u32 = 500;
@@ -28,61 +27,47 @@ pub enum Listed {
     Pod(PodView),
     /// A pod that cannot be read, and why.
     Unreadable(String),
-    /// The list of this namespace (`None`: of the cluster) begins again: what it brought so far is
-    /// void.
-    StartOver(Option<NamespaceName>),
+    /// The list begins again: what it brought so far is void.
+    StartOver,
 }
 
 impl Cluster {
-    /// Reads all pods in the scope, one namespace after the other, and hands out each as it comes.
+    /// Reads the pods of one namespace, or of the whole cluster, and hands out each as it comes.
     ///
     /// # Errors
     ///
     /// [`Error`] as soon as any part of the list fails; what was handed out until then is no
     /// complete list.
-    pub async fn list_pods(&self, scope: &Scope, mut each: impl FnMut(Listed)) -> Result<(), Error> {
-        match scope {
-            Scope::Cluster => pods(self, None, &mut each).await,
-            Scope::Namespaces(namespaces) => {
-                for namespace in namespaces {
-                    pods(self, Some(namespace), &mut each).await?;
+    pub async fn list_pods(
+        &self,
+        namespace: Option<&NamespaceName>,
+        mut each: impl FnMut(Listed),
+    ) -> Result<(), Error> {
+        let path = match namespace {
+            Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
+            None => "/api/v1/pods".to_owned(),
+        };
+        let request = self.request(&path, Right::ListPods(namespace.cloned()));
+        let mut paging = Paging::default();
+        let mut ask = paging.first();
+        loop {
+            let answer = match read(self, &request, &format!("{path}{}", query(&ask)), &mut each).await {
+                Ok(token) => paging::Answer::Read(token),
+                Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
+                    paging::Answer::Expired
                 }
-                Ok(())
-            }
+                Err(error) => return Err(error),
+            };
+            ask = match paging.after(answer) {
+                Step::Complete => return Ok(()),
+                Step::Ask(next) => next,
+                Step::StartOver(next) => {
+                    tracing::debug!("the continue token has expired; the list begins again");
+                    each(Listed::StartOver);
+                    next
+                }
+            };
         }
-    }
-}
-
-/// Reads the pods of one namespace, or of the whole cluster.
-async fn pods(
-    cluster: &Cluster,
-    namespace: Option<&NamespaceName>,
-    each: &mut impl FnMut(Listed),
-) -> Result<(), Error> {
-    let path = match namespace {
-        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
-        None => "/api/v1/pods".to_owned(),
-    };
-    let request = cluster.request(&path, "list", "pods", namespace);
-    let mut listing = Listing::default();
-    let mut ask = listing.first();
-    loop {
-        let answer = match read(cluster, &request, &format!("{path}{}", query(&ask)), each).await {
-            Ok(token) => listing::Answer::Read(token),
-            Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
-                listing::Answer::Expired
-            }
-            Err(error) => return Err(error),
-        };
-        ask = match listing.after(answer) {
-            Step::Complete => return Ok(()),
-            Step::Ask(next) => next,
-            Step::StartOver(next) => {
-                tracing::debug!("the continue token has expired; the list begins again");
-                each(Listed::StartOver(namespace.cloned()));
-                next
-            }
-        };
     }
 }
 
@@ -127,7 +112,7 @@ async fn read(
                 }
             }
             let mut json = serde_json::Deserializer::from_slice(&json);
-            let document = items::read(&mut json, &mut |_, pod| each(listed(pod)))
+            let document = document::read(&mut json, &mut |_, pod| each(listed(pod)))
                 .and_then(|document| json.end().map(|()| document))
                 .map_err(|e| garbled(e.to_string()))?;
             document.into_pod_list().map_err(|e| garbled(e.to_string()))
@@ -140,7 +125,7 @@ async fn read(
     }
 }
 
-fn listed(pod: Result<wire::Pod, String>) -> Listed {
+fn listed(pod: Result<messages::Pod, String>) -> Listed {
     match pod {
         Ok(pod) => Listed::Pod(pod.into()),
         Err(problem) => Listed::Unreadable(problem),

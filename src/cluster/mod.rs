@@ -4,13 +4,13 @@
 
 mod answer;
 mod connect;
+mod document;
 mod error;
 mod file;
-mod items;
 mod list;
+mod messages;
 mod namespace;
 mod protobuf;
-mod wire;
 
 pub use connect::{Access, Cluster, ConnectError};
 pub use error::Error;
@@ -27,11 +27,17 @@ pub struct Patience {
     pub headers: Duration,
     /// Between two frames of a body.
     pub frame: Duration,
+    /// For the text of an error.
+    pub error_text: Duration,
 }
 
 impl Default for Patience {
-    /// 30 s, 60 s.
+    /// 30 s, 60 s, 2 s.
     fn default() -> Self {
-        Self { headers: Duration::from_secs(30), frame: Duration::from_mins(1) }
+        Self {
+            headers: Duration::from_secs(30),
+            frame: Duration::from_mins(1),
+            error_text: Duration::from_secs(2),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::connect::Cluster;
-use super::error::Error;
+use super::error::{Error, Right};
 use crate::domain::model::NamespaceName;
 
 /// Whether a namespace is there.
@@ -24,7 +24,7 @@ impl Cluster {
     /// [`Error`] where the API server does not say.
     pub async fn namespace(&self, name: &NamespaceName) -> Result<Namespace, Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        let request = self.request(&path, "get", "namespaces", Some(name));
+        let request = self.request(&path, Right::GetNamespace(name.clone()));
         match self.get(request, &path).await {
             Ok(_) => Ok(Namespace::Exists),
             Err(Error::Answered { status: StatusCode::NOT_FOUND, .. }) => Ok(Namespace::Missing),

@@ -7,7 +7,7 @@
 
 use prost::Message;
 
-use super::wire::{ListMeta, Pod, TypeMeta, Unknown};
+use super::messages::{ListMeta, Pod, TypeMeta, Unknown};
 
 /// What every Kubernetes protobuf message begins with.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
@@ -51,6 +51,7 @@ enum Place {
 
 /// The head of a field: its number, and how long head and value are.
 struct Field {
+    /// Zero for a value that is no message, whatever its number: none of those is looked at.
     number: u64,
     head: usize,
     value: u64,
@@ -123,7 +124,8 @@ impl PodListReader {
             }
             Place::List { left } => {
                 let Some(field) = Field::at(bytes)? else { return Ok(None) };
-                let left = left.checked_sub(field.head as u64 + field.value).ok_or(Garbled::Malformed)?;
+                let whole = field.value.checked_add(field.head as u64).ok_or(Garbled::Malformed)?;
+                let left = left.checked_sub(whole).ok_or(Garbled::Malformed)?;
                 let Some((value, rest)) = field.split(bytes)? else { return Ok(None) };
                 self.place = Place::List { left };
                 match field.number {
@@ -154,7 +156,8 @@ impl Field {
             5 => (4, after_key),
             _ => return Err(Garbled::Malformed),
         };
-        Ok(Some(Self { number: key >> 3, head: bytes.len() - rest.len(), value }))
+        let number = if key & 7 == 2 { key >> 3 } else { 0 };
+        Ok(Some(Self { number, head: bytes.len() - rest.len(), value }))
     }
 
     /// Its value and what follows, where the value is complete.
@@ -191,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cluster::items;
+    use crate::cluster::document;
     use crate::domain::pod::PodView;
 
     const LIST: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list.pb");
@@ -224,7 +227,7 @@ mod tests {
         let json = include_bytes!("../../tests/fixtures/kube-api/pod-list.json");
         let mut views: Vec<PodView> = Vec::new();
         let mut json = serde_json::Deserializer::from_slice(json);
-        items::read(&mut json, &mut |_, pod| views.push(pod.unwrap().into())).unwrap();
+        document::read(&mut json, &mut |_, pod| views.push(pod.unwrap().into())).unwrap();
         assert_eq!(read([LIST]).unwrap().0, views);
     }
 
@@ -244,6 +247,10 @@ mod tests {
         assert_eq!(read([b"<html>".as_slice()]), Err(Garbled::Magic));
         let huge = [b"k8s\0\x12\xff\xff\xff\xff\x7f".as_slice(), b"\x12\xff\xff\xff\x7f"];
         assert!(matches!(read(huge), Err(Garbled::TooLarge(_))));
+        let overflow = b"k8s\0\x12\x20\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01".as_slice();
+        assert_eq!(read([overflow]), Err(Garbled::Malformed));
+        let no_message = b"k8s\0\x10\x05".as_slice();
+        assert_eq!(read([no_message]), Err(Garbled::Truncated));
         let groups = b"k8s\0\x12\x05\x13".as_slice();
         assert_eq!(read([groups]), Err(Garbled::Malformed));
     }

@@ -4,9 +4,9 @@
 //! an environment variable; time comes in as an argument.
 
 pub mod collapse;
-pub mod listing;
 pub mod model;
 pub mod outcome;
+pub mod paging;
 pub mod pod;
 pub mod report;
 pub mod roster;

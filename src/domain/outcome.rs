@@ -1,6 +1,6 @@
 //! What an answer of an HTTP service means, and after how long it is asked again.
 //!
-//! `agent` asks it after each answer of the API server and of the compliance service. Time is an
+//! `cluster`, `api` and `agent` ask it about what came back. Time is an
 //! argument.
 
 use std::time::{Duration, SystemTime};
@@ -38,7 +38,7 @@ pub fn class(status: u16) -> Class {
 }
 
 /// A failed try of something that may be tried again.
-pub trait Failure: std::error::Error {
+pub trait Retryable: std::error::Error {
     /// Whether the same try may go better later.
     fn is_transient(&self) -> bool;
 

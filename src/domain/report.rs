@@ -13,6 +13,7 @@ const CHUNK: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub struct Report {
     snapshot: Snapshot,
+    content_length: u64,
 }
 
 /// The bytes of a report, in order.
@@ -30,22 +31,30 @@ enum Next {
 }
 
 impl Report {
-    /// The report of what a snapshot holds.
+    /// The report of what a snapshot holds; it is walked once, to know its length.
     #[must_use]
     pub fn new(snapshot: Snapshot) -> Self {
-        Self { snapshot }
+        let unmeasured = Self { snapshot, content_length: 0 };
+        let content_length = unmeasured.chunks().map(|chunk| chunk.len() as u64).sum();
+        Self { content_length, ..unmeasured }
     }
 
     /// How many artifacts it reports.
     #[must_use]
-    pub fn artifacts(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.snapshot.len()
+    }
+
+    /// Whether it reports none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.snapshot.is_empty()
     }
 
     /// The length of the body in bytes.
     #[must_use]
     pub fn content_length(&self) -> u64 {
-        self.chunks().map(|chunk| chunk.len() as u64).sum()
+        self.content_length
     }
 
     /// The body in chunks of about 64 KiB.

@@ -221,8 +221,9 @@ mod tests {
         let (roster, _) =
             gather([pod("a", "x", 1), pod("b", "x", 1), pod("b", "y", 1), empty, pod("c", "x", 1)]).finish();
         let roster = Arc::new(roster);
-        let except_b = Selection { except_names: ["b".parse().unwrap()].into(), ..Default::default() };
-        let only_b = Selection { names: ["b".parse().unwrap()].into(), ..Default::default() };
+        let b = || ["b".parse().unwrap()].into();
+        let except_b = Selection::new([].into(), vec![], b(), vec![]).unwrap();
+        let only_b = Selection::new(b(), vec![], [].into(), vec![]).unwrap();
         assert_eq!(names(&roster.select(&except_b)), ["a/x", "c/x"]);
         let b = roster.select(&only_b);
         assert_eq!((names(&b), b.len()), (vec!["b/x".to_owned(), "b/y".to_owned()], 2));

@@ -4,6 +4,7 @@
 //! `cluster` lists the [`Scope`] that covers them all.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use regex::Regex;
 
@@ -11,23 +12,49 @@ use super::model::NamespaceName;
 
 /// How many namespaces are listed, and later watched, one by one: each holds a connection of its
 /// own.
-pub const MOST_NAMESPACES: usize = 50;
+const MOST_NAMESPACES: usize = 50;
 
 /// The namespaces of one environment: those named or matched, less those excluded. With neither
 /// names nor patterns it starts from all.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Namespaces by name.
-    pub names: BTreeSet<NamespaceName>,
-    /// Namespaces in whose name the expression is found; it is not anchored.
-    pub patterns: Vec<Regex>,
-    /// Namespaces left out by name.
-    pub except_names: BTreeSet<NamespaceName>,
-    /// Namespaces left out by expression.
-    pub except_patterns: Vec<Regex>,
+    names: BTreeSet<NamespaceName>,
+    patterns: Vec<Regex>,
+    except_names: BTreeSet<NamespaceName>,
+    except_patterns: Vec<Regex>,
 }
 
+/// A namespace is both named and excluded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the namespace \"{0}\" is both named and excluded")]
+pub struct Contradiction(NamespaceName);
+
 impl Selection {
+    /// Selects namespaces by name, or by an expression that is found anywhere in the name, and
+    /// leaves others out in the same two ways.
+    ///
+    /// # Errors
+    ///
+    /// [`Contradiction`] where a namespace is named and left out.
+    pub fn new(
+        names: BTreeSet<NamespaceName>,
+        patterns: Vec<Regex>,
+        except_names: BTreeSet<NamespaceName>,
+        except_patterns: Vec<Regex>,
+    ) -> Result<Self, Contradiction> {
+        let selection = Self { names, patterns, except_names, except_patterns };
+        match selection.names.iter().find(|name| !selection.takes(name.as_str())) {
+            Some(name) => Err(Contradiction(name.clone())),
+            None => Ok(selection),
+        }
+    }
+
+    /// The namespaces that are named.
+    #[must_use]
+    pub fn names(&self) -> &BTreeSet<NamespaceName> {
+        &self.names
+    }
+
     /// Whether a pod in this namespace belongs to the environment.
     #[must_use]
     pub fn takes(&self, namespace: &str) -> bool {
@@ -39,10 +66,22 @@ impl Selection {
             && !matched(&self.except_patterns)
     }
 
-    fn only_names(&self) -> Option<&BTreeSet<NamespaceName>> {
-        let plain =
-            self.patterns.is_empty() && self.except_names.is_empty() && self.except_patterns.is_empty();
-        (plain && !self.names.is_empty()).then_some(&self.names)
+    fn is_plain(&self) -> bool {
+        self.patterns.is_empty() && self.except_names.is_empty() && self.except_patterns.is_empty()
+    }
+}
+
+/// `any namespace`, `the namespace "a"`, `the namespaces "a", "b"`.
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_plain(), self.names.len()) {
+            (true, 0) => f.write_str("any namespace"),
+            (true, n) => {
+                let names: Vec<_> = self.names.iter().map(|name| format!("\"{name}\"")).collect();
+                write!(f, "the namespace{} {}", if n == 1 { "" } else { "s" }, names.join(", "))
+            }
+            (false, _) => f.write_str("a namespace that its options select"),
+        }
     }
 }
 
@@ -66,14 +105,16 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// [`TooManyNamespaces`] where more than [`MOST_NAMESPACES`] are named.
+    /// [`TooManyNamespaces`] where more than 50 are named.
     pub fn covering<'a>(
         selections: impl IntoIterator<Item = &'a Selection>,
     ) -> Result<Self, TooManyNamespaces> {
         let mut namespaces = BTreeSet::new();
         for selection in selections {
-            let Some(names) = selection.only_names() else { return Ok(Self::Cluster) };
-            namespaces.extend(names.iter().cloned());
+            if selection.names.is_empty() || !selection.is_plain() {
+                return Ok(Self::Cluster);
+            }
+            namespaces.extend(selection.names.iter().cloned());
         }
         if namespaces.len() > MOST_NAMESPACES {
             return Err(TooManyNamespaces(namespaces.len()));
@@ -114,6 +155,29 @@ mod tests {
             assert!(taken.iter().all(|n| selection.takes(n)), "{selection:?}");
             assert!(!left.iter().any(|n| selection.takes(n)), "{selection:?}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_is_named_and_left_out_is_a_contradiction() {
+        for (except_names, except_patterns) in [(&["pay"][..], &[][..]), (&[], &["^p"])] {
+            let both = Selection::new(
+                names(["pay", "shop"]),
+                vec![],
+                names(except_names.iter().copied()),
+                patterns(except_patterns),
+            );
+            assert_eq!(both.unwrap_err(), Contradiction("pay".parse().unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_selection_says_what_it_selects() {
+        let of = |names: BTreeSet<_>| Selection { names, ..Default::default() }.to_string();
+        assert_eq!(of(names([])), "any namespace");
+        assert_eq!(of(names(["a"])), "the namespace \"a\"");
+        assert_eq!(of(names(["b", "a"])), "the namespaces \"a\", \"b\"");
+        let matched = Selection { patterns: patterns(&["x"]), ..Default::default() };
+        assert_eq!(matched.to_string(), "a namespace that its options select");
     }
 
     #[test]

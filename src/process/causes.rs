@@ -18,11 +18,22 @@ pub fn said_once(error: &(dyn Error + 'static)) -> Vec<String> {
     said
 }
 
-/// Whether TLS itself failed, as with a certificate that is not trusted: that does not mend itself
-/// while one waits.
+/// How TLS itself failed: that does not mend itself while one waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    /// What came is no TLS.
+    NotSpoken,
+    /// The other side's certificate, or ours, is not accepted.
+    NotTrusted,
+}
+
+/// Whether TLS is what failed, and how.
 #[must_use]
-pub fn is_tls(error: &(dyn Error + 'static)) -> bool {
-    levels(error).any(<dyn Error>::is::<rustls::Error>)
+pub fn tls(error: &(dyn Error + 'static)) -> Option<Tls> {
+    levels(error).find_map(|level| level.downcast_ref()).map(|tls| match tls {
+        rustls::Error::InvalidMessage(_) => Tls::NotSpoken,
+        _ => Tls::NotTrusted,
+    })
 }
 
 /// An I/O error passes its content's cause off as its own, so the content is looked at first.
@@ -46,7 +57,8 @@ mod tests {
         let tls = rustls::Error::General("no trust".into());
         let text = tls.to_string();
         let wrapped = io::Error::other(io::Error::other(tls));
-        assert!(is_tls(&wrapped) && !is_tls(&io::Error::other("refused")));
+        assert_eq!(super::tls(&wrapped), Some(Tls::NotTrusted));
+        assert_eq!(super::tls(&io::Error::other("refused")), None);
         assert_eq!(said_once(&wrapped), [text]);
     }
 }

@@ -4,7 +4,7 @@
 //! where that is set.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use tracing::field::Field;
 use tracing::{Event, Level, Subscriber};
@@ -53,9 +53,34 @@ pub fn start(format: Format, verbosity: u8) -> Result<(), InvalidFilter> {
 }
 
 /// Whether stderr shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org).
-#[must_use]
-pub fn is_coloured() -> bool {
+fn is_coloured() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Says what ended the process: each cause once, and what to do about it. No filter hides it, and
+/// that nobody may be listening is no reason to fail in another way.
+pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
+    let mut stderr = std::io::stderr().lock();
+    if format == Format::Json {
+        let line = serde_json::json!({
+            "timestamp": jiff::Timestamp::now().to_string(),
+            "level": "ERROR",
+            "message": causes.join(": "),
+            "hint": hint,
+        });
+        let _ = writeln!(stderr, "{line}");
+        return;
+    }
+    let (red, dim, plain) = if is_coloured() { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+    for (depth, cause) in causes.iter().enumerate() {
+        let _ = match depth {
+            0 => writeln!(stderr, "{red}error{plain}: {cause}"),
+            _ => writeln!(stderr, "  {dim}caused by{plain}: {cause}"),
+        };
+    }
+    if let Some(hint) = hint {
+        let _ = writeln!(stderr, "  {dim}hint{plain}: {hint}");
+    }
 }
 
 /// A line for a person: the sentence, with its level in front where that says something.

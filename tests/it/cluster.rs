@@ -151,7 +151,7 @@ fn an_overloaded_server_is_asked_again_and_in_the_end_nothing_is_reported() {
         _ => recorded(seen),
     });
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.says(0, &["warning: the pods cannot be listed: ", "429", "trying again in "]);
+    outcome.says(0, &["warning: GET http://127.0.0.1", "429", "trying again in "]);
     assert_eq!(outcome.stdout, expected());
 }
 
@@ -236,11 +236,11 @@ fn a_server_that_is_not_there_or_says_nothing_is_waited_for_until_the_timeout() 
     outcome.says(8, &["got no answer", "refused"]);
 
     let silent = Server::start(|_| Reply::Stall);
-    nothing_is_sent(&silent, &["gave up after 1 try and 1s (--timeout)"]);
+    nothing_is_sent(&silent, &["was not done within 1.0 s of --timeout"]);
     let stalls = Server::start(|_| {
         Reply::StallAfter(200, vec![("content-type", PROTOBUF.into())], fixture("pod-list.pb").into(), 20_000)
     });
-    nothing_is_sent(&stalls, &["gave up after 1 try and 1s (--timeout)"]);
+    nothing_is_sent(&stalls, &["was not done within 1.0 s of --timeout"]);
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn emptiness_is_never_a_guess() {
                 "grant \"get\" on \"namespaces\" by a Role in the namespace \"secret\"",
             ],
         ),
-        (&["--namespace", "empty"], &["no pod is in its namespaces", "--allow-empty"]),
-        (&["--namespace-regex", "^nothing"], &["no pod is in its namespaces"]),
+        (&["--namespace", "empty"], &["no pod is in the namespace \"empty\"", "--allow-empty"]),
+        (&["--namespace-regex", "^nothing"], &["no pod is in a namespace that its options select"]),
     ] {
         let api = Server::start(namespaced);
         let outcome = in_namespaces(&api, options);

@@ -57,7 +57,7 @@ fn a_report_that_cannot_be_sent_is_noticed_before_the_cluster_is_asked() {
             program().args(["--base-url", url, "--org", "acme"]).run(),
             &["there is no token", "--token-file", "SUPERCARGO_TOKEN_FILE", "SUPERCARGO_TOKEN"],
         ),
-        (program().args(["--org", ".."]).run(), &["--org", "relative path"]),
+        (program().args(["--base-url", url, "--org", ".."]).run(), &["--org", "relative path"]),
         (program().args(["--base-url", "compliance.example.com", "--org", "acme"]).run(), &["is no URL"]),
         (program().args(["--base-url", "https://x?y=z", "--org", "acme"]).run(), &["query"]),
         (

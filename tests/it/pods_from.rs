@@ -204,7 +204,7 @@ fn a_file_without_pods_is_not_taken_for_an_empty_cluster() {
     let empty = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for file in [empty, r#"{"kind": "PodList", "items": null}"#, "kind: List\nitems: []\n"] {
         let outcome = from_stdin(file);
-        outcome.says(8, &["\"x\" is not reported: no pod is in its namespaces", "hint: ", "--allow-empty"]);
+        outcome.says(8, &["\"x\" is not reported: no pod is in any namespace", "hint: ", "--allow-empty"]);
         assert_eq!(outcome.stdout, "");
     }
     let program = || once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]);
@@ -220,7 +220,7 @@ fn a_pod_that_stands_twice_is_reported_once_and_named() {
     let again = list["items"][0].clone();
     list["items"].as_array_mut().unwrap().push(again);
     let outcome = from_stdin(list.to_string());
-    assert_eq!(outcome.says(0, &["\"zoo/bare-pod\" is listed more than once"]).stdout, expected());
+    assert_eq!(outcome.says(0, &["\"zoo/bare-pod\" runs more than once"]).stdout, expected());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Each runtime writes it in its own way (the container runtime interface leaves the form open):
 //! containerd as `repository@sha256:H`, dockershim with a scheme before it, CRI-O as a bare `H`.
 
+use std::fmt;
+
 use crate::domain::model::Fingerprint;
 
 /// What an `imageID` says.
@@ -24,6 +26,16 @@ pub enum ContainerSkip {
     OtherAlgorithm,
     /// Its image ID holds nothing that is a digest.
     NoDigest,
+}
+
+impl fmt::Display for ContainerSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotStarted => "not started",
+            Self::OtherAlgorithm => "with a digest other than SHA-256",
+            Self::NoDigest => "without a digest in the image ID",
+        })
+    }
 }
 
 /// Reads an `imageID`.

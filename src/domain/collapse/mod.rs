@@ -7,6 +7,7 @@ mod digest;
 mod reference;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 pub use digest::ContainerSkip;
@@ -35,6 +36,17 @@ pub enum PodSkip {
     NoDigest,
     /// It has no name, namespace or creation time, or could not be read at all.
     Unreadable,
+}
+
+impl fmt::Display for PodSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended => "ended",
+            Self::NotStarted => "not started",
+            Self::NoDigest => "without a SHA-256 digest",
+            Self::Unreadable => "unreadable",
+        })
+    }
 }
 
 /// What became of one pod.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::wire::{ListMeta, Pod};
+use super::messages::{ListMeta, Pod};
 use crate::domain::visible::Visible;
 
 /// Takes an item's index and the pod, or why it cannot be read.
@@ -51,6 +51,8 @@ pub(super) enum NoPods {
     NoItems(String),
     #[error("items[{index}] is {}; only pods can be reported", Visible(what))]
     ForeignItem { index: usize, what: String },
+    #[error("its metadata cannot be read: {}", Visible(.0))]
+    Metadata(String),
     #[error("items[{0}] has no \"kind\"; Pod was expected")]
     UnnamedItem(usize),
 }
@@ -98,7 +100,10 @@ impl Document {
     pub(super) fn into_pod_list(mut self) -> Result<String, NoPods> {
         let metadata = self.metadata.take().unwrap_or_default();
         match self.into_pods()? {
-            Pods::List => Ok(ListMeta::deserialize(metadata).unwrap_or_default().continue_token),
+            Pods::List => match Option::<ListMeta>::deserialize(metadata) {
+                Ok(metadata) => Ok(metadata.unwrap_or_default().continue_token),
+                Err(error) => Err(NoPods::Metadata(error.to_string())),
+            },
             Pods::One(_) => Err(NoPods::OtherKind("Pod".into())),
         }
     }

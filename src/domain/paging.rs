@@ -35,11 +35,11 @@ pub enum Step {
 
 /// One list, from its first request to its last.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct Paging {
     expirations: u32,
 }
 
-impl Listing {
+impl Paging {
     /// The first request.
     #[must_use]
     pub fn first(&self) -> Ask {
@@ -66,18 +66,18 @@ mod tests {
 
     #[test]
     fn pages_are_followed_until_one_has_no_token() {
-        let mut listing = Listing::default();
-        assert_eq!(listing.first(), Ask::Page(None));
-        assert_eq!(listing.after(Answer::Read("t1".into())), Step::Ask(Ask::Page(Some("t1".into()))));
-        assert_eq!(listing.after(Answer::Read(String::new())), Step::Complete);
+        let mut paging = Paging::default();
+        assert_eq!(paging.first(), Ask::Page(None));
+        assert_eq!(paging.after(Answer::Read("t1".into())), Step::Ask(Ask::Page(Some("t1".into()))));
+        assert_eq!(paging.after(Answer::Read(String::new())), Step::Complete);
     }
 
     #[test]
     fn an_expired_token_begins_again_once_in_pages_and_then_as_a_whole() {
-        let mut listing = Listing::default();
-        assert_eq!(listing.after(Answer::Expired), Step::StartOver(Ask::Page(None)));
-        assert_eq!(listing.after(Answer::Read("t".into())), Step::Ask(Ask::Page(Some("t".into()))));
-        assert_eq!(listing.after(Answer::Expired), Step::StartOver(Ask::Whole));
-        assert_eq!(listing.after(Answer::Read(String::new())), Step::Complete);
+        let mut paging = Paging::default();
+        assert_eq!(paging.after(Answer::Expired), Step::StartOver(Ask::Page(None)));
+        assert_eq!(paging.after(Answer::Read("t".into())), Step::Ask(Ask::Page(Some("t".into()))));
+        assert_eq!(paging.after(Answer::Expired), Step::StartOver(Ask::Whole));
+        assert_eq!(paging.after(Answer::Read(String::new())), Step::Complete);
     }
 }

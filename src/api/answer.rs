@@ -1,0 +1,118 @@
+//! What came back, and whether it is an answer of the service.
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderName, StatusCode};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::error::{Error, Request};
+use super::token::Token;
+use crate::domain::outcome::{Class, class};
+use crate::domain::visible::{Visible, shortened};
+
+/// The largest answer to a write that is read, in bytes.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// How much of a text that is not the service's own is shown, in characters.
+const SHOWN: usize = 160;
+
+/// How much of a message of the service is shown, in characters.
+const SHOWN_MESSAGE: usize = 2_000;
+
+/// A success.
+pub(super) struct Success {
+    pub(super) status: StatusCode,
+    /// `Null` where there was no body.
+    pub(super) body: Value,
+}
+
+/// The headers of an answer, and a body that is read up to a limit.
+pub(super) struct Answer {
+    response: reqwest::Response,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// Reads the body of a success to its end, or of an error as far as it comes in `error_text`:
+    /// its status says the most.
+    pub(super) async fn read(response: reqwest::Response, error_text: Duration) -> reqwest::Result<Self> {
+        let mut answer = Self { response, body: Vec::new() };
+        if answer.response.status().is_success() {
+            answer.read_body().await?;
+        } else if let Ok(Err(error)) = timeout(error_text, answer.read_body()).await {
+            tracing::debug!("the text of an error broke off: {}", error.without_url());
+        }
+        Ok(answer)
+    }
+
+    /// Reads one byte past the limit at least, where the body is longer.
+    async fn read_body(&mut self) -> reqwest::Result<()> {
+        while self.body.len() <= MOST_BYTES
+            && let Some(chunk) = self.response.chunk().await?
+        {
+            self.body.extend_from_slice(&chunk);
+        }
+        Ok(())
+    }
+
+    /// Judges the answer to a write: a success is any 2xx with no body or with JSON (interface,
+    /// operations 5 and 7, which leave the rest open).
+    pub(super) fn judge(self, request: &Request, token: &Token) -> Result<Success, Error> {
+        let status = self.response.status();
+        let foreign = |saw| Err(Error::Foreign { request: request.clone(), saw });
+        if status.is_redirection() {
+            let to = self.header(token, &LOCATION).unwrap_or_else(|| "nowhere".into());
+            return foreign(format!("{status}, a redirect to {to}, which is not followed"));
+        }
+        let json = match self.body.as_slice() {
+            [] => Some(Value::Null),
+            body => serde_json::from_slice(body).ok(),
+        };
+        match (class(status.as_u16()), json) {
+            (Class::Success, _) if self.body.len() > MOST_BYTES => {
+                foreign(format!("{status} with a body of more than 64 KiB"))
+            }
+            (Class::Success, Some(body)) => Ok(Success { status, body }),
+            (Class::Success | Class::Foreign, _) => {
+                let kind = self.header(token, &CONTENT_TYPE).unwrap_or_else(|| "no Content-Type".into());
+                foreign(format!("{status} with {kind}, which begins \"{}\"", self.text(token)))
+            }
+            (_, json) => Err(Error::Answered {
+                request: request.clone(),
+                status,
+                message: match json.as_ref().and_then(message) {
+                    Some(message) => shown(token, &message, SHOWN_MESSAGE),
+                    None if self.body.is_empty() => "without a message".to_owned(),
+                    None => self.text(token),
+                },
+                retry_after: self.header(token, &RETRY_AFTER),
+            }),
+        }
+    }
+
+    fn header(&self, token: &Token, name: &HeaderName) -> Option<String> {
+        let value = self.response.headers().get(name)?;
+        Some(shown(token, &String::from_utf8_lossy(value.as_bytes()), SHOWN))
+    }
+
+    fn text(&self, token: &Token) -> String {
+        shown(token, &String::from_utf8_lossy(&self.body), SHOWN)
+    }
+}
+
+/// `message`, with `errors` behind it where there are any.
+fn message(body: &Value) -> Option<String> {
+    let message = body.get("message").and_then(Value::as_str)?;
+    Some(match body.get("errors") {
+        None | Some(Value::Null) => message.to_owned(),
+        Some(errors) => format!("{message} {errors}"),
+    })
+}
+
+/// A text from outside, without the token and fit for a terminal.
+fn shown(token: &Token, text: &str, limit: usize) -> String {
+    let text = token.redacted(text.trim());
+    Visible(&shortened(&text, limit)).to_string()
+}
