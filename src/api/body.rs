@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use crate::domain::report::{Chunks, Report};
@@ -17,18 +18,12 @@ pub(super) struct ReportBody {
     chunks: Chunks,
     left: u64,
     progress: Progress,
-    turn: Turn,
+    /// Between two chunks the socket is looked at: a service that refuses a report says so before it
+    /// has read all of it, and a body that is always ready would never let its answer be read.
+    pause: Option<Pause>,
 }
 
-/// Whose turn it is on the connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// Ours: a chunk is written.
-    Write,
-    /// The peer's: a service that refuses a report says so before it has read all of it, and a body
-    /// that is always ready would never let its answer be read.
-    Read,
-}
+type Pause = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// When an upload last moved.
 #[derive(Clone)]
@@ -36,7 +31,7 @@ pub(super) struct Progress(Arc<Mutex<Instant>>);
 
 impl ReportBody {
     pub(super) fn new(report: &Report, progress: Progress) -> Self {
-        Self { chunks: report.chunks(), left: report.content_length(), progress, turn: Turn::Write }
+        Self { chunks: report.chunks(), left: report.content_length(), progress, pause: None }
     }
 }
 
@@ -49,12 +44,10 @@ impl Body for ReportBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.progress.moved();
-        if self.turn == Turn::Read {
-            self.turn = Turn::Write;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
         }
-        self.turn = Turn::Read;
+        self.pause = Some(Box::pin(yield_now()));
         Poll::Ready(self.chunks.next().map(|chunk| {
             self.left = self.left.saturating_sub(chunk.len() as u64);
             Ok(Frame::data(chunk.into()))

@@ -6,15 +6,9 @@ use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters
 use crate::fake::pki::Authority;
 use crate::fake::pods::{Message, list, pod};
 use crate::fake::{Reply, Seen, Server};
-use crate::program::{Outcome, Program, once};
+use crate::program::{Outcome, Program, once, recorded_report};
 
 const DRY: [&str; 3] = ["--dry-run", "--environment", "prod"];
-
-/// What the recorded JSON gives without any cluster.
-fn expected() -> String {
-    let outcome = once().args(DRY).recorded_pods().run();
-    outcome.says(0, &[]).stdout.clone()
-}
 
 /// An API server that misbehaves must not lead to a report.
 #[track_caller]
@@ -32,7 +26,7 @@ fn recorded_protobuf_in_pages_gives_the_same_bytes_as_recorded_json_from_a_file(
     let api = Server::start(recorded);
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.says(0, &["prod: 20 artifacts printed, not sent", "4 pods ended", "2 pods not started"]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
 
     let seen = api.seen();
     assert_eq!(seen.len(), 3);
@@ -52,7 +46,7 @@ fn a_server_that_has_only_json_gives_the_same_bytes() {
         Server::start(|seen| Reply::json(200, fixture(&format!("pod-list-page-{}.json", page_of(seen)))));
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.says(0, &[]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
 }
 
 #[test]
@@ -67,7 +61,7 @@ fn a_token_over_tls_is_sent_to_the_server_that_the_authority_vouches_for() {
     let with = |token| kubeconfig(&api.url(), Some(&authority.pem()), &User::Token(token));
     let outcome = once().args(DRY).kubeconfig(&with("cluster-token")).run();
     outcome.says(0, &[]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
 
     let refused = once().args(DRY).kubeconfig(&with("another")).run();
     refused.says(8, &["answered with 401 Unauthorized: Unauthorized", "hint: the API server does not know"]);
@@ -82,7 +76,7 @@ fn a_client_certificate_is_shown_to_the_server_that_asks_for_one() {
     let with = |user: &User<'_>| kubeconfig(&api.url(), Some(&authority.pem()), user);
     let outcome = once().args(DRY).kubeconfig(&with(&User::Certificate(&alice))).run();
     outcome.says(0, &[]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
 
     once().args(DRY).kubeconfig(&with(&User::Nobody)).run().says(8, &["got no answer"]);
 }
@@ -152,7 +146,7 @@ fn an_overloaded_server_is_asked_again_and_in_the_end_nothing_is_reported() {
     });
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.says(0, &["warning: GET http://127.0.0.1", "429", "trying again in "]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
 }
 
 #[test]
@@ -186,7 +180,7 @@ fn a_list_that_broke_off_is_read_again_from_its_first_page() {
     });
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.says(0, &["broke off", "trying again"]);
-    assert_eq!(outcome.stdout, expected());
+    assert_eq!(outcome.stdout, recorded_report());
     assert_eq!(api.seen().iter().map(page_of).collect::<Vec<_>>(), [1, 2, 1, 2, 3]);
 }
 
@@ -217,12 +211,12 @@ fn an_expired_continue_token_begins_the_list_again_and_the_inconsistent_one_is_n
     };
     let api = Server::start(expire(1));
     let outcome = once().args(DRY).cluster(&api).run();
-    assert_eq!(outcome.says(0, &[]).stdout, expected());
+    assert_eq!(outcome.says(0, &[]).stdout, recorded_report());
     assert_eq!(queries(&api), ["first", "next", "first", "next", "next"]);
 
     let api = Server::start(expire(2));
     let outcome = once().args(DRY).cluster(&api).run();
-    assert_eq!(outcome.says(0, &[]).stdout, expected());
+    assert_eq!(outcome.says(0, &[]).stdout, recorded_report());
     assert_eq!(queries(&api), ["first", "next", "first", "next", "whole"]);
 }
 
@@ -432,4 +426,101 @@ fn a_kubeconfig_that_cannot_be_used_is_named() {
     ] {
         program.args(DRY).run().says(2, words);
     }
+}
+
+#[test]
+fn a_namespace_that_may_not_be_listed_fails_its_environments_and_no_other() {
+    let api = Server::start(|seen| match seen.path.as_str() {
+        "/api/v1/namespaces/secret/pods" => protobuf(403, fixture("status-403.pb")),
+        _ => namespaced(seen),
+    });
+    let config = "environments:\n- name: a\n  namespaces: [secret, shop]\n  allowEmpty: true\n- name: b\n  namespaces: [shop]\n";
+    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
+    outcome.says(
+        8,
+        &[
+            "b: 1 artifact ",
+            "\"a\" is not reported: the pods of the namespace \"secret\" cannot be listed",
+            "grant \"list\" on \"pods\" by a Role in the namespace \"secret\"",
+        ],
+    );
+    assert_eq!(outcome.stdout.lines().count(), 1);
+}
+
+#[test]
+fn pods_that_cannot_be_read_are_named_once_however_often_the_list_begins_again() {
+    let odd = Message::default().bytes(1, b"\xff\xff\xff");
+    let good = pod("shop", "web-1", "web", "reg.io/web:1", &"ab".repeat(32), 0);
+    let left = AtomicUsize::new(2);
+    let api = Server::start(move |seen| {
+        let is_next = parameters(seen).contains_key("continue");
+        if is_next && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+            return protobuf(410, fixture("status-410-continue.pb"));
+        }
+        protobuf(200, list([&odd, &odd, &good], if seen.query.contains("limit") { "next" } else { "" }))
+    });
+    let outcome = once().args(DRY).cluster(&api).run();
+    outcome.says(0, &["1 artifact "]);
+    assert_eq!(outcome.stderr.matches("cannot be read").count(), 2, "{outcome:#?}");
+}
+
+#[test]
+fn an_environment_whose_pods_cannot_be_read_is_not_empty() {
+    let api = Server::start(|_| protobuf(200, list([&Message::default().bytes(1, b"\xff\xff\xff")], "")));
+    for options in [&[][..], &["--allow-empty"]] {
+        let outcome = once().args(DRY).args(options.iter().copied()).cluster(&api).run();
+        outcome.says(8, &["no pod in it can be read, and 1 in the list cannot"]);
+        assert_eq!(outcome.stdout, "");
+    }
+}
+
+#[test]
+fn a_json_list_whose_continue_token_cannot_be_read_is_no_complete_list() {
+    let api = Server::start(|_| {
+        Reply::json(200, r#"{"kind": "PodList", "metadata": {"continue": 5}, "items": []}"#)
+    });
+    nothing_is_sent(&api, &["its metadata cannot be read", "expected a string"]);
+    let api = Server::start(|seen| {
+        let mut list: serde_json::Value = serde_json::from_slice(&fixture("pod-list.json")).unwrap();
+        list["metadata"] = serde_json::Value::Null;
+        assert!(!parameters(seen).contains_key("continue"));
+        Reply::json(200, list.to_string())
+    });
+    assert_eq!(once().args(DRY).cluster(&api).run().says(0, &[]).stdout, recorded_report());
+}
+
+#[test]
+fn a_kubeconfig_is_found_where_kubectl_finds_it() {
+    let api = Server::start(recorded);
+    let config = kubeconfig(&api.url(), None, &User::Nobody);
+    once().args(DRY).file("config", &config).env("KUBECONFIG", "config").run().says(0, &["20 artifacts"]);
+    once().args(DRY).file(".kube/config", &config).run().says(0, &["20 artifacts"]);
+    let unused = kubeconfig("http://127.0.0.1:1", None, &User::Nobody);
+    once().args(DRY).file(".kube/config", &unused).kubeconfig(&config).run().says(0, &["20 artifacts"]);
+}
+
+#[test]
+fn a_no_proxy_that_cannot_be_read_is_named() {
+    let config = kubeconfig("https://127.0.0.1:1", None, &User::Nobody);
+    let program = once().args(DRY).kubeconfig(&config).env("HTTPS_PROXY", "http://127.0.0.1:1");
+    program.env("NO_PROXY", "localhost,").run().says(2, &["NO_PROXY", "empty entry"]);
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_trusted() {
+    let api = Server::start(recorded);
+    let config = kubeconfig(&api.url().replace("http:", "https:"), None, &User::Nobody);
+    once().args(DRY).kubeconfig(&config).run().says(8, &["does not speak TLS; is it plain http?"]);
+}
+
+#[test]
+fn what_was_left_out_is_named_where_details_are_asked_for() {
+    let outcome = once().args(DRY).args(["-v"]).recorded_pods().run();
+    outcome.says(
+        0,
+        &[
+            "left out: the pod zoo/pending, not started",
+            "left out: a container of zoo/half-pulled, not started",
+        ],
+    );
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::fake::kube::{fixture, fixture_path};
-use crate::program::{Outcome, once};
+use crate::program::{Outcome, once, recorded_report};
 
 fn from_stdin(bytes: impl Into<Vec<u8>>) -> Outcome {
     once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]).stdin(bytes).run()
@@ -24,11 +24,6 @@ fn as_kubectl_prints() -> Value {
     }
     let items = list["items"].take();
     json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
-}
-
-fn expected() -> String {
-    let outcome = once().args(["--dry-run", "--environment", "x"]).recorded_pods().run();
-    outcome.says(0, &[]).stdout.clone()
 }
 
 /// A few hundred bytes of YAML a pod, as kubectl writes it.
@@ -52,7 +47,7 @@ fn yaml(pods: usize) -> String {
 
 #[test]
 fn the_same_file_gives_the_same_bytes_twice_and_from_standard_input() {
-    let expected = expected();
+    let expected = recorded_report();
     assert!(expected.ends_with("}]}\n") && expected.lines().count() == 1);
     assert_eq!(from_stdin(fixture("pod-list.json")).says(0, &[]).stdout, expected);
     assert_eq!(from_stdin(as_kubectl_prints().to_string()).says(0, &[]).stdout, expected);
@@ -71,7 +66,7 @@ fn the_example_is_a_cluster_of_a_dozen_pods_one_of_them_odd() {
 fn yaml_gives_what_json_gives() {
     let pods = serde_json::to_string(&as_kubectl_prints()).unwrap();
     // JSON is YAML; a leading comment has it read as such.
-    assert_eq!(from_stdin(format!("# pods\n{pods}")).says(0, &[]).stdout, expected());
+    assert_eq!(from_stdin(format!("# pods\n{pods}")).says(0, &[]).stdout, recorded_report());
 
     let outcome = from_stdin(yaml(2));
     let report: Value = serde_json::from_str(&outcome.says(0, &["2 artifacts"]).stdout).unwrap();
@@ -100,11 +95,11 @@ fn one_pod_alone_is_read_in_json_and_yaml() {
 fn text_as_other_systems_write_it_is_read() {
     let pods = as_kubectl_prints().to_string();
     let marked = [b"\xef\xbb\xbf", pods.as_bytes()].concat();
-    assert_eq!(from_stdin(marked).says(0, &[]).stdout, expected());
-    assert_eq!(from_stdin(format!(" \n\t{pods}\r\n")).says(0, &[]).stdout, expected());
+    assert_eq!(from_stdin(marked).says(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(format!(" \n\t{pods}\r\n")).says(0, &[]).stdout, recorded_report());
     let utf16: Vec<u8> =
         "\u{feff}".encode_utf16().chain(pods.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(from_stdin(utf16).says(0, &[]).stdout, expected());
+    assert_eq!(from_stdin(utf16).says(0, &[]).stdout, recorded_report());
 }
 
 #[test]
@@ -196,7 +191,7 @@ fn what_go_writes_as_null_is_nothing() {
             item.pointer_mut(parent).unwrap().as_object_mut().unwrap().entry(name).or_insert(Value::Null);
         }
     }
-    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, expected());
+    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, recorded_report());
 }
 
 #[test]
@@ -220,14 +215,14 @@ fn a_pod_that_stands_twice_is_reported_once_and_named() {
     let again = list["items"][0].clone();
     list["items"].as_array_mut().unwrap().push(again);
     let outcome = from_stdin(list.to_string());
-    assert_eq!(outcome.says(0, &["\"zoo/bare-pod\" runs more than once"]).stdout, expected());
+    assert_eq!(outcome.says(0, &["\"zoo/bare-pod\" runs more than once"]).stdout, recorded_report());
 }
 
 #[test]
 fn the_order_in_a_file_does_not_matter() {
     let mut list = as_kubectl_prints();
     list["items"].as_array_mut().unwrap().reverse();
-    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, expected());
+    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, recorded_report());
 }
 
 #[test]
@@ -254,4 +249,13 @@ fn only_app_containers_are_counted_where_that_is_asked_for() {
     ] {
         assert_eq!(report.contains(image), is_there, "{image}");
     }
+}
+
+#[test]
+fn a_pipe_that_nobody_closes_is_not_waited_for_past_the_timeout() {
+    let outcome = once()
+        .args(["--dry-run", "--environment", "x", "--pods-from", "-", "--timeout", "1s"])
+        .hold_stdin()
+        .run();
+    outcome.says(2, &["standard input did not end within 1.0 s of --timeout"]);
 }

@@ -15,6 +15,7 @@ pub struct Program {
     command: Command,
     home: TempDir,
     stdin: Vec<u8>,
+    hold_stdin: bool,
 }
 
 /// What came of it.
@@ -30,7 +31,7 @@ pub fn once() -> Program {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
     command.env_clear().env("HOME", home.path()).current_dir(home.path()).args(["agent", "--once"]);
-    Program { command, home, stdin: Vec::new() }
+    Program { command, home, stdin: Vec::new(), hold_stdin: false }
 }
 
 /// `supercargo` alone.
@@ -40,6 +41,12 @@ pub fn supercargo() -> Program {
     program.command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
     program.command.env_clear().env("HOME", &home).current_dir(&home);
     program
+}
+
+/// The report of the recorded pods, as the dry run prints it.
+pub fn recorded_report() -> String {
+    let outcome = once().args(["--dry-run", "--environment", "x"]).recorded_pods().run();
+    outcome.says(0, &[]).stdout.clone()
 }
 
 impl Program {
@@ -58,9 +65,17 @@ impl Program {
         self
     }
 
+    /// Keeps standard input open as long as it runs.
+    pub fn hold_stdin(mut self) -> Self {
+        self.hold_stdin = true;
+        self
+    }
+
     /// A file in the directory that it runs in.
     pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        std::fs::write(self.home.path().join(name), content).unwrap();
+        let path = self.home.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
         self
     }
 
@@ -92,11 +107,13 @@ impl Program {
         let mut stdin = child.stdin.take().unwrap();
         let bytes = std::mem::take(&mut self.stdin);
         // It may not read all, or nothing.
+        let hold = self.hold_stdin;
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&bytes);
+            hold.then_some(stdin)
         });
         let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
+        drop(writer.join().unwrap());
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().expect("an exit code, not a signal");
         Outcome { code, stdout: text(output.stdout), stderr: text(output.stderr) }

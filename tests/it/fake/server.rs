@@ -41,6 +41,15 @@ pub enum Reply {
     Reset,
 }
 
+/// When a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// After its body was read.
+    Whole,
+    /// Before; the body is never read, and the connection stays open (RFC 9112, section 9.6).
+    HeadOnly,
+}
+
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 /// A server that is running.
@@ -76,17 +85,21 @@ impl Reply {
 
 impl Server {
     pub fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::launch(None, Arc::new(answer))
+        Self::launch(None, Arc::new(answer), Reading::Whole)
+    }
+
+    pub fn start_hasty(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        Self::launch(None, Arc::new(answer), Reading::HeadOnly)
     }
 
     pub fn start_tls(
         tls: rustls::ServerConfig,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), Arc::new(answer))
+        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), Arc::new(answer), Reading::Whole)
     }
 
-    fn launch(tls: Option<TlsAcceptor>, handler: Arc<Handler>) -> Self {
+    fn launch(tls: Option<TlsAcceptor>, handler: Arc<Handler>, reading: Reading) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -99,7 +112,7 @@ impl Server {
             runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::select! {
-                    () = accept(listener, tls, handler, keep) => {}
+                    () = accept(listener, tls, handler, reading, keep) => {}
                     _ = stopped => {}
                 }
             });
@@ -130,6 +143,7 @@ async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     handler: Arc<Handler>,
+    reading: Reading,
     seen: Arc<Mutex<Vec<Seen>>>,
 ) {
     loop {
@@ -138,7 +152,7 @@ async fn accept(
         tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let (handler, seen) = (Arc::clone(&handler), Arc::clone(&seen));
-                async move { serve(request, &*handler, &seen).await }
+                async move { serve(request, &*handler, reading, &seen).await }
             });
             let http = hyper::server::conn::http1::Builder::new();
             // That a peer goes away is its right.
@@ -156,10 +170,20 @@ async fn accept(
 async fn serve(
     request: hyper::Request<Incoming>,
     handler: &Handler,
+    reading: Reading,
     seen: &Mutex<Vec<Seen>>,
 ) -> Result<hyper::Response<Scripted>, std::io::Error> {
     let (parts, body) = request.into_parts();
-    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+    let body = match reading {
+        Reading::Whole => body.collect().await.map_err(std::io::Error::other)?.to_bytes(),
+        Reading::HeadOnly => {
+            tokio::spawn(async move {
+                let _unread = body;
+                std::future::pending::<()>().await;
+            });
+            Bytes::new()
+        }
+    };
     let request = Seen {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
