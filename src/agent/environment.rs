@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -53,6 +54,9 @@ pub enum ConfigError {
     Twice(PathBuf, EnvironmentName),
 }
 
+/// How much of the file is read, in bytes.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+
 /// The file, key by key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,7 +91,10 @@ struct Parsed<T>(T);
 /// [`ConfigError`] for a file that cannot be read, holds a key or a value that is not known, lists no
 /// environment, or one twice.
 pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+        .map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
     let options = serde_saphyr::options! { with_snippet: false };
     let config: Config = serde_saphyr::from_str_with_options(&text, options)
         .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;

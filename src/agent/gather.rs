@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
-use tracing::Level;
 
 use super::Environment;
 use super::retry::{Deadline, GaveUp};
 use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
-use crate::domain::collapse::{Collapsed, Counting, collapse};
+use crate::domain::collapse::{Collapsed, Counting, PodSkip, collapse};
 use crate::domain::model::NamespaceName;
 use crate::domain::roster::{Gathering, Roster};
 use crate::domain::selection::{Scope, TooManyNamespaces};
@@ -96,8 +95,11 @@ pub(super) async fn gather(
             match scope.map_err(GatherError::Scope)? {
                 Scope::Cluster => intake.list(cluster, None, deadline).await.map_err(GatherError::List)?,
                 Scope::Namespaces(namespaces) => {
-                    for namespace in namespaces {
-                        if let Err(failure) = intake.list(cluster, Some(&namespace), deadline).await {
+                    let count = namespaces.len();
+                    for (n, namespace) in namespaces.into_iter().enumerate() {
+                        // One part for each list that is left, and one for the reports.
+                        let share = deadline.share(count - n + 1);
+                        if let Err(failure) = intake.list(cluster, Some(&namespace), share).await {
                             failed.insert(namespace, Arc::new(failure));
                         }
                     }
@@ -162,23 +164,28 @@ impl Intake {
     fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
         match listed {
             Listed::Pod(pod) => {
-                if self.environments.iter().any(|e| e.selection.takes(&pod.namespace)) {
-                    let namespace = pod.namespace.clone();
-                    let name = tracing::enabled!(Level::DEBUG).then(|| format!("{namespace}/{}", pod.name));
-                    let collapsed = collapse(pod, self.counting);
-                    if let Some(name) = name {
-                        log_skips(&name, &collapsed);
-                    }
+                let namespace = pod.namespace.clone();
+                if !self.environments.iter().any(|e| e.selection.takes(&namespace)) {
+                    return;
+                }
+                let name = format!("{namespace}/{}", pod.name);
+                let collapsed = collapse(pod, self.counting);
+                log_skips(&name, &collapsed);
+                if collapsed.artifact == Err(PodSkip::Unreadable) {
+                    self.unreadable(format!("\"{name}\" has no name, no namespace or no creation time"));
+                } else {
                     self.gathering.add(&namespace, collapsed);
                 }
             }
-            Listed::Unreadable(problem) => {
-                self.unreadable_here.count += 1;
-                if self.unreadable_here.named.len() < MOST_NAMED {
-                    self.unreadable_here.named.push(problem);
-                }
-            }
+            Listed::Unreadable(problem) => self.unreadable(problem),
             Listed::StartOver => self.start_over(of),
+        }
+    }
+
+    fn unreadable(&mut self, problem: String) {
+        self.unreadable_here.count += 1;
+        if self.unreadable_here.named.len() < MOST_NAMED {
+            self.unreadable_here.named.push(problem);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The one place where requests leave and answers are checked.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::domain::model::OrganizationName;
 use crate::domain::report::Report;
 use crate::domain::visible::Visible;
 use crate::process::causes::{self, Tls};
+
+/// How much of a CA file is read, in bytes.
+const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What the client needs to know.
 #[derive(Debug, Clone)]
@@ -169,7 +173,10 @@ fn unreachable(request: &Request, error: reqwest::Error) -> Error {
 }
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SetupError> {
-    let pem = std::fs::read(path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
+    let mut pem = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_CA_BYTES).read_to_end(&mut pem))
+        .map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
     match reqwest::Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(SetupError::NoCertificate(path.to_owned())),

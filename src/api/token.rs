@@ -105,7 +105,9 @@ impl Token {
 
     /// A text from outside without the token, should it have been sent back.
     pub(super) fn redacted(&self, text: &str) -> String {
-        text.replace(self.token.expose_secret(), "[token]")
+        let token = self.token.expose_secret();
+        let in_json = token.replace('\\', "\\\\").replace('"', "\\\"");
+        text.replace(token, "[token]").replace(&in_json, "[token]")
     }
 }
 

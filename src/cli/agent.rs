@@ -63,7 +63,7 @@ pub(super) struct Agent {
 
     /// Read the pods from what `kubectl get pods -A -o json` or `-o yaml` printed; - for stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"], help_heading = "Cluster")]
-    pods_from: Option<String>,
+    pods_from: Option<PathBuf>,
     /// Kubeconfig to use; without it KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     kubeconfig: Option<PathBuf>,
@@ -144,7 +144,7 @@ impl Agent {
 
     async fn source(&self, deadline: Deadline) -> Result<Source, Failure> {
         if let Some(file) = &self.pods_from {
-            let file = PodsFile::from(file.as_str());
+            let file = PodsFile::from(file.clone());
             if file == PodsFile::Stdin && io::stdin().is_terminal() {
                 tracing::info!("reading pods from standard input");
             }

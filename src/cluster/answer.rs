@@ -27,7 +27,7 @@ pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, applicatio
 impl Encoding {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        match content_type.split(';').next().unwrap_or_default().trim() {
+        match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/vnd.kubernetes.protobuf" => Self::Protobuf,
             "application/json" => Self::Json,
             _ => Self::Other,

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::client::{AuthError, Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -97,7 +98,8 @@ impl Cluster {
         let configured = spawn_blocking(move || runtime.block_on(Self::configure_here(&access, patience)));
         match timeout(within, configured).await {
             Ok(Ok(done)) => done,
-            Ok(Err(panicked)) => Err(ConnectError::Credentials(panicked.to_string())),
+            // kube's way to say that a credential plugin printed a token with a line break.
+            Ok(Err(_)) => Err(ConnectError::Credentials("they hold what a header cannot carry".to_owned())),
             Err(_) => Err(ConnectError::TooSlow(within)),
         }
     }
@@ -117,6 +119,7 @@ impl Cluster {
                 None => (kube::Config::incluster().map_err(|_| ConnectError::NoCluster)?, None),
             },
         };
+        check(&mut config)?;
         config.default_retry = false;
         config.disable_compression = true;
         let proxy = own_proxy.or_else(|| proxy_of_environment(&config.cluster_url));
@@ -167,7 +170,7 @@ impl Cluster {
         let status = response.status();
         let retry_after = text(response.headers(), RETRY_AFTER);
         let mut body = response.into_body();
-        if status.is_success() {
+        if status == StatusCode::OK {
             return Ok(Answer { encoding, body });
         }
         let mut start = Vec::new();
@@ -213,6 +216,22 @@ fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
+/// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
+/// carry.
+fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
+    if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
+        return Err(ConnectError::Kubeconfig("its server is no URL that begins with https or http".into()));
+    }
+    if let Some(token) = &config.auth_info.token {
+        let trimmed = token.expose_secret().trim();
+        if !trimmed.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(ConnectError::Kubeconfig("its token holds what a header cannot carry".into()));
+        }
+        config.auth_info.token = Some(SecretString::from(trimmed));
+    }
+    Ok(())
+}
+
 /// What is wrong with a kubeconfig, without the lines that kube would show of it.
 fn unusable(error: &KubeconfigError) -> ConnectError {
     ConnectError::Kubeconfig(match error {
@@ -251,8 +270,16 @@ fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     if let Some(path) = &access.kubeconfig {
         return Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e));
     }
-    if let Some(from_environment) = Kubeconfig::from_env().map_err(|e| unusable(&e))? {
-        return Ok(Some(from_environment));
+    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
+        let paths: Vec<PathBuf> =
+            std::env::split_paths(&paths).filter(|p| !p.as_os_str().is_empty()).collect();
+        // As kubectl does, files of a list that are not there are passed over, as long as one is.
+        let there: Vec<_> = paths.iter().filter(|path| path.exists()).collect();
+        let read = if there.is_empty() { paths.iter().collect() } else { there };
+        let merged = read.into_iter().try_fold(Kubeconfig::default(), |merged, path| {
+            Kubeconfig::read_from(path).and_then(|next| merged.merge(next))
+        });
+        return merged.map(Some).map_err(|e| unusable(&e));
     }
     match std::env::home_dir().map(|home| home.join(".kube/config")) {
         Some(path) if path.exists() => Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e)),

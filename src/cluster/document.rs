@@ -7,8 +7,9 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::messages::{ListMeta, Pod};
 use crate::domain::visible::Visible;
@@ -16,14 +17,43 @@ use crate::domain::visible::Visible;
 /// Takes an item's index and the pod, or why it cannot be read.
 pub(super) type Each<'a> = dyn FnMut(usize, Result<Pod, String>) + 'a;
 
+/// A part of a document, held until it is known what it is: JSON as its text, which is small and says
+/// nothing of what is wrong inside, and YAML, which has no such text, as a tree.
+pub(super) trait Part: DeserializeOwned {
+    /// Decodes it; the error names the place in it.
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, String>;
+}
+
+impl Part for Box<RawValue> {
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let decoded = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(self.get()));
+        decoded.map_err(|error| {
+            let text = error.inner().to_string();
+            // The line and column are those in this part, which nobody sees.
+            place(error.path(), text.split(" at line ").next().unwrap_or_default())
+        })
+    }
+}
+
+impl Part for Value {
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_path_to_error::deserialize(self)
+            .map_err(|error| place(error.path(), &error.inner().to_string()))
+    }
+}
+
+fn place(path: &serde_path_to_error::Path, problem: &str) -> String {
+    if path.iter().len() == 0 { format!(": {problem}") } else { format!(".{path}: {problem}") }
+}
+
 /// What a document holds beside its items.
-#[derive(Debug, Default)]
-pub(super) struct Document {
-    kind: Option<Value>,
-    metadata: Option<Value>,
-    spec: Option<Value>,
-    status: Option<Value>,
-    message: Option<Value>,
+#[derive(Debug)]
+pub(super) struct Document<P> {
+    kind: Option<P>,
+    metadata: Option<P>,
+    spec: Option<P>,
+    status: Option<P>,
+    message: Option<P>,
     /// Whether there is a key `items`.
     is_list: bool,
     /// The first item that is of another kind than Pod.
@@ -55,73 +85,93 @@ pub(super) enum NoPods {
     Metadata(String),
     #[error("items[{0}] has no \"kind\"; Pod was expected")]
     UnnamedItem(usize),
+    #[error("it is one page of a longer list (metadata.continue); the whole list was expected")]
+    OnePage,
 }
 
 /// What is left when a document is known to hold pods.
 #[derive(Debug)]
 pub(super) enum Pods {
-    /// Its items were handed out while it was read.
-    List,
+    /// Its items were handed out while it was read; this is the continue token in its metadata.
+    List(String),
     /// It is one pod.
     One(Box<Result<Pod, String>>),
 }
 
 /// Reads a document and hands out its items as they come.
-pub(super) fn read<'de, D: Deserializer<'de>>(from: D, each: &mut Each<'_>) -> Result<Document, D::Error> {
-    from.deserialize_any(DocumentVisitor { each })
+pub(super) fn read<'de, P: Part, D: Deserializer<'de>>(
+    from: D,
+    each: &mut Each<'_>,
+) -> Result<Document<P>, D::Error> {
+    let document = Document {
+        kind: None,
+        metadata: None,
+        spec: None,
+        status: None,
+        message: None,
+        is_list: false,
+        foreign: None,
+        unnamed: None,
+    };
+    from.deserialize_any(DocumentVisitor { document, each })
 }
 
-impl Document {
+impl<P: Part> Document<P> {
     /// Judges a document that may be any of the three.
     pub(super) fn into_pods(self) -> Result<Pods, NoPods> {
-        let Some(Value::String(kind)) = self.kind else { return Err(NoPods::NoKind) };
+        let Some(Ok(kind)) = self.kind.as_ref().map(Part::decode::<String>) else {
+            return Err(NoPods::NoKind);
+        };
         match kind.as_str() {
-            "List" | "PodList" => match (self.foreign, self.unnamed) {
+            "List" | "PodList" => match (&self.foreign, self.unnamed) {
                 _ if !self.is_list => Err(NoPods::NoItems(kind)),
-                (Some(Foreign { index, what }), _) => Err(NoPods::ForeignItem { index, what }),
+                (Some(Foreign { index, what }), _) => {
+                    Err(NoPods::ForeignItem { index: *index, what: what.clone() })
+                }
                 (None, Some(index)) if kind == "List" => Err(NoPods::UnnamedItem(index)),
-                _ => Ok(Pods::List),
+                _ => match self.metadata.as_ref().map(Part::decode::<Option<ListMeta>>) {
+                    Some(Err(problem)) => Err(NoPods::Metadata(problem)),
+                    Some(Ok(Some(metadata))) => Ok(Pods::List(metadata.continue_token)),
+                    Some(Ok(None)) | None => Ok(Pods::List(String::new())),
+                },
             },
-            "Pod" => {
-                let parts = [("metadata", self.metadata), ("spec", self.spec), ("status", self.status)];
-                let pod =
-                    parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-                Ok(Pods::One(Box::new(decode(Value::Object(pod)))))
-            }
-            "Status" => Err(NoPods::Status(match self.message {
-                Some(Value::String(message)) => message,
+            "Pod" => Ok(Pods::One(Box::new(self.into_pod()))),
+            "Status" => Err(NoPods::Status(match self.message.as_ref().map(Part::decode::<String>) {
+                Some(Ok(message)) => message,
                 _ => "without a message".to_owned(),
             })),
             _ => Err(NoPods::OtherKind(kind)),
         }
     }
 
-    /// Judges the answer to a list of pods: its continue token.
-    pub(super) fn into_pod_list(mut self) -> Result<String, NoPods> {
-        let metadata = self.metadata.take().unwrap_or_default();
-        match self.into_pods()? {
-            Pods::List => match Option::<ListMeta>::deserialize(metadata) {
-                Ok(metadata) => Ok(metadata.unwrap_or_default().continue_token),
-                Err(error) => Err(NoPods::Metadata(error.to_string())),
-            },
-            Pods::One(_) => Err(NoPods::OtherKind("Pod".into())),
-        }
+    fn into_pod(self) -> Result<Pod, String> {
+        let wrong = |key, problem| Visible(&format!("a Pod, at {key}{problem}")).to_string();
+        Ok(Pod {
+            metadata: part(self.metadata.as_ref()).map_err(|e| wrong("metadata", e))?,
+            spec: part(self.spec.as_ref()).map_err(|e| wrong("spec", e))?,
+            status: part(self.status.as_ref()).map_err(|e| wrong("status", e))?,
+        })
     }
 }
 
-struct DocumentVisitor<'a, 'f> {
+fn part<P: Part, T: DeserializeOwned>(part: Option<&P>) -> Result<Option<T>, String> {
+    part.map_or(Ok(None), Part::decode)
+}
+
+struct DocumentVisitor<'a, 'f, P> {
+    document: Document<P>,
     each: &'a mut Each<'f>,
 }
 
-impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
-    type Value = Document;
+impl<'de, P: Part> Visitor<'de> for DocumentVisitor<'_, '_, P> {
+    type Value = Document<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a List, a PodList or a Pod")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-        let mut document = Document::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document<P>, A::Error> {
+        let Self { mut document, each } = self;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "kind" => document.kind = Some(map.next_value()?),
@@ -129,9 +179,12 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
                 "spec" => document.spec = Some(map.next_value()?),
                 "status" => document.status = Some(map.next_value()?),
                 "message" => document.message = Some(map.next_value()?),
+                "items" if document.is_list => {
+                    return Err(serde::de::Error::duplicate_field("items"));
+                }
                 "items" => {
                     document.is_list = true;
-                    map.next_value_seed(Items { document: &mut document, each: &mut *self.each })?;
+                    map.next_value_seed(Items { document: &mut document, each })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -142,12 +195,12 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
     }
 }
 
-struct Items<'a, 'f> {
-    document: &'a mut Document,
+struct Items<'a, 'f, P> {
+    document: &'a mut Document<P>,
     each: &'a mut Each<'f>,
 }
 
-impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
+impl<'de, P: Part> DeserializeSeed<'de> for Items<'_, '_, P> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -155,7 +208,7 @@ impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Items<'_, '_> {
+impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,17 +222,21 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut index = 0;
-        while let Some(item) = items.next_element::<Value>()? {
-            match item.get("kind").map(Value::as_str) {
-                Some(Some("Pod")) => (self.each)(index, decode(item)),
-                None => {
-                    self.document.unnamed.get_or_insert(index);
-                    (self.each)(index, decode(item));
+        while let Some(item) = items.next_element::<P>()? {
+            let kind = item.decode::<Kind>().map(|item| item.kind);
+            match kind {
+                Ok(Some(kind)) if kind != "Pod" => {
+                    self.document
+                        .foreign
+                        .get_or_insert(Foreign { index, what: described_item(&kind, &item) });
                 }
-                Some(kind) => {
-                    let what = described(kind.unwrap_or("thing whose kind is no text"), &item);
-                    self.document.foreign.get_or_insert(Foreign { index, what });
+                Ok(kind) => {
+                    if kind.is_none() {
+                        self.document.unnamed.get_or_insert(index);
+                    }
+                    (self.each)(index, decode(&item));
                 }
+                Err(problem) => (self.each)(index, Err(Visible(&format!("at item{problem}")).to_string())),
             }
             index += 1;
         }
@@ -187,15 +244,36 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// `a Deployment, "shop/web"`.
-fn described(kind: &str, item: &Value) -> String {
-    let named = |key: &str| item.pointer(key).and_then(Value::as_str).unwrap_or_default();
-    format!("a {kind}, \"{}/{}\"", named("/metadata/namespace"), named("/metadata/name"))
+/// What an item says that it is.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<String>,
+}
+
+/// By what an item is named in an error.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Name {
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named {
+    metadata: Option<Name>,
+}
+
+/// `a Deployment, "shop/web"`, of an item.
+fn described_item<P: Part>(kind: &str, item: &P) -> String {
+    let Name { namespace, name } = item.decode::<Named>().unwrap_or_default().metadata.unwrap_or_default();
+    format!("a {kind}, \"{}/{}\"", namespace.unwrap_or_default(), name.unwrap_or_default())
 }
 
 /// Decodes one pod; the error names the pod and the place in it.
-fn decode(item: Value) -> Result<Pod, String> {
-    let named = described("Pod", &item);
-    serde_path_to_error::deserialize(item)
-        .map_err(|error| Visible(&format!("{named}, at {}: {}", error.path(), error.inner())).to_string())
+fn decode<P: Part>(item: &P) -> Result<Pod, String> {
+    item.decode().map_err(|problem| {
+        let named = described_item("Pod", item);
+        Visible(&format!("{named}, at {}", problem.trim_start_matches('.'))).to_string()
+    })
 }

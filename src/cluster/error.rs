@@ -80,8 +80,8 @@ pub enum Error {
         /// The Retry-After header.
         retry_after: Option<String>,
     },
-    /// The answer is a success, but no list of pods.
-    #[error("the answer to {request} is no list of pods: {}", Visible(problem))]
+    /// The answer is a success, but not what was asked for.
+    #[error("the answer to {request} is not what was asked for: {}", Visible(problem))]
     Garbled {
         /// What was asked.
         request: Request,

@@ -5,7 +5,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::PathBuf;
 
-use super::document::{self, Document, NoPods, Pods};
+use serde_json::value::RawValue;
+use serde_saphyr::NonFiniteFloatPolicy;
+
+use super::document::{self, NoPods, Pods};
 use super::list::Listed;
 use crate::domain::visible::Visible;
 
@@ -48,9 +51,9 @@ pub enum FileError {
     },
 }
 
-impl From<&str> for PodsFile {
-    fn from(argument: &str) -> Self {
-        if argument == "-" { Self::Stdin } else { Self::Path(argument.into()) }
+impl From<PathBuf> for PodsFile {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "-" { Self::Stdin } else { Self::Path(path) }
     }
 }
 
@@ -87,42 +90,56 @@ impl PodsFile {
             });
         };
         let mut hand_out_item = |index, pod| hand_out(Some(index), pod);
-        let document = match first {
+        let pods = match first {
             None => return Err(FileError::Empty(self.clone())),
             Some(b'<') => return Err(self.no_pods(&"it begins like HTML or XML")),
             Some(b'{') => self.json(reader, &mut hand_out_item)?,
             Some(_) => self.yaml(reader, &mut hand_out_item)?,
         };
-        match document.into_pods().map_err(|e: NoPods| self.no_pods(&e))? {
-            Pods::List => {}
-            Pods::One(pod) => hand_out(None, *pod),
+        match pods {
+            Pods::List(token) if token.is_empty() => Ok(()),
+            Pods::List(_) => Err(self.no_pods(&NoPods::OnePage)),
+            Pods::One(pod) => {
+                hand_out(None, *pod);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    fn json(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Document, FileError> {
+    fn json(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Pods, FileError> {
         let mut json = serde_json::Deserializer::from_reader(reader);
-        let document = document::read(&mut json, each).and_then(|document| json.end().map(|()| document));
-        document.map_err(|e| self.syntax("JSON", e))
+        let document = document::read::<Box<RawValue>, _>(&mut json, each);
+        let document = document.and_then(|document| json.end().map(|()| document));
+        document.map_err(|e| self.syntax("JSON", e))?.into_pods().map_err(|e| self.no_pods(&e))
     }
 
-    fn yaml(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Document, FileError> {
-        // The default budget is that of a configuration file; a cluster's pods are data. Aliases keep
-        // theirs: kubectl writes none.
+    fn yaml(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Pods, FileError> {
+        // The default budget is that of a configuration file; a cluster's pods are data. kubectl writes
+        // no aliases, and none are followed. It leaves text that overflows a float without quotes.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
                 max_reader_input_bytes: None,
                 max_events: usize::MAX,
                 max_nodes: usize::MAX,
                 max_total_scalar_bytes: usize::MAX,
-                max_documents: 1,
+                max_aliases: 0,
             },
+            non_finite_float_policy: NonFiniteFloatPolicy::AsString,
             with_snippet: false,
         };
-        serde_saphyr::with_deserializer_from_reader_with_options(reader, options, |yaml| {
-            document::read(yaml, each)
-        })
-        .map_err(|e| self.syntax("YAML", e))
+        let read =
+            |yaml: serde_saphyr::Deserializer<'_, '_>| document::read::<serde_json::Value, _>(yaml, each);
+        let document = serde_saphyr::with_deserializer_from_reader_with_options(reader, options, read);
+        document.map_err(|e| self.yaml_syntax(e))?.into_pods().map_err(|e| self.no_pods(&e))
+    }
+
+    fn yaml_syntax(&self, error: serde_saphyr::Error) -> FileError {
+        match error.without_snippet() {
+            serde_saphyr::Error::MultipleDocuments { .. } => {
+                self.no_pods(&"it holds several documents; one was expected")
+            }
+            _ => self.syntax("YAML", error),
+        }
     }
 
     fn syntax(
@@ -138,6 +155,9 @@ impl PodsFile {
     }
 }
 
+/// How much white space may come before a document, in bytes.
+const MOST_WHITE_SPACE: usize = 64 * 1024;
+
 /// A reader whose first bytes were looked at and put back.
 type PutBack<R> = Chain<Cursor<Vec<u8>>, BufReader<R>>;
 
@@ -150,7 +170,7 @@ fn first_byte<R: Read>(mut reader: BufReader<R>) -> io::Result<(Option<u8>, PutB
         head.clear();
     }
     let mut first = head.iter().copied().find(|b| !b.is_ascii_whitespace());
-    while first.is_none() {
+    while first.is_none() && head.len() < MOST_WHITE_SPACE {
         let seen = reader.fill_buf()?;
         let Some(&byte) = seen.first() else { break };
         if byte.is_ascii_whitespace() {

@@ -3,9 +3,11 @@
 //! Pages are decoded as they arrive, one pod in memory at a time.
 
 use http::StatusCode;
+use serde_json::value::RawValue;
 
 use super::answer::Encoding;
 use super::connect::{Answer, Cluster};
+use super::document::Pods;
 use super::error::{Error, Request, Right};
 use super::protobuf::PodListReader;
 use super::{document, messages};
@@ -18,7 +20,7 @@ const PAGE: u32 = 500;
 
 /// The largest page that is read as JSON, in bytes. JSON is read whole; no API server sends it that
 /// can send protobuf.
-const MOST_JSON_BYTES: usize = 128 * 1024 * 1024;
+const MOST_JSON_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a list brings.
 #[derive(Debug)]
@@ -112,10 +114,13 @@ async fn read(
                 }
             }
             let mut json = serde_json::Deserializer::from_slice(&json);
-            let document = document::read(&mut json, &mut |_, pod| each(listed(pod)))
-                .and_then(|document| json.end().map(|()| document))
-                .map_err(|e| garbled(e.to_string()))?;
-            document.into_pod_list().map_err(|e| garbled(e.to_string()))
+            let read = document::read::<Box<RawValue>, _>(&mut json, &mut |_, pod| each(listed(pod)));
+            let document = read.and_then(|document| json.end().map(|()| document));
+            match document.map_err(|e| garbled(e.to_string()))?.into_pods() {
+                Ok(Pods::List(token)) => Ok(token),
+                Ok(Pods::One(_)) => Err(garbled("it is a Pod".to_owned())),
+                Err(problem) => Err(garbled(problem.to_string())),
+            }
         }
         Encoding::Other => {
             let start = cluster.frame(request, &mut body).await?.unwrap_or_default();

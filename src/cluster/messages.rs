@@ -14,16 +14,16 @@ use crate::domain::pod::{ContainerKind, ContainerView, Phase, PodView};
 #[serde(default)]
 pub(super) struct Pod {
     #[prost(message, optional, tag = "1")]
-    metadata: Option<ObjectMeta>,
+    pub(super) metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
-    spec: Option<PodSpec>,
+    pub(super) spec: Option<PodSpec>,
     #[prost(message, optional, tag = "3")]
-    status: Option<PodStatus>,
+    pub(super) status: Option<PodStatus>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ObjectMeta {
+pub(super) struct ObjectMeta {
     #[prost(string, tag = "1")]
     #[serde(deserialize_with = "null_is_default")]
     name: String,
@@ -64,7 +64,7 @@ struct Owner {
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodSpec {
+pub(super) struct PodSpec {
     #[prost(message, repeated, tag = "2")]
     #[serde(deserialize_with = "null_is_default")]
     containers: Vec<Container>,
@@ -97,7 +97,7 @@ struct EphemeralContainer {
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodStatus {
+pub(super) struct PodStatus {
     #[prost(string, tag = "1")]
     #[serde(deserialize_with = "null_is_default")]
     phase: String,
@@ -189,7 +189,8 @@ impl From<Pod> for PodView {
         Self {
             namespace: metadata.namespace,
             name: metadata.name,
-            created_at: metadata.creation_timestamp.map(|t| t.seconds),
+            // Go writes no time as `null` in JSON and as an empty message in protobuf.
+            created_at: metadata.creation_timestamp.map(|t| t.seconds).filter(|&seconds| seconds != 0),
             phase,
             owners: metadata.owner_references.into_iter().map(Into::into).collect(),
             containers,

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::answer::Encoding;
 use super::connect::Cluster;
 use super::error::{Error, Right};
 use crate::domain::model::NamespaceName;
@@ -25,8 +26,11 @@ impl Cluster {
     pub async fn namespace(&self, name: &NamespaceName) -> Result<Namespace, Error> {
         let path = format!("/api/v1/namespaces/{name}");
         let request = self.request(&path, Right::GetNamespace(name.clone()));
-        match self.get(request, &path).await {
-            Ok(_) => Ok(Namespace::Exists),
+        match self.get(request.clone(), &path).await {
+            Ok(answer) if answer.encoding != Encoding::Other => Ok(Namespace::Exists),
+            Ok(_) => {
+                Err(Error::Garbled { request, problem: "it is neither Kubernetes protobuf nor JSON".into() })
+            }
             Err(Error::Answered { status: StatusCode::NOT_FOUND, .. }) => Ok(Namespace::Missing),
             Err(error) => Err(error),
         }

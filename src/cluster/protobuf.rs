@@ -227,7 +227,8 @@ mod tests {
         let json = include_bytes!("../../tests/fixtures/kube-api/pod-list.json");
         let mut views: Vec<PodView> = Vec::new();
         let mut json = serde_json::Deserializer::from_slice(json);
-        document::read(&mut json, &mut |_, pod| views.push(pod.unwrap().into())).unwrap();
+        let mut take = |_, pod: Result<Pod, String>| views.push(pod.unwrap().into());
+        document::read::<serde_json::Value, _>(&mut json, &mut take).unwrap();
         assert_eq!(read([LIST]).unwrap().0, views);
     }
 

@@ -45,6 +45,8 @@ pub fn start(format: Format, verbosity: u8) -> Result<(), InvalidFilter> {
         }),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // What cannot be said cannot be said either; the default is to panic over it.
+    let builder = builder.log_internal_errors(false);
     match format {
         Format::Json => builder.json().flatten_event(true).init(),
         Format::Text => builder.with_ansi(is_coloured()).event_format(Sentence).init(),

@@ -159,7 +159,7 @@ fn a_list_that_fails_on_a_later_page_fails_whole() {
         ("broke off", Box::new(move || cut(3000))),
         // The connection says that all is well; only the list itself shows that part of it is missing.
         ("ends in the middle of the list", Box::new(move || protobuf(200, page(3)[..3000].to_vec()))),
-        ("no list of pods", Box::new(|| protobuf(200, fixture("status-404.pb")))),
+        ("it holds a \"Status\"", Box::new(|| protobuf(200, fixture("status-404.pb")))),
     ];
     for (says, failure) in failures {
         let api = Server::start(move |seen| if page_of(seen) == 3 { failure() } else { recorded(seen) });
@@ -247,7 +247,11 @@ fn one_odd_pod_in_two_hundred_leaves_the_other_199() {
             "cannot be read",
         ),
         ("no protobuf", Message::default().bytes(1, b"\x0f\x0f\x0f"), "cannot be read"),
-        ("no name", pod("shop", "", "web", "a", &digest, 0), "1 pod unreadable"),
+        (
+            "no name",
+            pod("shop", "", "web", "a", &digest, 0),
+            "\"shop/\" has no name, no namespace or no creation time",
+        ),
         ("no digest", pod("shop", "odd", "web", "a", "xyz", 0), "1 pod without a SHA-256 digest"),
         ("nothing", Message::default(), "1 pod not started"),
         (
@@ -523,4 +527,43 @@ fn what_was_left_out_is_named_where_details_are_asked_for() {
             "left out: a container of zoo/half-pulled, not started",
         ],
     );
+}
+
+#[test]
+fn a_namespace_that_hangs_leaves_the_others_their_time() {
+    let api = Server::start(|seen| match seen.path.as_str() {
+        "/api/v1/namespaces/hangs/pods" => Reply::Stall,
+        _ => namespaced(seen),
+    });
+    let config = "environments:\n- name: a\n  namespaces: [hangs]\n- name: b\n  namespaces: [shop]\n";
+    let program = once().args(["--dry-run", "--config", "c.yaml", "--timeout", "3s"]).file("c.yaml", config);
+    let outcome = program.cluster(&api).run();
+    outcome.says(
+        8,
+        &[
+            "b: 1 artifact ",
+            "\"a\" is not reported",
+            "namespace \"hangs\"",
+            "was not done within 1.0 s of --timeout",
+        ],
+    );
+}
+
+#[test]
+fn a_kubeconfig_that_kube_would_stumble_over_is_refused_or_mended() {
+    let api = Server::start(recorded);
+    let with = |token: &str| kubeconfig(&api.url(), None, &User::Token(token));
+    once().args(DRY).kubeconfig(&with("t0ken\n")).run().says(0, &[]);
+    assert_eq!(api.seen()[0].headers["authorization"], "Bearer t0ken");
+    let split = once().args(DRY).kubeconfig(&with("t0k\nen")).run();
+    split.says(2, &["its token holds what a header cannot carry"]);
+    assert!(!split.stderr.contains("t0k"), "{split:#?}");
+    let no_scheme = kubeconfig("127.0.0.1:6443", None, &User::Nobody);
+    once()
+        .args(DRY)
+        .kubeconfig(&no_scheme)
+        .run()
+        .says(2, &["its server is no URL that begins with https or http"]);
+    let list = once().args(DRY).file("config", kubeconfig(&api.url(), None, &User::Nobody));
+    list.env("KUBECONFIG", "missing:config").run().says(0, &["20 artifacts"]);
 }

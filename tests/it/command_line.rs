@@ -150,18 +150,33 @@ fn help_lists_the_exit_codes_and_shows_an_example() {
     );
 }
 
+/// Runs the dry run of three environments with standard output and error going to a shell's idea.
+fn three_environments(redirection: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c.yaml"), "environments:\n- name: a\n- name: b\n- name: c\n").unwrap();
+    let script = format!(
+        "'{}' agent --once --dry-run --config c.yaml --pods-from '{}' {redirection}",
+        env!("CARGO_BIN_EXE_supercargo"),
+        crate::fake::kube::fixture_path("pod-list.json").display()
+    );
+    let shell = std::process::Command::new("/bin/sh")
+        .args(["-c", &script])
+        .env_clear()
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    (shell.status.code(), String::from_utf8(shell.stdout).unwrap())
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    use std::process::{Command, Stdio};
-    let pods = crate::fake::kube::fixture_path("pod-list.json");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_supercargo"))
-        .args(["agent", "--once", "--dry-run", "--environment", "x", "--pods-from", pods.to_str().unwrap()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let outcome = child.wait_with_output().unwrap();
-    assert_eq!((outcome.status.code(), String::from_utf8(outcome.stderr).unwrap()), (Some(0), String::new()));
+    let (code, seen) = three_environments("2>err | head -c 10; cat err");
+    assert_eq!((code, &seen[..10]), (Some(0), r#"{"type":"K"#));
+    assert!(!seen.contains("error"), "{seen}");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_no_report() {
+    let (code, printed) = three_environments("2>/dev/full");
+    assert_eq!((code, printed.lines().count()), (Some(0), 3));
 }

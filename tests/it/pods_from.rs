@@ -109,7 +109,7 @@ fn what_holds_no_pods_is_refused_with_file_and_place() {
     mixed["items"][3] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}});
     let mut unnamed = as_kubectl_prints();
     unnamed["items"][4].as_object_mut().unwrap().remove("kind");
-    let deep = format!("{{\"items\": [{}1{}]}}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+    let open = r#"{"kind": "List", "items": ["#;
     let status = fixture("status-403.json");
     for (bytes, words) in [
         (&b""[..], &["standard input is empty", "kubectl get pods"][..]),
@@ -135,7 +135,15 @@ fn what_holds_no_pods_is_refused_with_file_and_place() {
             &["items[3] is a Deployment, \"shop/web\"", "only pods can be reported"],
         ),
         (unnamed.to_string().as_bytes(), &["items[4] has no \"kind\""]),
-        (deep.as_bytes(), &["recursion limit"]),
+        (format!("{open}{}", "[".repeat(10_000)).as_bytes(), &["cannot be read as JSON", "EOF"]),
+        (format!("x: {}", "[".repeat(10_000)).as_bytes(), &["cannot be read as YAML"]),
+        (b"kind: List\nitems: []\n---\nkind: List\nitems: []\n", &["several documents; one was expected"]),
+        (b"a: &a [1]\nkind: List\nitems: *a\n", &["cannot be read as YAML"]),
+        (br#"{"kind": "List", "items": [], "items": []}"#, &["duplicate field `items`"]),
+        (
+            br#"{"kind": "PodList", "metadata": {"continue": "x"}, "items": []}"#,
+            &["one page of a longer list", "metadata.continue"],
+        ),
         (&status, &["an error that an API server answered: pods is forbidden"]),
         (b"{\"kind\": \"x\x1b\"}", &["cannot be read as JSON"]),
         (br#"{"kind": "x\u001b[31m"}"#, &["x\\u{1b}[31m"]),
@@ -258,4 +266,47 @@ fn a_pipe_that_nobody_closes_is_not_waited_for_past_the_timeout() {
         .hold_stdin()
         .run();
     outcome.says(2, &["standard input did not end within 1.0 s of --timeout"]);
+}
+
+#[test]
+fn an_item_that_no_parser_likes_spoils_no_other() {
+    let good = as_kubectl_prints()["items"][0].to_string();
+    let deep = format!(
+        r#"{{"kind": "Pod", "status": {{"containerStatuses": [{}1{}]}}}}"#,
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    for odd in [
+        r#"{"kind": "Pod", "status": {"phase": 1e999}}"#,
+        r#"{"kind": "Pod", "status": {"phase": "\ud800"}}"#,
+        r#"{"kind": 5}"#,
+        "7",
+        &deep,
+    ] {
+        let list = format!(r#"{{"kind": "List", "items": [{odd}, {good}]}}"#);
+        from_stdin(list).says(0, &["items[0] of standard input", "1 artifact "]);
+    }
+}
+
+#[test]
+fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
+    let mut pod = as_kubectl_prints()["items"][0].clone();
+    pod["metadata"]["creationTimestamp"] = Value::Null;
+    for options in [&[][..], &["--allow-empty"]] {
+        let program = once()
+            .args(["--dry-run", "--environment", "x", "--pods-from", "-"])
+            .args(options.iter().copied());
+        let outcome = program.stdin(pod.to_string()).run();
+        outcome.says(
+            8,
+            &["\"zoo/bare-pod\" has no name, no namespace or no creation time", "no pod in it can be read"],
+        );
+        assert_eq!(outcome.stdout, "");
+    }
+}
+
+#[test]
+fn yaml_that_kubectl_writes_without_quotes_is_text() {
+    let yaml = yaml(1).replace("tier: \"yes\"", "commit: 12e4567\n      other: 1e400\n      more: 0x1p-2");
+    from_stdin(yaml).says(0, &["1 artifact "]);
 }

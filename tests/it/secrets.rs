@@ -59,6 +59,22 @@ fn no_token_is_in_any_output_with_every_log_turned_on() {
 }
 
 #[test]
+fn a_token_that_is_escaped_in_json_is_not_shown_either() {
+    let token = r#"s3c"ret\t0ken"#;
+    let endpoint = Server::start(|seen| {
+        let bearer = seen.headers["authorization"].to_str().unwrap();
+        Reply::json(400, serde_json::json!({"message": "no", "errors": {"token": bearer}}).to_string())
+    });
+    let outcome = once()
+        .args(["--environment", "x"])
+        .recorded_pods()
+        .service(&endpoint)
+        .env("SUPERCARGO_TOKEN", token)
+        .run();
+    outcome.says(5, &["Bearer [token]"]);
+}
+
+#[test]
 fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
     let program = || once().args(["--environment", "prod"]).recorded_pods().env("SUPERCARGO_ORG", "acme");
     for outcome in [
