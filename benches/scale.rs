@@ -49,14 +49,17 @@ fn main() {
                 "{:>8} {:>10} {:>12} {:>9} {:>9} {:>9}",
                 "pods", "bytes each", "peak RSS MiB", "user s", "sys s", "wall s"
             );
-            for (pods, padding) in CASES {
-                run(pods, padding);
-            }
+            let peaks: Vec<f64> = CASES.iter().map(|(pods, padding)| run(*pods, *padding)).collect();
+            // Ten thousand pods of 400 bytes, and the same with a hundred times as much in each.
+            let ratio = peaks[4] / peaks[3];
+            println!("peak RSS of large pods to small ones: {ratio:.2} (at most 1.2)");
+            assert!(ratio < 1.2, "memory must not grow with the size of pods");
         }
     }
 }
 
-fn run(pods: usize, padding: usize) {
+/// Prints a row; gives the peak RSS in MiB.
+fn run(pods: usize, padding: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let mut server = again(&["serve", &pods.to_string(), &padding.to_string(), folder]);
@@ -70,6 +73,7 @@ fn run(pods: usize, padding: usize) {
     drop(server.stdin.take());
     server.wait().unwrap();
     println!("{pods:>8} {padding:>10} {figures}");
+    figures.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 fn again(args: &[&str]) -> Child {

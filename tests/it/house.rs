@@ -97,6 +97,17 @@ fn the_domain_is_pure() {
 }
 
 #[test]
+fn no_path_goes_round_the_rule() {
+    for path in sources(&root()) {
+        let code = code(&path);
+        // A group of std's modules would hide one that is banned, and a long way up leads to siblings.
+        for way_round in ["use std::{", "super::super", "use crate as", "extern crate"] {
+            assert!(!code.contains(way_round), "{}: {way_round}", path.display());
+        }
+    }
+}
+
+#[test]
 fn the_rule_sees_grouped_imports_and_paths_in_the_middle_of_a_line() {
     let code = "use crate::{api::Client, cluster};\nfn f() { crate::cli::x() }\npub(crate) fn g() {}";
     assert_eq!(rooms_named(code), ["api", "cli", "cluster"].map(str::to_owned).into());

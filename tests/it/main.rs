@@ -19,6 +19,7 @@ mod cluster;
 mod command_line;
 mod endpoint;
 mod house;
+mod patience;
 mod pods_from;
 mod recorded;
 mod secrets;
