@@ -168,11 +168,13 @@ impl Intake {
                 if !self.environments.iter().any(|e| e.selection.takes(&namespace)) {
                     return;
                 }
-                let name = format!("{namespace}/{}", pod.name);
+                let name = pod.name.clone();
                 let collapsed = collapse(pod, self.counting);
-                log_skips(&name, &collapsed);
+                log_skips(&namespace, &name, &collapsed);
                 if collapsed.artifact == Err(PodSkip::Unreadable) {
-                    self.unreadable(format!("\"{name}\" has no name, no namespace or no creation time"));
+                    self.unreadable(format!(
+                        "\"{namespace}/{name}\" has no name, no namespace or no creation time"
+                    ));
                 } else {
                     self.gathering.add(&namespace, collapsed);
                 }
@@ -216,11 +218,12 @@ impl Unreadable {
     }
 }
 
-fn log_skips(name: &str, collapsed: &Collapsed) {
+fn log_skips(namespace: &str, name: &str, collapsed: &Collapsed) {
+    let (namespace, name) = (Visible(namespace), Visible(name));
     if let Err(why) = &collapsed.artifact {
-        tracing::debug!("left out: the pod {}, {why}", Visible(name));
+        tracing::debug!("left out: the pod {namespace}/{name}, {why}");
     }
     for why in &collapsed.skipped {
-        tracing::debug!("left out: a container of {}, {why}", Visible(name));
+        tracing::debug!("left out: a container of {namespace}/{name}, {why}");
     }
 }
