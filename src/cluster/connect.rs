@@ -1,70 +1,41 @@
-//! The way to an API server: where it is, who we are, and one GET.
-//!
-//! kube reads the configuration and does authentication, TLS and token refresh. Its defaults are
-//! changed here: it retries 15 times unseen, takes the proxy's own address for the host that
-//! `NO_PROXY` speaks of, and waits for an answer for ever.
+//! One GET to an API server, and no longer a wait than patience allows: kube itself would wait for an
+//! answer for ever.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
-use hyper_util::client::proxy::matcher::Matcher;
-use kube::client::{AuthError, Body, ClientBuilder};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use secrecy::{ExposeSecret, SecretString};
-use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
+use kube::client::Body;
 use tokio::time::timeout;
 
-use super::Patience;
 use super::answer::{self, Encoding};
+use super::configuration::{self, Access, ConnectError, without_secrets};
 use super::error::{Error, Request, Right};
-use crate::domain::visible::Visible;
-use crate::process::causes;
 
 /// How much of an error answer is read, in bytes.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 
-/// Which cluster, as the command line has it.
-#[derive(Debug, Clone, Default)]
-pub struct Access {
-    /// `--kubeconfig`. Without it, `KUBECONFIG`, then `~/.kube/config`, then the service account of
-    /// the pod.
-    pub kubeconfig: Option<PathBuf>,
-    /// `--context`. Without it, the kubeconfig's current one.
-    pub context: Option<String>,
+/// How long an API server may be silent.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Until the headers of an answer.
+    pub headers: Duration,
+    /// Between two frames of a body.
+    pub frame: Duration,
+    /// For the text of an error.
+    pub error_text: Duration,
 }
 
-/// The configuration does not lead to a cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// There is no configuration at all.
-    #[error(
-        "no cluster is configured: there is neither --kubeconfig, nor KUBECONFIG, nor ~/.kube/config, nor a pod's service account; --pods-from does without one"
-    )]
-    NoCluster,
-    /// A context was named where there is no kubeconfig.
-    #[error("--context \"{0}\" needs a kubeconfig, and there is none")]
-    NoKubeconfig(String),
-    /// The kubeconfig cannot be used. Its content is not shown, since it holds credentials.
-    #[error("the kubeconfig cannot be used: {0}")]
-    Kubeconfig(String),
-    /// The proxy's URL cannot be used.
-    #[error(
-        "the proxy for the cluster, from the kubeconfig's proxy-url, HTTPS_PROXY or ALL_PROXY, is no URL that begins with http, https or socks5"
-    )]
-    Proxy,
-    /// kube cannot make a client of it.
-    #[error("the cluster's configuration cannot be used")]
-    Client(#[source] Box<kube::Error>),
-    /// There are no credentials, as where a credential plugin fails.
-    #[error("no credentials for the cluster could be had: {0}")]
-    Credentials(String),
-    /// It took too long, as where a credential plugin hangs.
-    #[error("the cluster's configuration and credentials could not be had within {:.1} s of --timeout", .0.as_secs_f32())]
-    TooSlow(Duration),
+impl Default for Patience {
+    /// 30 s, 60 s, 2 s.
+    fn default() -> Self {
+        Self {
+            headers: Duration::from_secs(30),
+            frame: Duration::from_mins(1),
+            error_text: Duration::from_secs(2),
+        }
+    }
 }
 
 /// A cluster that pods are read from.
@@ -93,44 +64,8 @@ impl Cluster {
         patience: Patience,
         within: Duration,
     ) -> Result<Self, ConnectError> {
-        // kube waits for the plugin without yielding, so it does that on a thread of its own.
-        let runtime = Handle::current();
-        let configured = spawn_blocking(move || runtime.block_on(Self::configure_here(&access, patience)));
-        match timeout(within, configured).await {
-            Ok(Ok(done)) => done,
-            // kube's way to say that a credential plugin printed a token with a line break.
-            Ok(Err(_)) => Err(ConnectError::Credentials("they hold what a header cannot carry".to_owned())),
-            Err(_) => Err(ConnectError::TooSlow(within)),
-        }
-    }
-
-    async fn configure_here(access: &Access, patience: Patience) -> Result<Self, ConnectError> {
-        let (mut config, own_proxy) = match kubeconfig(access)? {
-            Some(kubeconfig) => {
-                let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
-                let own_proxy = proxy_of_kubeconfig(&kubeconfig, access.context.as_deref());
-                let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .map_err(|e| unusable(&e))?;
-                (config, own_proxy)
-            }
-            None => match &access.context {
-                Some(context) => return Err(ConnectError::NoKubeconfig(context.clone())),
-                None => (kube::Config::incluster().map_err(|_| ConnectError::NoCluster)?, None),
-            },
-        };
-        check(&mut config)?;
-        config.default_retry = false;
-        config.disable_compression = true;
-        let proxy = own_proxy.or_else(|| proxy_of_environment(&config.cluster_url));
-        config.proxy_url = proxy.as_deref().map(parse_proxy).transpose()?;
-        let url = config.cluster_url.clone();
-        let builder = ClientBuilder::try_from(config).map_err(|error| match error {
-            kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
-            kube::Error::InferKubeconfig(error) => unusable(&error),
-            other => ConnectError::Client(Box::new(other)),
-        })?;
-        Ok(Self { client: builder.build(), url, patience })
+        let (client, url) = configuration::client(access, within).await?;
+        Ok(Self { client, url, patience })
     }
 
     /// Where the API server is, without credentials.
@@ -214,106 +149,4 @@ impl Cluster {
 
 fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
-}
-
-/// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
-/// carry.
-fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
-    if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
-        return Err(ConnectError::Kubeconfig("its server is no URL that begins with https or http".into()));
-    }
-    if let Some(token) = &config.auth_info.token {
-        let trimmed = token.expose_secret().trim();
-        if !trimmed.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(ConnectError::Kubeconfig("its token holds what a header cannot carry".into()));
-        }
-        config.auth_info.token = Some(SecretString::from(trimmed));
-    }
-    Ok(())
-}
-
-/// What is wrong with a kubeconfig, without the lines that kube would show of it.
-fn unusable(error: &KubeconfigError) -> ConnectError {
-    ConnectError::Kubeconfig(match error {
-        KubeconfigError::Parse(error) => match error.location() {
-            Some(place) => {
-                format!("line {}, column {} is not what a kubeconfig has there", place.line(), place.column())
-            }
-            None => "it is no YAML that a kubeconfig could be".to_owned(),
-        },
-        KubeconfigError::ReadConfig(error, path) => {
-            format!("\"{}\" cannot be read: {error}", Visible(&path.display().to_string()))
-        }
-        KubeconfigError::ParseNoProxy(_) => {
-            "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
-        }
-        KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
-        KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),
-        KubeconfigError::CurrentContextNotSet => "it has no current-context; give --context".to_owned(),
-        other => causes::said_once(other).join(": "),
-    })
-}
-
-/// What is wrong with the credentials, without what a plugin wrote or was given: there may be a
-/// token in it.
-fn without_secrets(error: &AuthError) -> String {
-    match error {
-        AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed, {}", out.status),
-        AuthError::AuthExecParse(_) => "what the credential plugin printed is no ExecCredential".to_owned(),
-        AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
-        other => causes::said_once(other).join(": "),
-    }
-}
-
-/// The kubeconfig, in the order that client-go looks for it.
-fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
-    if let Some(path) = &access.kubeconfig {
-        return Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e));
-    }
-    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
-        let paths: Vec<PathBuf> =
-            std::env::split_paths(&paths).filter(|p| !p.as_os_str().is_empty()).collect();
-        // As kubectl does, files of a list that are not there are passed over, as long as one is.
-        let there: Vec<_> = paths.iter().filter(|path| path.exists()).collect();
-        let read = if there.is_empty() { paths.iter().collect() } else { there };
-        let merged = read.into_iter().try_fold(Kubeconfig::default(), |merged, path| {
-            Kubeconfig::read_from(path).and_then(|next| merged.merge(next))
-        });
-        return merged.map(Some).map_err(|e| unusable(&e));
-    }
-    match std::env::home_dir().map(|home| home.join(".kube/config")) {
-        Some(path) if path.exists() => Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e)),
-        _ => Ok(None),
-    }
-}
-
-/// The proxy that the kubeconfig itself gives to the cluster of this context.
-fn proxy_of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
-    let name = context.or(kubeconfig.current_context.as_deref());
-    let context = kubeconfig.contexts.iter().find(|c| Some(c.name.as_str()) == name)?.context.as_ref()?;
-    let cluster = kubeconfig.clusters.iter().find(|c| c.name == context.cluster)?.cluster.as_ref()?;
-    cluster.proxy_url.clone().filter(|url| !url.is_empty())
-}
-
-/// The proxy that the environment has for this host. Plain http goes without: what is not encrypted
-/// is not handed to a third party.
-fn proxy_of_environment(cluster: &Uri) -> Option<String> {
-    if cluster.scheme_str() != Some("https") {
-        return None;
-    }
-    // The matcher decides, but parts the credentials from the address, and kube wants them in it.
-    Matcher::from_env().intercept(cluster)?;
-    ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()))
-}
-
-/// Its errors never show the address, which may hold a password.
-fn parse_proxy(url: &str) -> Result<Uri, ConnectError> {
-    let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let uri: Uri = url.parse().map_err(|_| ConnectError::Proxy)?;
-    match uri.scheme_str() {
-        Some("http" | "https" | "socks5") => Ok(uri),
-        _ => Err(ConnectError::Proxy),
-    }
 }
