@@ -84,7 +84,7 @@ pub enum Withheld {
     #[error("the pods of the namespace \"{0}\" cannot be listed")]
     NotListed(NamespaceName),
     /// There are pods that cannot be read, and no other.
-    #[error("no pod in it can be read, and {0} in the list cannot")]
+    #[error("it has no artifact, and {0} of the listed pods, which may be in it, cannot be read")]
     Unreadable(u64),
     /// No pod is in its namespaces.
     #[error("no pod is in {0}")]

@@ -28,10 +28,10 @@ pub(super) struct Agent {
     /// Report once and exit
     #[arg(long, required = true)]
     once: bool,
-    /// How long all of it may take, second tries included: 90s, 10m
+    /// How long all of it may take, second tries included: 90s, 10m; a day at most
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     timeout: Duration,
-    /// Print each report, one a line, instead of sending it
+    /// Print each report, one per line, instead of sending it
     #[arg(long)]
     dry_run: bool,
 
@@ -74,7 +74,7 @@ pub(super) struct Agent {
 
 const EXAMPLES: &str = "\
 Examples:
-  See what would be reported of the current kubeconfig's cluster:
+  See what would be reported for the cluster of the current kubeconfig:
     supercargo agent --once --dry-run --environment prod
   Report two namespaces:
     export SUPERCARGO_BASE_URL=https://compliance.example.com
@@ -82,7 +82,9 @@ Examples:
     supercargo agent --once --environment prod --namespace shop,pay
   Report what kubectl sees:
     kubectl get pods -A -o json >pods.json
-    supercargo agent --once --environment prod --pods-from pods.json";
+    supercargo agent --once --environment prod --pods-from pods.json
+
+Exit codes: see supercargo --help";
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 enum Containers {

@@ -34,12 +34,13 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  unexpected
-  2  usage or configuration
+  2  usage or configuration, or a file of pods that cannot be read
   3  not authorized by the service (401, 403)
   4  not found by the service (404)
   5  the service refused what was sent (other 4xx)
   6  the service could not be reached, kept failing, or is not one
-  8  the cluster could not be reached, forbids what is asked, or holds nothing to report";
+  8  the cluster could not be reached, forbids what is asked, or has no pod
+     where one was expected";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -57,8 +58,8 @@ struct Service {
     /// Organization to report for
     #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
     org: Option<String>,
-    /// File that holds the token, read again for every request; without it the variable
-    /// `SUPERCARGO_TOKEN` does
+    /// File that holds the token, read again for every request; if absent, the variable
+    /// SUPERCARGO_TOKEN is used
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
     token_file: Option<OsString>,
     /// PEM bundle of authorities to trust beside the system's
@@ -92,7 +93,7 @@ enum LogFormat {
     /// Sentences
     #[default]
     Text,
-    /// A JSON object a line
+    /// A JSON object per line
     Json,
 }
 

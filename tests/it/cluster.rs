@@ -473,7 +473,7 @@ fn an_environment_whose_pods_cannot_be_read_is_not_empty() {
     let api = Server::start(|_| protobuf(200, list([&Message::default().bytes(1, b"\xff\xff\xff")], "")));
     for options in [&[][..], &["--allow-empty"]] {
         let outcome = once().args(DRY).args(options.iter().copied()).cluster(&api).run();
-        outcome.says(8, &["no pod in it can be read, and 1 in the list cannot"]);
+        outcome.says(8, &["it has no artifact, and 1 of the listed pods"]);
         assert_eq!(outcome.stdout, "");
     }
 }

@@ -299,7 +299,10 @@ fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
         let outcome = program.stdin(pod.to_string()).run();
         outcome.says(
             8,
-            &["\"zoo/bare-pod\" has no name, no namespace or no creation time", "no pod in it can be read"],
+            &[
+                "\"zoo/bare-pod\" has no name, no namespace or no creation time",
+                "it has no artifact, and 1 of the listed pods",
+            ],
         );
         assert_eq!(outcome.stdout, "");
     }
