@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use supercargo::cli::{Cli, Exit, Failure};
 use supercargo::process::causes;
-use supercargo::process::logs::{self, Format};
+use supercargo::process::logs;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let (format, verbosity) = cli.logging();
     if let Err(error) = logs::start(format, verbosity) {
-        logs::fail(Format::Text, &causes::said_once(&error), None);
+        logs::fail(format, &causes::said_once(&error), None);
         return Exit::Usage.into();
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -40,7 +40,7 @@ pub enum GatherError {
     #[error("the pods cannot be read, so nothing was reported")]
     File(#[source] FileError),
     /// The file does not come to an end, as where nobody closes a pipe.
-    #[error("the pods cannot be read, so nothing was reported: {0} did not end within {secs:.1} s of --timeout", secs = .1.as_secs_f32())]
+    #[error("the pods cannot be read, so nothing was reported: {0} did not end in {secs:.1} s (--timeout)", secs = .1.as_secs_f32())]
     FileTooSlow(PodsFile, Duration),
 }
 
@@ -50,8 +50,8 @@ pub(super) struct Gathered {
     pub(super) roster: Arc<Roster>,
     /// The namespaces whose list is not.
     pub(super) failed: BTreeMap<NamespaceName, Arc<GaveUp<cluster::Error>>>,
-    /// How many pods could not be read, wherever they belong.
-    pub(super) unreadable: u64,
+    /// How many pods could not be read of which not even the namespace is known.
+    pub(super) lost: u64,
 }
 
 /// Lists that are being read.
@@ -59,17 +59,10 @@ struct Intake {
     environments: Vec<Environment>,
     counting: Counting,
     gathering: Gathering,
-    /// Of the complete lists.
-    unreadable: Unreadable,
-    /// Of the one that is being read.
-    unreadable_here: Unreadable,
-}
-
-/// Pods that cannot be read: how many, and why the first of them cannot.
-#[derive(Default)]
-struct Unreadable {
-    count: u64,
-    named: Vec<String>,
+    lost: u64,
+    /// Why pods cannot be read: of the complete lists, and of the one that is being read.
+    problems: Vec<String>,
+    problems_here: Vec<String>,
 }
 
 /// Reads the pods of all environments.
@@ -84,8 +77,9 @@ pub(super) async fn gather(
         environments: environments.to_vec(),
         counting,
         gathering: Gathering::default(),
-        unreadable: Unreadable::default(),
-        unreadable_here: Unreadable::default(),
+        lost: 0,
+        problems: Vec::new(),
+        problems_here: Vec::new(),
     };
     let mut failed = BTreeMap::new();
     match source {
@@ -93,13 +87,17 @@ pub(super) async fn gather(
         Source::Cluster(cluster) => {
             let scope = Scope::covering(environments.iter().map(|e| &e.selection));
             match scope.map_err(GatherError::Scope)? {
-                Scope::Cluster => intake.list(cluster, None, deadline).await.map_err(GatherError::List)?,
+                Scope::Cluster => {
+                    let mut listed = intake.list(cluster, [None], deadline).await;
+                    listed.pop().map_or(Ok(()), |(_, result)| result).map_err(GatherError::List)?;
+                }
                 Scope::Namespaces(namespaces) => {
-                    let count = namespaces.len();
-                    for (n, namespace) in namespaces.into_iter().enumerate() {
-                        // One part for each list that is left, and one for the reports.
-                        let share = deadline.share(count - n + 1);
-                        if let Err(failure) = intake.list(cluster, Some(&namespace), share).await {
+                    // One that hangs must leave time for reporting the others.
+                    let deadline = if namespaces.len() > 1 { deadline.half() } else { deadline };
+                    for (namespace, result) in
+                        intake.list(cluster, namespaces.into_iter().map(Some), deadline).await
+                    {
+                        if let (Some(namespace), Err(failure)) = (namespace, result) {
                             failed.insert(namespace, Arc::new(failure));
                         }
                     }
@@ -107,19 +105,24 @@ pub(super) async fn gather(
             }
         }
     }
-    let unreadable = intake.unreadable.log();
+    for problem in intake.problems.iter().take(MOST_NAMED) {
+        tracing::warn!("a pod cannot be read and is left out: {}", Visible(problem));
+    }
+    if intake.problems.len() > MOST_NAMED {
+        tracing::warn!("{} pods in all cannot be read and are left out", intake.problems.len());
+    }
     let (roster, replaced) = intake.gathering.finish();
     for artifact in replaced {
         let name = format!("{}/{}", artifact.namespace, artifact.pod_name);
         tracing::warn!("the pod \"{}\" runs more than once in the list; the last one counts", Visible(&name));
     }
     tracing::debug!("all lists took {:.3} s", start.elapsed().as_secs_f64());
-    Ok(Gathered { roster: Arc::new(roster), failed, unreadable })
+    Ok(Gathered { roster: Arc::new(roster), failed, lost: intake.lost })
 }
 
 /// Reads a file on a thread of its own: a pipe may be silent for ever.
 async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Result<Intake, GatherError> {
-    let shown = file.clone();
+    let (shown, start) = (file.clone(), Instant::now());
     let read = spawn_blocking(move || {
         file.read(&mut |listed| intake.take(None, listed)).map(|()| {
             intake.complete();
@@ -129,92 +132,81 @@ async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Re
     match timeout(deadline.left(), read).await {
         Ok(Ok(read)) => read.map_err(GatherError::File),
         Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
-        Err(_) => Err(GatherError::FileTooSlow(shown, deadline.within())),
+        Err(_) => Err(GatherError::FileTooSlow(shown, start.elapsed())),
     }
 }
 
 impl Intake {
-    /// Reads one list; nothing of one that fails stays behind.
+    /// Reads one list each; nothing of one that fails stays behind.
     async fn list(
         &mut self,
         cluster: &Cluster,
-        namespace: Option<&NamespaceName>,
+        namespaces: impl IntoIterator<Item = Option<NamespaceName>>,
         deadline: Deadline,
-    ) -> Result<(), GaveUp<cluster::Error>> {
-        let asking = match namespace {
+    ) -> Vec<(Option<NamespaceName>, Result<(), GaveUp<cluster::Error>>)> {
+        let asking = |namespace: &Option<NamespaceName>| match namespace {
             Some(namespace) => {
                 format!("listing the pods of the namespace \"{namespace}\" at {}", cluster.url())
             }
             None => format!("listing the pods at {}", cluster.url()),
         };
-        let listed = deadline
-            .persist(&asking, async || {
-                self.start_over(namespace);
-                cluster.list_pods(namespace, |listed| self.take(namespace, listed)).await
-            })
-            .await;
-        match listed {
-            Ok(()) => self.complete(),
-            Err(_) => self.start_over(namespace),
+        let listed = deadline.persist(namespaces, asking, async |namespace| {
+            let namespace = namespace.as_ref();
+            self.start_over(namespace);
+            cluster.list_pods(namespace, |listed| self.take(namespace, listed)).await?;
+            self.complete();
+            Ok(())
+        });
+        let listed = listed.await;
+        for (namespace, _) in listed.iter().filter(|(_, result)| result.is_err()) {
+            self.start_over(namespace.as_ref());
         }
         listed
     }
 
     /// Takes in one pod, where any environment wants it.
     fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
-        match listed {
-            Listed::Pod(pod) => {
-                let namespace = pod.namespace.clone();
-                if !self.environments.iter().any(|e| e.selection.takes(&namespace)) {
-                    return;
+        let pod = match listed {
+            Listed::Pod(pod) => pod,
+            Listed::Unreadable(problem) => {
+                self.problem(problem);
+                match of {
+                    Some(namespace) => self.gathering.add_unreadable(namespace.as_str()),
+                    None => self.lost += 1,
                 }
-                let name = pod.name.clone();
-                let collapsed = collapse(pod, self.counting);
-                log_skips(&namespace, &name, &collapsed);
-                if collapsed.artifact == Err(PodSkip::Unreadable) {
-                    self.unreadable(format!(
-                        "\"{namespace}/{name}\" has no name, no namespace or no creation time"
-                    ));
-                } else {
-                    self.gathering.add(&namespace, collapsed);
-                }
+                return;
             }
-            Listed::Unreadable(problem) => self.unreadable(problem),
-            Listed::StartOver => self.start_over(of),
+            Listed::StartOver => return self.start_over(of),
+        };
+        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+        if namespace.is_empty() {
+            self.problem(format!("\"/{name}\" has no namespace"));
+            self.lost += 1;
+        } else if self.environments.iter().any(|e| e.selection.takes(&namespace)) {
+            let collapsed = collapse(pod, self.counting);
+            log_skips(&namespace, &name, &collapsed);
+            if collapsed.artifact == Err(PodSkip::Unreadable) {
+                self.problem(format!("\"{namespace}/{name}\" has no name or no creation time"));
+            }
+            self.gathering.add(&namespace, collapsed);
         }
     }
 
-    fn unreadable(&mut self, problem: String) {
-        self.unreadable_here.count += 1;
-        if self.unreadable_here.named.len() < MOST_NAMED {
-            self.unreadable_here.named.push(problem);
-        }
+    /// All are counted, and of the first it is kept what they are.
+    fn problem(&mut self, problem: String) {
+        self.problems_here.push(if self.problems_here.len() < MOST_NAMED { problem } else { String::new() });
     }
 
     /// Forgets the list that is being read.
     fn start_over(&mut self, of: Option<&NamespaceName>) {
         self.gathering.forget(of.map(NamespaceName::as_str));
-        self.unreadable_here = Unreadable::default();
+        self.problems_here.clear();
+        self.lost = 0;
     }
 
     /// The list that was being read is complete.
     fn complete(&mut self) {
-        let here = std::mem::take(&mut self.unreadable_here);
-        self.unreadable.count += here.count;
-        self.unreadable.named.extend(here.named);
-    }
-}
-
-impl Unreadable {
-    /// Names the first, and counts them all.
-    fn log(&self) -> u64 {
-        for problem in self.named.iter().take(MOST_NAMED) {
-            tracing::warn!("a pod cannot be read and is left out: {}", Visible(problem));
-        }
-        if self.count > MOST_NAMED as u64 {
-            tracing::warn!("{} pods in all cannot be read and are left out", self.count);
-        }
-        self.count
+        self.problems.append(&mut self.problems_here);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The one shot: one complete list, one report for each environment, and an end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::summary::{self, Outcome};
 use super::{Emptiness, Environment};
 use crate::api::{self, Client};
 use crate::cluster::{self, Namespace};
-use crate::domain::collapse::Counting;
+use crate::domain::collapse::{Counting, PodSkip};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::report::Report;
-use crate::domain::roster::Snapshot;
+use crate::domain::roster::{Snapshot, Tally};
 use crate::domain::visible::Visible;
 
 /// What to report.
@@ -100,62 +100,118 @@ pub enum Withheld {
 pub async fn run(
     plan: &Plan,
     source: &Source,
-    mut destination: Destination<'_>,
+    destination: Destination<'_>,
     deadline: Deadline,
 ) -> Result<(), Vec<Error>> {
     let start = Instant::now();
-    let gathered =
-        gather(&plan.environments, plan.counting, source, deadline).await.map_err(|e| vec![e.into()])?;
-    let mut known = BTreeMap::new();
-    let mut failures = Vec::new();
-    for (n, environment) in plan.environments.iter().enumerate() {
+    let environments = &plan.environments;
+    let gathered = gather(environments, plan.counting, source, deadline).await.map_err(|e| vec![e.into()])?;
+    let looked_up = look_up(environments, &gathered, source, deadline).await;
+    let mut failures = BTreeMap::new();
+    let mut reports = Vec::new();
+    for (n, environment) in environments.iter().enumerate() {
         let snapshot = gathered.roster.select(&environment.selection);
-        let share = deadline.share(plan.environments.len() - n);
-        let done = match confirm(environment, &snapshot, &gathered, source, share, &mut known).await {
-            Ok(()) => report(environment, snapshot, &mut destination, share, start).await,
-            Err((why, source)) => Err(Error::Withheld { environment: environment.name.clone(), why, source }),
-        };
-        failures.extend(done.err());
+        match confirm(environment, &snapshot, &gathered, source, &looked_up) {
+            Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
+            Err((why, source)) => {
+                let environment = environment.name.clone();
+                failures.insert(n, Error::Withheld { environment, why, source });
+            }
+        }
     }
-    if failures.is_empty() { Ok(()) } else { Err(failures) }
+    match destination {
+        Destination::Output(output) => {
+            for (n, environment, tally, report) in reports {
+                match print(&report, output) {
+                    Ok(()) => summary::log(
+                        &environment.name,
+                        Outcome::Printed,
+                        report.len(),
+                        &tally,
+                        start.elapsed(),
+                    ),
+                    Err(error) => {
+                        failures.insert(n, Error::Output(error));
+                    }
+                }
+            }
+        }
+        Destination::Service(client) => {
+            let asking = |(_, environment, ..): &(usize, &Environment, Tally, Report)| {
+                client.report_k8s_request(&environment.name).to_string()
+            };
+            let sent = deadline.persist(reports, asking, async |(_, environment, tally, report)| {
+                let accepted = client.report_k8s(&environment.name, report).await?;
+                let outcome = Outcome::Accepted(accepted);
+                summary::log(&environment.name, outcome, report.len(), tally, start.elapsed());
+                Ok(())
+            });
+            for ((n, environment, ..), result) in sent.await {
+                if let Err(source) = result {
+                    let name = &environment.name;
+                    let hint = source.last().and_then(|e| client.hint(e, "environment", name.as_str()));
+                    failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
+                }
+            }
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.into_values().collect()) }
 }
 
 /// What the API server said when it was asked.
 type Said = Option<Arc<GaveUp<cluster::Error>>>;
 
-/// Makes sure that what would be missing from a report is not there: a namespace that does not exist
-/// lists as empty, and so does one whose name was misspelt.
-async fn confirm(
-    environment: &Environment,
-    snapshot: &Snapshot,
-    Gathered { roster, failed, unreadable }: &Gathered,
+/// Whether namespaces exist, as far as the API server said.
+type LookedUp = BTreeMap<NamespaceName, Result<Namespace, Arc<GaveUp<cluster::Error>>>>;
+
+/// Looks up the namespaces that are named and of which no pod was seen: one that does not exist lists
+/// as empty, and so does one whose name was misspelt.
+async fn look_up(
+    environments: &[Environment],
+    Gathered { roster, failed, .. }: &Gathered,
     source: &Source,
     deadline: Deadline,
-    known: &mut BTreeMap<NamespaceName, Result<Namespace, Arc<GaveUp<cluster::Error>>>>,
+) -> LookedUp {
+    let Source::Cluster(cluster) = source else { return LookedUp::new() };
+    let unseen: BTreeSet<_> = environments
+        .iter()
+        .filter(|e| e.empty == Emptiness::Withheld)
+        .flat_map(|e| e.selection.names())
+        .filter(|name| !roster.has_seen(name.as_str()) && !failed.contains_key(*name))
+        .cloned()
+        .collect();
+    let asking = |name: &NamespaceName| format!("looking up the namespace \"{name}\" at {}", cluster.url());
+    let answers = deadline.persist(unseen, asking, async |name| cluster.namespace(name).await);
+    answers.await.into_iter().map(|(name, answer)| (name, answer.map_err(Arc::new))).collect()
+}
+
+/// Makes sure that what would be missing from a report is not there.
+fn confirm(
+    environment: &Environment,
+    snapshot: &Snapshot,
+    Gathered { roster, failed, lost }: &Gathered,
+    source: &Source,
+    looked_up: &LookedUp,
 ) -> Result<(), (Withheld, Said)> {
     let selection = &environment.selection;
     if let Some((name, error)) = failed.iter().find(|(name, _)| selection.takes(name.as_str())) {
         return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
     }
-    if snapshot.is_empty() && *unreadable > 0 {
-        return Err((Withheld::Unreadable(*unreadable), None));
+    let unreadable = lost + snapshot.tally.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or(0);
+    if snapshot.is_empty() && unreadable > 0 {
+        return Err((Withheld::Unreadable(unreadable), None));
     }
     if environment.empty == Emptiness::Allowed {
         return Ok(());
     }
     for name in selection.names().iter().filter(|n| !roster.has_seen(n.as_str())) {
-        let Source::Cluster(cluster) = source else {
-            return Err((Withheld::NotInFile(name.clone()), None));
-        };
-        if !known.contains_key(name) {
-            let asking = format!("looking up the namespace \"{name}\" at {}", cluster.url());
-            let answer = deadline.persist(&asking, async || cluster.namespace(name).await).await;
-            known.insert(name.clone(), answer.map_err(Arc::new));
-        }
-        match known.get(name) {
-            Some(Ok(Namespace::Exists)) | None => {}
-            Some(Ok(Namespace::Missing)) => return Err((Withheld::NoSuchNamespace(name.clone()), None)),
-            Some(Err(error)) => {
+        match (source, looked_up.get(name)) {
+            (Source::File(_), _) => return Err((Withheld::NotInFile(name.clone()), None)),
+            (Source::Cluster(_), Some(Ok(Namespace::Exists)) | None) => {}
+            (Source::Cluster(_), Some(Ok(Namespace::Missing))) => {
+                return Err((Withheld::NoSuchNamespace(name.clone()), None));
+            }
+            (Source::Cluster(_), Some(Err(error))) => {
                 return Err((Withheld::Unconfirmed(name.clone()), Some(Arc::clone(error))));
             }
         }
@@ -163,35 +219,6 @@ async fn confirm(
     if snapshot.tally.pods == 0 {
         return Err((Withheld::NoPods(selection.to_string()), None));
     }
-    Ok(())
-}
-
-async fn report(
-    environment: &Environment,
-    snapshot: Snapshot,
-    destination: &mut Destination<'_>,
-    deadline: Deadline,
-    start: Instant,
-) -> Result<(), Error> {
-    let tally = snapshot.tally.clone();
-    let report = Report::new(snapshot);
-    let outcome = match destination {
-        Destination::Output(output) => {
-            print(&report, output).map_err(Error::Output)?;
-            Outcome::Printed
-        }
-        Destination::Service(client) => {
-            let asking = client.report_k8s_request(&environment.name).to_string();
-            let sent =
-                deadline.persist(&asking, async || client.report_k8s(&environment.name, &report).await);
-            Outcome::Accepted(sent.await.map_err(|source| Error::NotReported {
-                environment: environment.name.clone(),
-                hint: source.last().and_then(|e| client.hint(e, "environment", environment.name.as_str())),
-                source,
-            })?)
-        }
-    };
-    summary::log(&environment.name, outcome, report.len(), &tally, start.elapsed());
     Ok(())
 }
 

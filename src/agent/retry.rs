@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::domain::outcome::{self, Backoff, Retryable};
 use crate::process::causes;
@@ -14,32 +14,24 @@ pub enum GaveUp<E: Retryable + 'static> {
     /// The failure is one that does not mend itself.
     #[error(transparent)]
     Failed(Box<E>),
-    /// The next try would have begun too late.
-    #[error(
-        "gave up after {} in {:.1} s: the next would come too late for {:.1} s of --timeout",
-        times(*.tries), spent.as_secs_f32(), within.as_secs_f32()
-    )]
+    /// A next try would come too late.
+    #[error("gave up after {} in {:.1} s: --timeout leaves no time for another", times(*.tries), spent.as_secs_f32())]
     Exhausted {
         /// How often it was tried.
         tries: u32,
         /// How long that took.
         spent: Duration,
-        /// How long was allowed.
-        within: Duration,
         /// The last failure.
         #[source]
         last: Box<E>,
     },
-    /// The time was up in the middle of a try.
-    #[error("{asking} was not done within {:.1} s of --timeout", within.as_secs_f32())]
+    /// No try came to an end.
+    #[error("{asking} was not done in {:.1} s, and --timeout leaves no time for another try", spent.as_secs_f32())]
     Late {
         /// What was asked.
         asking: String,
-        /// How long was allowed.
-        within: Duration,
-        /// The failure of the try before.
-        #[source]
-        before: Option<Box<E>>,
+        /// How long that took.
+        spent: Duration,
     },
 }
 
@@ -48,9 +40,8 @@ impl<E: Retryable + 'static> GaveUp<E> {
     #[must_use]
     pub fn last(&self) -> Option<&E> {
         match self {
-            Self::Failed(failure) => Some(failure),
-            Self::Exhausted { last, .. } => Some(last),
-            Self::Late { before, .. } => before.as_deref(),
+            Self::Failed(last) | Self::Exhausted { last, .. } => Some(last),
+            Self::Late { .. } => None,
         }
     }
 }
@@ -59,15 +50,24 @@ impl<E: Retryable + 'static> GaveUp<E> {
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     at: Instant,
-    within: Duration,
     backoff: Backoff,
+}
+
+/// One of several things that are tried, and how that goes.
+struct Task<T, E, D> {
+    number: usize,
+    what: T,
+    delays: D,
+    tries: u32,
+    not_before: Instant,
+    last: Option<Box<E>>,
 }
 
 impl Deadline {
     /// So long from now.
     #[must_use]
     pub fn after(within: Duration, backoff: Backoff) -> Self {
-        Self { at: Instant::now() + within, within, backoff }
+        Self { at: Instant::now() + within, backoff }
     }
 
     /// How long is left.
@@ -76,59 +76,73 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// How long was allowed.
-    #[must_use]
-    pub fn within(self) -> Duration {
-        self.within
+    /// Half of what is left.
+    pub(super) fn half(self) -> Self {
+        Self { at: Instant::now() + self.left() / 2, ..self }
     }
 
-    /// An equal share of what is left for one of so many, so that one that hangs leaves the others
-    /// theirs.
-    pub(super) fn share(self, of: usize) -> Self {
-        let within = self.left() / u32::try_from(of.max(1)).unwrap_or(u32::MAX);
-        Self { at: Instant::now() + within, within, ..self }
-    }
-
-    /// Tries, and tries again after transient failures, each of which is logged. `asking` is the
-    /// request in words.
-    pub(super) async fn persist<T, E: Retryable + 'static>(
+    /// Tries each of several things, and again those that failed in a way that may pass. `asking` says
+    /// in words what is tried. While several wait, none takes more than its share of the time that is
+    /// left, so that one that hangs leaves the others theirs; the last one has all of it.
+    pub(super) async fn persist<T, R, E: Retryable + 'static>(
         self,
-        asking: &str,
-        mut attempt: impl AsyncFnMut() -> Result<T, E>,
-    ) -> Result<T, GaveUp<E>> {
+        tasks: impl IntoIterator<Item = T>,
+        asking: impl Fn(&T) -> String,
+        mut attempt: impl AsyncFnMut(&T) -> Result<R, E>,
+    ) -> Vec<(T, Result<R, GaveUp<E>>)> {
         let start = Instant::now();
-        let mut before = None;
-        let mut delays = self.backoff.delays(seed());
-        for tries in 1.. {
-            let failure = match timeout_at(self.at, attempt()).await {
-                Ok(Ok(done)) => return Ok(done),
-                Ok(Err(failure)) if !failure.is_transient() => return Err(GaveUp::Failed(Box::new(failure))),
-                Ok(Err(failure)) => Box::new(failure),
-                Err(_) => break,
-            };
-            let asked = failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
-            let delay = self.backoff.at_least(delays.next().unwrap_or(self.backoff.most), asked);
-            if delay >= self.left() {
-                return Err(GaveUp::Exhausted {
-                    tries,
-                    spent: start.elapsed(),
-                    within: self.within,
-                    last: failure,
-                });
+        let mut waiting: Vec<_> = tasks
+            .into_iter()
+            .enumerate()
+            .map(|(number, what)| {
+                let delays = self.backoff.delays(seed());
+                Task { number, what, delays, tries: 0, not_before: start, last: None }
+            })
+            .collect();
+        let mut done = Vec::new();
+        while let Some(next) = (0..waiting.len()).min_by_key(|&n| waiting.get(n).map(|task| task.not_before))
+        {
+            let mut task = waiting.remove(next);
+            sleep_until(task.not_before).await;
+            let share = self.left() / u32::try_from(waiting.len() + 1).unwrap_or(u32::MAX);
+            task.tries += 1;
+            let mut delay = task.delays.next().unwrap_or(self.backoff.most);
+            match timeout(share, attempt(&task.what)).await {
+                Ok(Ok(result)) => {
+                    done.push((task.number, task.what, Ok(result)));
+                    continue;
+                }
+                Ok(Err(failure)) if !failure.is_transient() => {
+                    done.push((task.number, task.what, Err(GaveUp::Failed(Box::new(failure)))));
+                    continue;
+                }
+                Ok(Err(failure)) => {
+                    let asked =
+                        failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
+                    delay = self.backoff.at_least(delay, asked);
+                    task.last = Some(Box::new(failure));
+                }
+                Err(_) => {}
             }
-            tracing::warn!(
-                "{}; trying again in {:.1} s",
-                causes::said_once(&*failure).join(": "),
-                delay.as_secs_f32()
-            );
-            before = Some(failure);
-            sleep(delay).await;
+            if delay < self.left() {
+                let why = match &task.last {
+                    Some(failure) => causes::said_once(&**failure).join(": "),
+                    None => format!("{} takes longer than its share of the time", asking(&task.what)),
+                };
+                tracing::warn!("{why}; trying again in {:.1} s", delay.as_secs_f32());
+                task.not_before = Instant::now() + delay;
+                waiting.push(task);
+            } else {
+                let spent = start.elapsed();
+                let gave_up = match task.last {
+                    Some(last) => GaveUp::Exhausted { tries: task.tries, spent, last },
+                    None => GaveUp::Late { asking: asking(&task.what), spent },
+                };
+                done.push((task.number, task.what, Err(gave_up)));
+            }
         }
-        Err(self.late(asking, before))
-    }
-
-    fn late<E: Retryable + 'static>(self, asking: &str, before: Option<Box<E>>) -> GaveUp<E> {
-        GaveUp::Late { asking: asking.to_owned(), within: self.within, before }
+        done.sort_by_key(|(number, ..)| *number);
+        done.into_iter().map(|(_, what, result)| (what, result)).collect()
     }
 }
 
@@ -164,60 +178,85 @@ mod tests {
 
     const BUSY: Fake = Fake { transient: true, retry_after: None };
 
-    /// Runs on paused time: no socket exists here.
-    fn run<T>(
+    type Results = Vec<Result<(), GaveUp<Fake>>>;
+
+    /// Runs on paused time: no socket exists here. The attempt is told the task and how often it was
+    /// tried before.
+    fn run(
         within: u64,
-        attempt: impl AsyncFnMut() -> Result<T, Fake>,
-    ) -> (Result<T, GaveUp<Fake>>, Duration) {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        tasks: usize,
+        mut attempt: impl AsyncFnMut(usize, usize) -> Result<(), Fake>,
+    ) -> (Results, Duration) {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();
             let deadline = Deadline::after(Duration::from_secs(within), Backoff::default());
-            let result = deadline.persist("it", attempt).await;
-            (result, start.elapsed())
+            let mut tries = vec![0; tasks];
+            let attempt_one = async |task: &usize| {
+                tries[*task] += 1;
+                attempt(*task, tries[*task] - 1).await
+            };
+            let results = deadline.persist(0..tasks, |n| format!("task {n}"), attempt_one).await;
+            assert!(results.iter().map(|(task, _)| *task).eq(0..tasks), "in their order");
+            (results.into_iter().map(|(_, result)| result).collect(), start.elapsed())
         })
     }
 
     #[test]
     fn a_transient_failure_is_tried_again_and_another_is_not() {
-        let mut left = 3;
-        let (result, took) = run(60, async || {
-            left -= 1;
-            if left > 0 { Err(BUSY) } else { Ok("done") }
-        });
-        assert_eq!(result.unwrap(), "done");
+        let (results, took) = run(60, 1, async |_, before| if before < 2 { Err(BUSY) } else { Ok(()) });
+        assert!(results[0].is_ok());
         assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(7), "{took:?}");
 
-        let (result, took) = run(60, async || Err::<(), _>(Fake { transient: false, ..BUSY }));
-        assert!(matches!(result, Err(GaveUp::Failed(_))));
+        let (results, took) = run(60, 1, async |_, _| Err(Fake { transient: false, ..BUSY }));
+        assert!(matches!(results[0], Err(GaveUp::Failed(_))));
         assert_eq!(took, Duration::ZERO);
     }
 
     #[test]
     fn the_deadline_holds_whatever_a_try_or_a_retry_after_takes() {
-        let (result, took) = run(10, std::future::pending::<Result<(), Fake>>);
-        assert!(matches!(result, Err(GaveUp::Late { before: None, .. })));
+        let (results, took) = run(10, 1, async |_, _| std::future::pending().await);
+        let error = results[0].as_ref().unwrap_err().to_string();
+        assert!(error.starts_with("task 0 was not done in 10.0 s"), "{error}");
         assert_eq!(took, Duration::from_secs(10));
 
-        let (result, took) = run(60, async || Err::<(), _>(BUSY));
-        let error = result.unwrap_err();
-        assert!(error.to_string().contains("too late for 60.0 s of --timeout"), "{error}");
+        let (results, took) = run(60, 1, async |_, _| Err(BUSY));
+        assert!(matches!(results[0], Err(GaveUp::Exhausted { tries: 3.., .. })));
         assert!(took <= Duration::from_mins(1));
 
-        let (result, took) = run(60, async || Err::<(), _>(Fake { retry_after: Some("3600"), ..BUSY }));
-        assert!(matches!(result, Err(GaveUp::Exhausted { tries: 1, .. })));
+        let (results, took) = run(60, 1, async |_, _| Err(Fake { retry_after: Some("3600"), ..BUSY }));
+        assert!(matches!(results[0], Err(GaveUp::Exhausted { tries: 1, .. })));
         assert_eq!(took, Duration::ZERO);
     }
 
     #[test]
     fn a_retry_after_is_honoured() {
-        let mut tries = 0;
-        let (result, took) = run(60, async || {
-            tries += 1;
-            if tries == 1 { Err(Fake { retry_after: Some("20"), ..BUSY }) } else { Ok(()) }
-        });
-        assert!(result.is_ok());
+        let after = |before| if before == 0 { Err(Fake { retry_after: Some("20"), ..BUSY }) } else { Ok(()) };
+        let (results, took) = run(60, 1, async |_, before| after(before));
+        assert!(results[0].is_ok());
         assert_eq!(took, Duration::from_secs(20));
+    }
+
+    #[test]
+    fn one_that_hangs_leaves_the_others_theirs_and_is_tried_with_what_they_leave() {
+        let (results, took) =
+            run(60, 50, async |task, _| if task == 7 { std::future::pending().await } else { Ok(()) });
+        assert!(results.iter().enumerate().all(|(task, result)| result.is_ok() != (task == 7)));
+        assert!(took <= Duration::from_mins(1));
+
+        // Slower than its share of the first round, but not than what is left.
+        let (results, _) = run(60, 50, async |task, _| {
+            tokio::time::sleep(Duration::from_secs(if task == 7 { 20 } else { 0 })).await;
+            Ok(())
+        });
+        assert!(results.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn one_of_many_that_fails_once_is_tried_again_however_small_its_share() {
+        let (results, _) =
+            run(60, 50, async |task, before| if task == 0 && before == 0 { Err(BUSY) } else { Ok(()) });
+        assert!(results.iter().all(Result::is_ok));
     }
 }

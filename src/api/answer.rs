@@ -7,6 +7,7 @@ use http::{HeaderName, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::body::Handed;
 use super::error::{Error, Request};
 use super::token::Token;
 use crate::domain::outcome::{Class, class};
@@ -59,7 +60,7 @@ impl Answer {
 
     /// Judges the answer to a write: a success is any 2xx with no body or with JSON (interface,
     /// operations 5 and 7, which leave the rest open).
-    pub(super) fn judge(self, request: &Request, token: &Token) -> Result<Success, Error> {
+    pub(super) fn judge(self, request: &Request, token: &Token, handed: Handed) -> Result<Success, Error> {
         let status = self.response.status();
         let foreign = |saw| Err(Error::Foreign { request: request.clone(), saw });
         if status.is_redirection() {
@@ -71,6 +72,9 @@ impl Answer {
             body => serde_json::from_slice(body).ok(),
         };
         match (class(status.as_u16()), json) {
+            (Class::Success, _) if handed == Handed::Part => {
+                foreign(format!("{status} before the whole report was sent"))
+            }
             (Class::Success, _) if self.body.len() > MOST_BYTES => {
                 foreign(format!("{status} with a body of more than 64 KiB"))
             }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,9 +25,16 @@ pub(super) struct ReportBody {
 
 type Pause = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// When an upload last moved.
+/// When an upload last moved, and whether all of it was handed over.
 #[derive(Clone)]
-pub(super) struct Progress(Arc<Mutex<Instant>>);
+pub(super) struct Progress(Arc<Mutex<(Instant, Handed)>>);
+
+/// How much of an upload was handed to the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handed {
+    Part,
+    All,
+}
 
 impl ReportBody {
     pub(super) fn new(report: &Report, progress: Progress) -> Self {
@@ -43,15 +50,17 @@ impl Body for ReportBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.progress.moved();
+        self.progress.state().0 = Instant::now();
         if let Some(pause) = &mut self.pause {
             ready!(pause.as_mut().poll(context));
         }
         self.pause = Some(Box::pin(yield_now()));
-        Poll::Ready(self.chunks.next().map(|chunk| {
-            self.left = self.left.saturating_sub(chunk.len() as u64);
-            Ok(Frame::data(chunk.into()))
-        }))
+        let chunk = self.chunks.next();
+        self.left = self.left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
+        if self.left == 0 {
+            self.progress.state().1 = Handed::All;
+        }
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk.into()))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -65,21 +74,25 @@ impl Body for ReportBody {
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
+        Self(Arc::new(Mutex::new((Instant::now(), Handed::Part))))
     }
 
-    fn moved(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    pub(super) fn handed(&self) -> Handed {
+        self.state().1
     }
 
     /// Returns once nothing has moved for so long.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
-            let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner) + limit;
+            let deadline = self.state().0 + limit;
             if Instant::now() >= deadline {
                 return;
             }
             sleep_until(deadline).await;
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, (Instant, Handed)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

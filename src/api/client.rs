@@ -17,6 +17,7 @@ use crate::domain::model::OrganizationName;
 use crate::domain::report::Report;
 use crate::domain::visible::Visible;
 use crate::process::causes::{self, Tls};
+use crate::process::proxy::is_turned_off;
 
 /// How much of a CA file is read, in bytes.
 const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
@@ -97,6 +98,9 @@ impl Client {
             .retry(reqwest::retry::never())
             .connect_timeout(patience.connect)
             .http1_only();
+        if is_turned_off() {
+            builder = builder.no_proxy();
+        }
         if setup.base_url.is_plain_http() {
             // No authorities are looked for either: an image without any can still talk to loopback.
             builder = builder.no_proxy().tls_certs_only([]);
@@ -163,7 +167,9 @@ impl Client {
         let answer = answer.map_err(|e| unreachable(&request, e))?;
         let read = Answer::read(answer, self.patience.error_text);
         let answer = timeout(self.patience.answer, read).await.map_err(|_| stalled())?;
-        answer.map_err(|e| unreachable(&request, e))?.judge(&request, &token)
+        let answer = answer
+            .map_err(|source| Error::BrokenOff { request: request.clone(), source: source.without_url() })?;
+        answer.judge(&request, &token, progress.handed())
     }
 }
 

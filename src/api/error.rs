@@ -33,6 +33,15 @@ pub enum Error {
         #[source]
         source: reqwest::Error,
     },
+    /// An answer began, and ended before its end.
+    #[error("the answer to {request} broke off")]
+    BrokenOff {
+        /// What was asked.
+        request: Request,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
     /// Nothing moved for too long.
     #[error("{request} did not move for {after:?}")]
     Stalled {
@@ -67,7 +76,7 @@ impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { source, .. } => causes::tls(source).is_none(),
-            Self::Stalled { .. } => true,
+            Self::BrokenOff { .. } | Self::Stalled { .. } => true,
             Self::Answered { status, .. } => class(status.as_u16()) == Class::Transient,
             Self::Token(_) | Self::Foreign { .. } => false,
         }

@@ -91,9 +91,10 @@ fn exit_of(error: &once::Error) -> Exit {
 fn exit_of_api(error: &api::Error) -> Exit {
     match error {
         api::Error::Token(_) => Exit::Usage,
-        api::Error::Unreachable { .. } | api::Error::Stalled { .. } | api::Error::Foreign { .. } => {
-            Exit::Unreachable
-        }
+        api::Error::Unreachable { .. }
+        | api::Error::BrokenOff { .. }
+        | api::Error::Stalled { .. }
+        | api::Error::Foreign { .. } => Exit::Unreachable,
         api::Error::Answered { status, .. } => match class(status.as_u16()) {
             Class::NotAuthorized => Exit::NotAuthorized,
             Class::NotFound => Exit::NotFound,

@@ -5,7 +5,7 @@
 //! `NO_PROXY` speaks of. Its errors quote what they could not read, credentials included, so they are
 //! said in other words.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::domain::visible::Visible;
 use crate::process::causes;
+use crate::process::proxy::is_turned_off;
 
 /// Which cluster, as the command line has it.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +58,7 @@ pub enum ConnectError {
     #[error("no credentials for the cluster could be had: {0}")]
     Credentials(String),
     /// It took too long, as where a credential plugin hangs.
-    #[error("the cluster's configuration and credentials could not be had within {:.1} s of --timeout", .0.as_secs_f32())]
+    #[error("the cluster's configuration and credentials could not be had in {:.1} s (--timeout)", .0.as_secs_f32())]
     TooSlow(Duration),
 }
 
@@ -114,6 +115,14 @@ fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
             return Err(ConnectError::Kubeconfig("its token holds what a header cannot carry".into()));
         }
         config.auth_info.token = Some(SecretString::from(trimmed));
+    } else if let Some(path) = &config.auth_info.token_file
+        && let Ok(token) = std::fs::read_to_string(path).map(SecretString::from)
+        && token.expose_secret().trim() != token.expose_secret()
+    {
+        // kube reads the file again and again, but not without the line break at its end.
+        config.auth_info.token = Some(token);
+        config.auth_info.token_file = None;
+        return check(config);
     }
     Ok(())
 }
@@ -154,23 +163,30 @@ pub(super) fn without_secrets(error: &AuthError) -> String {
 /// The kubeconfig, in the order that client-go looks for it.
 fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     if let Some(path) = &access.kubeconfig {
-        return Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e));
+        return read(path).map(Some);
     }
-    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
-        let paths: Vec<PathBuf> =
-            std::env::split_paths(&paths).filter(|p| !p.as_os_str().is_empty()).collect();
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|p| !p.as_os_str().is_empty()).collect();
+    if let Some(first) = listed.first() {
         // As kubectl does, files of a list that are not there are passed over, as long as one is.
-        let there: Vec<_> = paths.iter().filter(|path| path.exists()).collect();
-        let read = if there.is_empty() { paths.iter().collect() } else { there };
-        let merged = read.into_iter().try_fold(Kubeconfig::default(), |merged, path| {
-            Kubeconfig::read_from(path).and_then(|next| merged.merge(next))
+        let there: Vec<_> = listed.iter().filter(|path| path.exists()).collect();
+        let listed = if there.is_empty() { vec![first] } else { there };
+        let merged = listed.into_iter().try_fold(Kubeconfig::default(), |merged, path| {
+            merged.merge(read(path)?).map_err(|e| unusable(&e))
         });
-        return merged.map(Some).map_err(|e| unusable(&e));
+        return merged.map(Some);
     }
     match std::env::home_dir().map(|home| home.join(".kube/config")) {
-        Some(path) if path.exists() => Kubeconfig::read_from(path).map(Some).map_err(|e| unusable(&e)),
+        Some(path) if path.exists() => read(&path).map(Some),
         _ => Ok(None),
     }
+}
+
+/// kubectl writes no context as an empty one.
+fn read(path: &Path) -> Result<Kubeconfig, ConnectError> {
+    let mut kubeconfig = Kubeconfig::read_from(path).map_err(|e| unusable(&e))?;
+    kubeconfig.current_context = kubeconfig.current_context.filter(|context| !context.is_empty());
+    Ok(kubeconfig)
 }
 
 /// The proxy that the kubeconfig itself gives to the cluster of this context.
@@ -184,7 +200,7 @@ fn proxy_of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option
 /// The proxy that the environment has for this host. Plain http goes without: what is not encrypted
 /// is not handed to a third party.
 fn proxy_of_environment(cluster: &Uri) -> Option<String> {
-    if cluster.scheme_str() != Some("https") {
+    if cluster.scheme_str() != Some("https") || is_turned_off() {
         return None;
     }
     // The matcher decides, but parts the credentials from the address, and kube wants them in it.

@@ -94,11 +94,16 @@ impl Cluster {
             .await
             .map_err(|_| Error::Silent { request: request.clone(), after: self.patience.headers })?
             .map_err(|error| match error {
-                // kube's own wrapping says nothing that its content does not.
-                kube::Error::Service(source) => unreachable(source),
                 kube::Error::Auth(error) => {
                     Error::Credentials { request: request.clone(), why: without_secrets(&error) }
                 }
+                // kube's own wrapping says nothing that its content does not.
+                kube::Error::Service(source) => match source.downcast_ref() {
+                    Some(error) => {
+                        Error::Credentials { request: request.clone(), why: without_secrets(error) }
+                    }
+                    None => unreachable(source),
+                },
                 other => unreachable(other.into()),
             })?;
         let encoding = Encoding::of(response.headers());

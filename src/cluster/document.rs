@@ -174,14 +174,16 @@ impl<'de, P: Part> Visitor<'de> for DocumentVisitor<'_, '_, P> {
         let Self { mut document, each } = self;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
+                "items" if document.is_list => return Err(serde::de::Error::duplicate_field("items")),
+                "kind" if document.kind.is_some() => return Err(serde::de::Error::duplicate_field("kind")),
+                "metadata" if document.metadata.is_some() => {
+                    return Err(serde::de::Error::duplicate_field("metadata"));
+                }
                 "kind" => document.kind = Some(map.next_value()?),
                 "metadata" => document.metadata = Some(map.next_value()?),
                 "spec" => document.spec = Some(map.next_value()?),
                 "status" => document.status = Some(map.next_value()?),
                 "message" => document.message = Some(map.next_value()?),
-                "items" if document.is_list => {
-                    return Err(serde::de::Error::duplicate_field("items"));
-                }
                 "items" => {
                     document.is_list = true;
                     map.next_value_seed(Items { document: &mut document, each })?;
@@ -274,6 +276,8 @@ fn described_item<P: Part>(kind: &str, item: &P) -> String {
 fn decode<P: Part>(item: &P) -> Result<Pod, String> {
     item.decode().map_err(|problem| {
         let named = described_item("Pod", item);
-        Visible(&format!("{named}, at {}", problem.trim_start_matches('.'))).to_string()
+        let place =
+            problem.strip_prefix('.').map_or_else(|| problem.clone(), |place| format!(", at {place}"));
+        Visible(&format!("{named}{place}")).to_string()
     })
 }

@@ -115,7 +115,8 @@ impl PodsFile {
 
     fn yaml(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Pods, FileError> {
         // The default budget is that of a configuration file; a cluster's pods are data. kubectl writes
-        // no aliases, and none are followed. It leaves text that overflows a float without quotes.
+        // no aliases, and none are followed. It leaves text that overflows a float without quotes: what
+        // that said is lost to a tree, and so it becomes nothing, never another text.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
                 max_reader_input_bytes: None,
@@ -124,7 +125,8 @@ impl PodsFile {
                 max_total_scalar_bytes: usize::MAX,
                 max_aliases: 0,
             },
-            non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+            non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+            strict_booleans: true,
             with_snippet: false,
         };
         let read =

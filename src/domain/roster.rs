@@ -50,6 +50,12 @@ pub struct Snapshot {
 }
 
 impl Gathering {
+    /// Counts a pod of this namespace that could not be read.
+    pub fn add_unreadable(&mut self, namespace: &str) {
+        let artifact = Err(PodSkip::Unreadable);
+        self.add(namespace, Collapsed { artifact, skipped: Vec::new(), config_digests: 0 });
+    }
+
     /// Takes in what became of one pod of this namespace.
     pub fn add(&mut self, namespace: &str, collapsed: Collapsed) {
         let shared_name = match self.tallies.get_key_value(namespace) {

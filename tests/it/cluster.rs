@@ -230,11 +230,11 @@ fn a_server_that_is_not_there_or_says_nothing_is_waited_for_until_the_timeout() 
     outcome.says(8, &["got no answer", "refused"]);
 
     let silent = Server::start(|_| Reply::Stall);
-    nothing_is_sent(&silent, &["was not done within 1.0 s of --timeout"]);
+    nothing_is_sent(&silent, &["was not done in "]);
     let stalls = Server::start(|_| {
         Reply::StallAfter(200, vec![("content-type", PROTOBUF.into())], fixture("pod-list.pb").into(), 20_000)
     });
-    nothing_is_sent(&stalls, &["was not done within 1.0 s of --timeout"]);
+    nothing_is_sent(&stalls, &["was not done in "]);
 }
 
 #[test]
@@ -247,13 +247,9 @@ fn one_odd_pod_in_two_hundred_leaves_the_other_199() {
             "cannot be read",
         ),
         ("no protobuf", Message::default().bytes(1, b"\x0f\x0f\x0f"), "cannot be read"),
-        (
-            "no name",
-            pod("shop", "", "web", "a", &digest, 0),
-            "\"shop/\" has no name, no namespace or no creation time",
-        ),
+        ("no name", pod("shop", "", "web", "a", &digest, 0), "\"shop/\" has no name or no creation time"),
         ("no digest", pod("shop", "odd", "web", "a", "xyz", 0), "1 pod without a SHA-256 digest"),
-        ("nothing", Message::default(), "1 pod not started"),
+        ("nothing", Message::default(), "\"/\" has no namespace"),
         (
             "half a digest",
             pod("shop", "odd", "web", "образ", &digest[..63], 0),
@@ -410,7 +406,9 @@ fn the_proxy_of_the_environment_is_used_unless_no_proxy_names_the_cluster() {
     assert!(proxy.seen()[0].headers.contains_key("proxy-authorization"));
     assert!(api.seen().is_empty());
 
-    with(once()).env("NO_PROXY", "example.com,127.0.0.0/8").run().says(0, &[]);
+    for no_proxy in ["example.com,127.0.0.0/8", "*"] {
+        with(once()).env("NO_PROXY", no_proxy).run().says(0, &[]);
+    }
 }
 
 #[test]
@@ -536,17 +534,9 @@ fn a_namespace_that_hangs_leaves_the_others_their_time() {
         _ => namespaced(seen),
     });
     let config = "environments:\n- name: a\n  namespaces: [hangs]\n- name: b\n  namespaces: [shop]\n";
-    let program = once().args(["--dry-run", "--config", "c.yaml", "--timeout", "3s"]).file("c.yaml", config);
+    let program = once().args(["--dry-run", "--config", "c.yaml", "--timeout", "4s"]).file("c.yaml", config);
     let outcome = program.cluster(&api).run();
-    outcome.says(
-        8,
-        &[
-            "b: 1 artifact ",
-            "\"a\" is not reported",
-            "namespace \"hangs\"",
-            "was not done within 1.0 s of --timeout",
-        ],
-    );
+    outcome.says(8, &["b: 1 artifact ", "\"a\" is not reported", "namespace \"hangs\"", "was not done in "]);
 }
 
 #[test]
@@ -566,4 +556,50 @@ fn a_kubeconfig_that_kube_would_stumble_over_is_refused_or_mended() {
         .says(2, &["its server is no URL that begins with https or http"]);
     let list = once().args(DRY).file("config", kubeconfig(&api.url(), None, &User::Nobody));
     list.env("KUBECONFIG", "missing:config").run().says(0, &["20 artifacts"]);
+}
+
+#[test]
+fn one_namespace_of_many_that_is_busy_once_is_listed_in_the_end() {
+    let tries = AtomicUsize::new(0);
+    let api = Server::start(move |seen| {
+        if seen.path.ends_with("/ns-00/pods") && tries.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Reply::text(503, "later");
+        }
+        let namespace = seen.path.split('/').nth(4).unwrap();
+        protobuf(200, list(&[pod(namespace, "web-1", "web", "reg.io/web:1", &"ab".repeat(32), 0)], ""))
+    });
+    let many = (0..50).map(|n| format!("ns-{n:02}")).collect::<Vec<_>>().join(",");
+    let outcome = once().args(DRY).args(["--namespace", &many]).cluster(&api).run();
+    outcome.says(0, &["50 artifacts", "trying again"]);
+}
+
+#[test]
+fn an_unreadable_pod_elsewhere_does_not_hold_up_an_environment_that_is_empty_on_purpose() {
+    let api = Server::start(|seen| match seen.path.as_str() {
+        "/api/v1/namespaces/bad/pods" => {
+            protobuf(200, list([&Message::default().bytes(1, b"\xff\xff\xff")], ""))
+        }
+        _ => namespaced(seen),
+    });
+    let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [bad]\n  allowEmpty: true\n";
+    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
+    outcome
+        .says(8, &["a: 0 artifacts", "\"b\" is not reported: it has no artifact, and 1 of the listed pods"]);
+}
+
+#[test]
+fn what_kubectl_writes_into_kubeconfigs_is_understood() {
+    let api = Server::start(recorded);
+    let config = kubeconfig(&api.url(), None, &User::Nobody);
+    let unset = config.replace(r#""current-context":"test""#, r#""current-context":"""#);
+    assert_ne!(config, unset);
+    let program = || once().args(DRY).file("config", &config).file("unset", &unset);
+    program().env("KUBECONFIG", "unset:config").run().says(0, &["20 artifacts"]);
+    program().env("KUBECONFIG", "unset").run().says(2, &["no current-context"]);
+    program().file(".kube/config", &config).env("KUBECONFIG", ":").run().says(0, &["20 artifacts"]);
+
+    let with_file = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"token"}"#);
+    assert_ne!(config, with_file);
+    program().kubeconfig(&with_file).file("token", "t0ken-of-file\n").run().says(0, &["20 artifacts"]);
+    assert_eq!(api.seen().last().unwrap().headers["authorization"], "Bearer t0ken-of-file");
 }

@@ -265,7 +265,7 @@ fn a_pipe_that_nobody_closes_is_not_waited_for_past_the_timeout() {
         .args(["--dry-run", "--environment", "x", "--pods-from", "-", "--timeout", "1s"])
         .hold_stdin()
         .run();
-    outcome.says(2, &["standard input did not end within 1.0 s of --timeout"]);
+    outcome.says(2, &["standard input did not end in 1.0 s (--timeout)"]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
         outcome.says(
             8,
             &[
-                "\"zoo/bare-pod\" has no name, no namespace or no creation time",
+                "\"zoo/bare-pod\" has no name or no creation time",
                 "it has no artifact, and 1 of the listed pods",
             ],
         );
@@ -312,4 +312,14 @@ fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
 fn yaml_that_kubectl_writes_without_quotes_is_text() {
     let yaml = yaml(1).replace("tier: \"yes\"", "commit: 12e4567\n      other: 1e400\n      more: 0x1p-2");
     from_stdin(yaml).says(0, &["1 artifact "]);
+}
+
+#[test]
+fn a_name_that_yaml_takes_for_a_number_is_never_another_name() {
+    // Too large for a float: kubectl writes it without quotes, and its text is lost.
+    let both = yaml(2).replace("name: web-00001", "name: 12e4567");
+    let outcome = from_stdin(both);
+    outcome.says(0, &["\"shop/\" has no name", "1 artifact "]);
+    let words = yaml(1).replace("namespace: shop", "namespace: n");
+    assert!(from_stdin(words).says(0, &[]).stdout.contains(r#""namespace":"n""#));
 }
