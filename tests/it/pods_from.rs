@@ -55,6 +55,13 @@ fn the_same_file_gives_the_same_bytes_twice_and_from_standard_input() {
 }
 
 #[test]
+fn what_kubectl_printed_gives_what_its_api_server_said() {
+    for file in ["../kubectl/pods.json", "../kubectl/pods.yaml"] {
+        assert_eq!(from_stdin(fixture(file)).says(0, &[]).stdout, recorded_report(), "{file}");
+    }
+}
+
+#[test]
 fn the_example_is_a_cluster_of_a_dozen_pods_one_of_them_odd() {
     let example = format!("{}/examples/pods.json", env!("CARGO_MANIFEST_DIR"));
     let outcome = once().args(["--dry-run", "--environment", "demo", "--pods-from", &example]).run();
