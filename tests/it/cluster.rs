@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf, recorded};
-use crate::fake::pki::Authority;
 use crate::fake::pods::{Message, list, pod};
 use crate::fake::{Reply, Seen, Server};
-use crate::program::{Outcome, Program, once, recorded_report};
+use crate::program::{Outcome, once, recorded_report};
 
 const DRY: [&str; 3] = ["--dry-run", "--environment", "prod"];
 
@@ -15,7 +14,7 @@ const DRY: [&str; 3] = ["--dry-run", "--environment", "prod"];
 fn nothing_is_sent(api: &Server, words: &[&str]) -> Outcome {
     let endpoint = Server::start(|_| Reply::json(200, r#""ok""#));
     let outcome =
-        once().args(["--environment", "prod", "--timeout", "1s"]).cluster(api).service(&endpoint).run();
+        once().args(["--environment", "prod", "--timeout", "2s"]).cluster(api).service(&endpoint).run();
     outcome.says(8, words);
     assert!(endpoint.seen().is_empty(), "a report was sent");
     outcome
@@ -47,47 +46,6 @@ fn a_server_that_has_only_json_gives_the_same_bytes() {
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.says(0, &[]);
     assert_eq!(outcome.stdout, recorded_report());
-}
-
-#[test]
-fn a_token_over_tls_is_sent_to_the_server_that_the_authority_vouches_for() {
-    let authority = Authority::new();
-    let api = Server::start_tls(authority.server(None), |seen| {
-        match seen.headers.get("authorization").map(http::HeaderValue::as_bytes) {
-            Some(b"Bearer cluster-token") => recorded(seen),
-            _ => protobuf(401, fixture("status-401.pb")),
-        }
-    });
-    let with = |token| kubeconfig(&api.url(), Some(&authority.pem()), &User::Token(token));
-    let outcome = once().args(DRY).kubeconfig(&with("cluster-token")).run();
-    outcome.says(0, &[]);
-    assert_eq!(outcome.stdout, recorded_report());
-
-    let refused = once().args(DRY).kubeconfig(&with("another")).run();
-    refused.says(8, &["answered with 401 Unauthorized: Unauthorized", "hint: the API server does not know"]);
-    assert_eq!(refused.stdout, "");
-}
-
-#[test]
-fn a_client_certificate_is_shown_to_the_server_that_asks_for_one() {
-    let (authority, clients) = (Authority::new(), Authority::new());
-    let api = Server::start_tls(authority.server(Some(&clients)), recorded);
-    let alice = clients.client("alice");
-    let with = |user: &User<'_>| kubeconfig(&api.url(), Some(&authority.pem()), user);
-    let outcome = once().args(DRY).kubeconfig(&with(&User::Certificate(&alice))).run();
-    outcome.says(0, &[]);
-    assert_eq!(outcome.stdout, recorded_report());
-
-    once().args(DRY).kubeconfig(&with(&User::Nobody)).run().says(8, &["got no answer"]);
-}
-
-#[test]
-fn a_certificate_that_nobody_vouches_for_ends_it_at_once() {
-    let api = Server::start_tls(Authority::new().server(None), recorded);
-    let stranger = Authority::new().pem();
-    let outcome = once().args(DRY).kubeconfig(&kubeconfig(&api.url(), Some(&stranger), &User::Nobody)).run();
-    outcome.says(8, &["certificate", "hint: check the certificate authority"]);
-    assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
 }
 
 #[test]
@@ -270,185 +228,6 @@ fn one_odd_pod_in_two_hundred_leaves_the_other_199() {
     }
 }
 
-/// A cluster of two namespaces with a pod each, one without pods, and none other; a Role in each.
-fn namespaced(seen: &Seen) -> Reply {
-    let pod_in = |namespace| pod(namespace, "web-1", "web", "reg.io/web:1", &"ab".repeat(32), 0);
-    match seen.path.as_str() {
-        "/api/v1/namespaces/shop/pods" => protobuf(200, list(&[pod_in("shop")], "")),
-        "/api/v1/namespaces/pay/pods" => protobuf(200, list(&[pod_in("pay")], "")),
-        "/api/v1/namespaces/empty/pods"
-        | "/api/v1/namespaces/nope/pods"
-        | "/api/v1/namespaces/secret/pods" => protobuf(200, list(&[], "")),
-        "/api/v1/namespaces/empty" => protobuf(200, Message::default().in_envelope("Namespace")),
-        "/api/v1/namespaces/nope" => protobuf(404, fixture("status-404.pb")),
-        "/api/v1/pods" => protobuf(200, list(&[pod_in("pay"), pod_in("shop")], "")),
-        _ => protobuf(403, fixture("status-403.pb")),
-    }
-}
-
-fn in_namespaces(api: &Server, options: &[&'static str]) -> Outcome {
-    once().args(DRY).args(options.iter().copied()).cluster(api).run()
-}
-
-fn paths(api: &Server) -> Vec<String> {
-    api.seen().into_iter().map(|seen| seen.path).collect()
-}
-
-#[test]
-fn named_namespaces_are_listed_one_by_one_so_that_a_role_in_each_is_enough() {
-    let api = Server::start(namespaced);
-    let outcome = in_namespaces(&api, &["--namespace", "shop", "--namespace", "pay"]);
-    outcome.says(0, &["2 artifacts"]);
-    assert_eq!(paths(&api), ["/api/v1/namespaces/pay/pods", "/api/v1/namespaces/shop/pods"]);
-
-    let api = Server::start(namespaced);
-    for options in
-        [["--namespace-regex", "^sh"], ["--exclude-namespace", "pay"], ["--exclude-namespace-regex", "^p"]]
-    {
-        let outcome = in_namespaces(&api, &options);
-        outcome.says(0, &["1 artifact "]);
-        assert!(outcome.stdout.contains(r#""namespace":"shop""#) && !outcome.stdout.contains("pay"));
-    }
-    assert_eq!(paths(&api), ["/api/v1/pods"; 3]);
-}
-
-#[test]
-fn more_than_fifty_named_namespaces_are_refused_with_the_way_out() {
-    let api = Server::start(namespaced);
-    let many = (0..51).map(|n| format!("ns-{n}")).collect::<Vec<_>>().join(",");
-    let outcome = once().args(DRY).args(["--namespace", &many]).cluster(&api).run();
-    outcome.says(2, &["51 namespaces are named, and at most 50", "hint: select them by --namespace-regex"]);
-    assert!(api.seen().is_empty());
-}
-
-#[test]
-fn emptiness_is_never_a_guess() {
-    for (options, words) in [
-        (
-            &["--namespace", "nope", "--namespace", "shop"][..],
-            &["the namespace \"nope\" does not exist", "--allow-empty"][..],
-        ),
-        (
-            &["--namespace", "secret"],
-            &[
-                "whether it exists cannot be told",
-                "403",
-                "grant \"get\" on \"namespaces\" by a Role in the namespace \"secret\"",
-            ],
-        ),
-        (&["--namespace", "empty"], &["no pod is in the namespace \"empty\"", "--allow-empty"]),
-        (&["--namespace-regex", "^nothing"], &["no pod is in a namespace that its options select"]),
-    ] {
-        let api = Server::start(namespaced);
-        let outcome = in_namespaces(&api, options);
-        outcome.says(8, words);
-        assert_eq!(outcome.stdout, "", "{options:?}");
-
-        let allowed = in_namespaces(&api, &[options, &["--allow-empty"]].concat());
-        allowed.says(0, &["prod: "]);
-        assert!(allowed.stdout.starts_with(r#"{"type":"K8S","artifacts":["#), "{allowed:#?}");
-    }
-    // A namespace that is there and empty, beside one that is not.
-    let api = Server::start(namespaced);
-    in_namespaces(&api, &["--namespace", "empty", "--namespace", "shop"]).says(0, &["1 artifact "]);
-}
-
-#[test]
-fn an_environment_of_ended_pods_is_empty_and_that_is_known() {
-    let api = Server::start(|_| {
-        let status = Message::default().text(1, "Succeeded");
-        let metadata = Message::default().text(1, "job").text(3, "batch");
-        protobuf(200, list(&[Message::default().message(1, &metadata).message(3, &status)], ""))
-    });
-    let outcome = once().args(DRY).cluster(&api).run();
-    outcome.says(0, &["prod: 0 artifacts", "1 pod ended"]);
-    assert_eq!(outcome.stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
-}
-
-#[test]
-fn several_environments_come_out_of_one_list_in_the_order_of_the_file() {
-    let config = "environments:\n- name: z-first\n  namespaces: [shop]\n- name: lost\n  namespaces: [nope]\n\
-                  - name: a-last\n  excludeNamespaces: [shop]\n- name: meant\n  namespaces: [nothing]\n  allowEmpty: true\n";
-    let api = Server::start(namespaced);
-    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
-    outcome.says(
-        8,
-        &[
-            "z-first: 1 artifact ",
-            "a-last: 1 artifact ",
-            "meant: 0 artifacts",
-            "\"lost\" is not reported: the namespace \"nope\" does not exist",
-        ],
-    );
-    let namespaces: Vec<_> =
-        outcome.stdout.lines().map(|line| line.contains(r#""namespace":"shop""#)).collect();
-    assert_eq!(namespaces, [true, false, false]);
-    assert_eq!(paths(&api), ["/api/v1/pods", "/api/v1/namespaces/nope"]);
-}
-
-#[test]
-fn the_proxy_of_the_environment_is_used_unless_no_proxy_names_the_cluster() {
-    let authority = Authority::new();
-    let api = Server::start_tls(authority.server(None), recorded);
-    // No proxy that would do CONNECT: it is enough to see who was asked.
-    let proxy = Server::start(|_| Reply::text(502, "no way"));
-    let with = |program: Program| {
-        program
-            .args(DRY)
-            .args(["--timeout", "1s"])
-            .kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Nobody))
-            .env("HTTPS_PROXY", &proxy.url().replace("http://", "http://user:pr0xy-pass@"))
-    };
-    let through = with(once()).run();
-    through.says(8, &["got no answer"]);
-    assert!(!through.stderr.contains("pr0xy-pass"), "{through:#?}");
-    assert_eq!(proxy.seen()[0].method, "CONNECT");
-    assert!(proxy.seen()[0].headers.contains_key("proxy-authorization"));
-    assert!(api.seen().is_empty());
-
-    for no_proxy in ["example.com,127.0.0.0/8", "*"] {
-        with(once()).env("NO_PROXY", no_proxy).run().says(0, &[]);
-    }
-}
-
-#[test]
-fn a_kubeconfig_that_cannot_be_used_is_named() {
-    for (program, words) in [
-        (once(), &["no cluster is configured", "--kubeconfig", "~/.kube/config"][..]),
-        (once().args(["--context", "x"]), &["--context \"x\" needs a kubeconfig"]),
-        (once().args(["--kubeconfig", "missing"]), &["kubeconfig cannot be used", "missing"]),
-        (once().kubeconfig("{"), &["kubeconfig cannot be used"]),
-        (
-            once()
-                .kubeconfig(&kubeconfig("https://127.0.0.1", None, &User::Nobody))
-                .args(["--context", "other"]),
-            &["other"],
-        ),
-        (once().env("KUBECONFIG", "missing-too"), &["kubeconfig cannot be used"]),
-    ] {
-        program.args(DRY).run().says(2, words);
-    }
-}
-
-#[test]
-fn a_namespace_that_may_not_be_listed_fails_its_environments_and_no_other() {
-    let api = Server::start(|seen| match seen.path.as_str() {
-        "/api/v1/namespaces/secret/pods" => protobuf(403, fixture("status-403.pb")),
-        _ => namespaced(seen),
-    });
-    let config = "environments:\n- name: a\n  namespaces: [secret, shop]\n  allowEmpty: true\n- name: b\n  namespaces: [shop]\n";
-    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
-    outcome.says(
-        8,
-        &[
-            "b: 1 artifact ",
-            "\"a\" is not reported: the pods of the namespace \"secret\" cannot be listed",
-            "grant \"list\" on \"pods\" by a Role in the namespace \"secret\"",
-        ],
-    );
-    assert_eq!(outcome.stdout.lines().count(), 1);
-}
-
 #[test]
 fn pods_that_cannot_be_read_are_named_once_however_often_the_list_begins_again() {
     let odd = Message::default().bytes(1, b"\xff\xff\xff");
@@ -492,30 +271,6 @@ fn a_json_list_whose_continue_token_cannot_be_read_is_no_complete_list() {
 }
 
 #[test]
-fn a_kubeconfig_is_found_where_kubectl_finds_it() {
-    let api = Server::start(recorded);
-    let config = kubeconfig(&api.url(), None, &User::Nobody);
-    once().args(DRY).file("config", &config).env("KUBECONFIG", "config").run().says(0, &["20 artifacts"]);
-    once().args(DRY).file(".kube/config", &config).run().says(0, &["20 artifacts"]);
-    let unused = kubeconfig("http://127.0.0.1:1", None, &User::Nobody);
-    once().args(DRY).file(".kube/config", &unused).kubeconfig(&config).run().says(0, &["20 artifacts"]);
-}
-
-#[test]
-fn a_no_proxy_that_cannot_be_read_is_named() {
-    let config = kubeconfig("https://127.0.0.1:1", None, &User::Nobody);
-    let program = once().args(DRY).kubeconfig(&config).env("HTTPS_PROXY", "http://127.0.0.1:1");
-    program.env("NO_PROXY", "localhost,").run().says(2, &["NO_PROXY", "empty entry"]);
-}
-
-#[test]
-fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_trusted() {
-    let api = Server::start(recorded);
-    let config = kubeconfig(&api.url().replace("http:", "https:"), None, &User::Nobody);
-    once().args(DRY).kubeconfig(&config).run().says(8, &["does not speak TLS; is it plain http?"]);
-}
-
-#[test]
 fn what_was_left_out_is_named_where_details_are_asked_for() {
     let outcome = once().args(DRY).args(["-v"]).recorded_pods().run();
     outcome.says(
@@ -525,81 +280,4 @@ fn what_was_left_out_is_named_where_details_are_asked_for() {
             "left out: a container of zoo/half-pulled, not started",
         ],
     );
-}
-
-#[test]
-fn a_namespace_that_hangs_leaves_the_others_their_time() {
-    let api = Server::start(|seen| match seen.path.as_str() {
-        "/api/v1/namespaces/hangs/pods" => Reply::Stall,
-        _ => namespaced(seen),
-    });
-    let config = "environments:\n- name: a\n  namespaces: [hangs]\n- name: b\n  namespaces: [shop]\n";
-    let program = once().args(["--dry-run", "--config", "c.yaml", "--timeout", "4s"]).file("c.yaml", config);
-    let outcome = program.cluster(&api).run();
-    outcome.says(8, &["b: 1 artifact ", "\"a\" is not reported", "namespace \"hangs\"", "was not done in "]);
-}
-
-#[test]
-fn a_kubeconfig_that_kube_would_stumble_over_is_refused_or_mended() {
-    let api = Server::start(recorded);
-    let with = |token: &str| kubeconfig(&api.url(), None, &User::Token(token));
-    once().args(DRY).kubeconfig(&with("t0ken\n")).run().says(0, &[]);
-    assert_eq!(api.seen()[0].headers["authorization"], "Bearer t0ken");
-    let split = once().args(DRY).kubeconfig(&with("t0k\nen")).run();
-    split.says(2, &["its token holds what a header cannot carry"]);
-    assert!(!split.stderr.contains("t0k"), "{split:#?}");
-    let no_scheme = kubeconfig("127.0.0.1:6443", None, &User::Nobody);
-    once()
-        .args(DRY)
-        .kubeconfig(&no_scheme)
-        .run()
-        .says(2, &["its server is no URL that begins with https or http"]);
-    let list = once().args(DRY).file("config", kubeconfig(&api.url(), None, &User::Nobody));
-    list.env("KUBECONFIG", "missing:config").run().says(0, &["20 artifacts"]);
-}
-
-#[test]
-fn one_namespace_of_many_that_is_busy_once_is_listed_in_the_end() {
-    let tries = AtomicUsize::new(0);
-    let api = Server::start(move |seen| {
-        if seen.path.ends_with("/ns-00/pods") && tries.fetch_add(1, Ordering::Relaxed) == 0 {
-            return Reply::text(503, "later");
-        }
-        let namespace = seen.path.split('/').nth(4).unwrap();
-        protobuf(200, list(&[pod(namespace, "web-1", "web", "reg.io/web:1", &"ab".repeat(32), 0)], ""))
-    });
-    let many = (0..50).map(|n| format!("ns-{n:02}")).collect::<Vec<_>>().join(",");
-    let outcome = once().args(DRY).args(["--namespace", &many]).cluster(&api).run();
-    outcome.says(0, &["50 artifacts", "trying again"]);
-}
-
-#[test]
-fn an_unreadable_pod_elsewhere_does_not_hold_up_an_environment_that_is_empty_on_purpose() {
-    let api = Server::start(|seen| match seen.path.as_str() {
-        "/api/v1/namespaces/bad/pods" => {
-            protobuf(200, list([&Message::default().bytes(1, b"\xff\xff\xff")], ""))
-        }
-        _ => namespaced(seen),
-    });
-    let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [bad]\n  allowEmpty: true\n";
-    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
-    outcome
-        .says(8, &["a: 0 artifacts", "\"b\" is not reported: it has no artifact, and 1 of the listed pods"]);
-}
-
-#[test]
-fn what_kubectl_writes_into_kubeconfigs_is_understood() {
-    let api = Server::start(recorded);
-    let config = kubeconfig(&api.url(), None, &User::Nobody);
-    let unset = config.replace(r#""current-context":"test""#, r#""current-context":"""#);
-    assert_ne!(config, unset);
-    let program = || once().args(DRY).file("config", &config).file("unset", &unset);
-    program().env("KUBECONFIG", "unset:config").run().says(0, &["20 artifacts"]);
-    program().env("KUBECONFIG", "unset").run().says(2, &["no current-context"]);
-    program().file(".kube/config", &config).env("KUBECONFIG", ":").run().says(0, &["20 artifacts"]);
-
-    let with_file = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"token"}"#);
-    assert_ne!(config, with_file);
-    program().kubeconfig(&with_file).file("token", "t0ken-of-file\n").run().says(0, &["20 artifacts"]);
-    assert_eq!(api.seen().last().unwrap().headers["authorization"], "Bearer t0ken-of-file");
 }

@@ -310,7 +310,7 @@ fn an_environment_that_hangs_leaves_the_others_their_time() {
     });
     let config = "environments:\n- name: hangs\n- name: works\n";
     let outcome = once()
-        .args(["--config", "c.yaml", "--timeout", "2s"])
+        .args(["--config", "c.yaml", "--timeout", "4s"])
         .file("c.yaml", config)
         .recorded_pods()
         .service(&endpoint)

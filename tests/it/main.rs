@@ -19,6 +19,8 @@ mod cluster;
 mod command_line;
 mod endpoint;
 mod house;
+mod kubeconfig;
+mod namespaces;
 mod patience;
 mod pods_from;
 mod recorded;

@@ -121,14 +121,14 @@ fn a_credential_plugin_s_token_is_used_and_what_it_wrote_is_never_shown() {
     let credential = format!(
         r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{CLUSTER_TOKEN}"}}}}"#
     );
-    for (script, code, says) in [
-        (format!("echo '{credential}'"), 0, "20 artifacts"),
-        (format!("echo '{credential}'; exit 3"), 8, "the credential plugin failed, exit status: 3"),
-        (format!("echo 'token: {CLUSTER_TOKEN}: ['"), 8, "no ExecCredential"),
-        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), 8, "could not be had in 1.0 s (--timeout)"),
+    for (script, timeout, code, says) in [
+        (format!("echo '{credential}'"), "60s", 0, "20 artifacts"),
+        (format!("echo '{credential}'; exit 3"), "60s", 8, "the credential plugin failed, exit status: 3"),
+        (format!("echo 'token: {CLUSTER_TOKEN}: ['"), "60s", 8, "no ExecCredential"),
+        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "could not be had in 1.0 s (--timeout)"),
     ] {
         let outcome = once()
-            .args(["-vvv", "--dry-run", "--environment", "x", "--timeout", "1s"])
+            .args(["-vvv", "--dry-run", "--environment", "x", "--timeout", timeout])
             .kubeconfig(&with_plugin(&api.url(), &authority.pem(), &script))
             .env("PATH", "/usr/bin:/bin")
             .run();
