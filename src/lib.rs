@@ -7,7 +7,7 @@
 //! | floor | rooms |
 //! |---|---|
 //! | 0 | [`domain`]: where the thinking is; no runtime, clock or I/O |
-//! | 1 | [`process`]: what a process needs before it does anything: logs, and the causes of errors |
+//! | 1 | [`process`]: what a process needs before it does anything: logs, small files, causes of errors |
 //! | 2 | [`cluster`]: Kubernetes; [`api`]: the compliance service's operations |
 //! | 3 | [`agent`]: pods in, reports out |
 //! | 4 | [`cli`]: a file a command |

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -13,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::selection::{Contradiction, Selection};
 use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
 
 /// One environment.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub enum ConfigError {
     Twice(PathBuf, EnvironmentName),
 }
 
-/// How much of the file is read, in bytes.
+/// The largest file that is read, in bytes.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The file, key by key.
@@ -91,12 +91,9 @@ struct Parsed<T>(T);
 /// [`ConfigError`] for a file that cannot be read, holds a key or a value that is not known, lists no
 /// environment, or one twice.
 pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
-        .map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
+    let bytes = read_up_to(MOST_BYTES, path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
     let options = serde_saphyr::options! { with_snippet: false };
-    let config: Config = serde_saphyr::from_str_with_options(&text, options)
+    let config: Config = serde_saphyr::from_slice_with_options(&bytes, options)
         .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;
     if config.environments.is_empty() {
         return Err(ConfigError::None(path.to_owned()));

@@ -168,20 +168,12 @@ impl Intake {
     fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
         let pod = match listed {
             Listed::Pod(pod) => pod,
-            Listed::Unreadable(problem) => {
-                self.problem(problem);
-                match of {
-                    Some(namespace) => self.gathering.add_unreadable(namespace.as_str()),
-                    None => self.lost += 1,
-                }
-                return;
-            }
+            Listed::Unreadable(problem) => return self.unreadable(of, problem),
             Listed::StartOver => return self.start_over(of),
         };
         let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
         if namespace.is_empty() {
-            self.problem(format!("\"/{name}\" has no namespace"));
-            self.lost += 1;
+            self.unreadable(of, format!("\"/{name}\" has no namespace"));
         } else if self.environments.iter().any(|e| e.selection.takes(&namespace)) {
             let collapsed = collapse(pod, self.counting);
             log_skips(&namespace, &name, &collapsed);
@@ -189,6 +181,15 @@ impl Intake {
                 self.problem(format!("\"{namespace}/{name}\" has no name or no creation time"));
             }
             self.gathering.add(&namespace, collapsed);
+        }
+    }
+
+    /// A pod that does not even say where it belongs, in the list of this namespace.
+    fn unreadable(&mut self, of: Option<&NamespaceName>, problem: String) {
+        self.problem(problem);
+        match of {
+            Some(namespace) => self.gathering.add_unreadable(namespace.as_str()),
+            None => self.lost += 1,
         }
     }
 

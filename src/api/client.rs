@@ -1,7 +1,6 @@
 //! The one place where requests leave and answers are checked.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,9 +16,10 @@ use crate::domain::model::OrganizationName;
 use crate::domain::report::Report;
 use crate::domain::visible::Visible;
 use crate::process::causes::{self, Tls};
+use crate::process::files::read_up_to;
 use crate::process::proxy::is_turned_off;
 
-/// How much of a CA file is read, in bytes.
+/// The largest CA file that is read, in bytes.
 const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What the client needs to know.
@@ -113,8 +113,7 @@ impl Client {
     }
 
     /// The organization that this client speaks for.
-    #[must_use]
-    pub fn organization(&self) -> &OrganizationName {
+    pub(super) fn organization(&self) -> &OrganizationName {
         &self.setup.organization
     }
 
@@ -179,10 +178,7 @@ fn unreachable(request: &Request, error: reqwest::Error) -> Error {
 }
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SetupError> {
-    let mut pem = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_CA_BYTES).read_to_end(&mut pem))
-        .map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
+    let pem = read_up_to(MOST_CA_BYTES, path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
     match reqwest::Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(SetupError::NoCertificate(path.to_owned())),

@@ -1,13 +1,13 @@
 //! The token by which the service knows us.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
 
 /// The largest token file that is read, in bytes.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -55,10 +55,8 @@ impl TokenSource {
         let text = match self {
             Self::Variable(token) => token.clone(),
             Self::File(path) => {
-                let mut bytes = Vec::new();
-                File::open(path)
-                    .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
-                    .map_err(|e| TokenError::Unreadable(path.clone(), e))?;
+                let bytes =
+                    read_up_to(MOST_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
                 SecretString::from(String::from_utf8_lossy(&bytes).into_owned())
             }
         };

@@ -71,7 +71,9 @@ pub(super) async fn client(access: Access, within: Duration) -> Result<(Client, 
     match timeout(within, configured).await {
         Ok(Ok(done)) => done,
         // kube's way to say that a credential plugin printed a token with a line break.
-        Ok(Err(_)) => Err(ConnectError::Credentials("they hold what a header cannot carry".to_owned())),
+        Ok(Err(_)) => Err(ConnectError::Credentials(
+            "kube cannot use them; is there a line break in a token?".to_owned(),
+        )),
         Err(_) => Err(ConnectError::TooSlow(within)),
     }
 }
@@ -114,7 +116,8 @@ fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
         if !trimmed.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ConnectError::Kubeconfig("its token holds what a header cannot carry".into()));
         }
-        config.auth_info.token = Some(SecretString::from(trimmed));
+        // As in client-go, an empty token is none.
+        config.auth_info.token = (!trimmed.is_empty()).then(|| SecretString::from(trimmed));
     } else if let Some(path) = &config.auth_info.token_file
         && let Ok(token) = std::fs::read_to_string(path).map(SecretString::from)
         && token.expose_secret().trim() != token.expose_secret()

@@ -180,3 +180,17 @@ fn a_log_that_cannot_be_written_stops_no_report() {
     let (code, printed) = three_environments("2>/dev/full");
     assert_eq!((code, printed.lines().count()), (Some(0), 3));
 }
+
+#[test]
+fn a_file_that_is_too_long_is_refused_and_not_cut() {
+    // Cut anywhere in its comment, it would still be a configuration, of one environment less.
+    let config = format!("environments:\n- name: a\n#{}\n- name: b\n", "x".repeat(5 * 1024 * 1024));
+    let outcome =
+        once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).recorded_pods().run();
+    outcome.says(2, &["\"c.yaml\" cannot be read", "longer than 4194304 bytes"]);
+
+    let token = "x".repeat(70 * 1024);
+    let program = once().args(["--environment", "a", "--token-file", "t"]).file("t", token).recorded_pods();
+    let outcome = program.args(["--base-url", "https://compliance.example.com", "--org", "acme"]).run();
+    outcome.says(2, &["--token-file", "longer than 65536 bytes"]);
+}

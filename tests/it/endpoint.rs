@@ -249,6 +249,15 @@ fn many_pods(n: usize) -> String {
     serde_json::json!({"kind": "List", "items": pods.collect::<Vec<_>>()}).to_string()
 }
 
+/// Reports more than fits into the buffers of a connection.
+fn report_much(endpoint: &Server) -> Outcome {
+    once()
+        .args(["--environment", "prod", "--pods-from", "-"])
+        .stdin(many_pods(60_000))
+        .service(endpoint)
+        .run()
+}
+
 #[test]
 fn a_report_of_many_chunks_arrives_as_it_is_printed() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
@@ -263,24 +272,13 @@ fn a_report_of_many_chunks_arrives_as_it_is_printed() {
 #[test]
 fn a_refusal_that_comes_before_the_report_was_read_is_heard() {
     let endpoint = Server::start_hasty(|_| Reply::json(413, r#"{"message": "too large for us"}"#));
-    let outcome = once()
-        .args(["--environment", "prod", "--pods-from", "-"])
-        // More than fits into the buffers of a connection.
-        .stdin(many_pods(60_000))
-        .service(&endpoint)
-        .run();
-    outcome.says(5, &["413 Payload Too Large: too large for us"]);
+    report_much(&endpoint).says(5, &["413 Payload Too Large: too large for us"]);
 }
 
 #[test]
 fn a_service_that_accepts_a_report_before_it_has_it_has_not() {
     let endpoint = Server::start_hasty(|_| Reply::json(200, NEW));
-    let outcome = once()
-        .args(["--environment", "prod", "--pods-from", "-"])
-        .stdin(many_pods(60_000))
-        .service(&endpoint)
-        .run();
-    outcome.says(6, &["200 OK before the whole report was sent"]);
+    report_much(&endpoint).says(6, &["200 OK before the whole report was sent"]);
 }
 
 #[test]

@@ -122,6 +122,8 @@ fn a_kubeconfig_that_kube_would_stumble_over_is_refused_or_mended() {
     let with = |token: &str| kubeconfig(&api.url(), None, &User::Token(token));
     once().args(DRY).kubeconfig(&with("t0ken\n")).run().says(0, &[]);
     assert_eq!(api.seen()[0].headers["authorization"], "Bearer t0ken");
+    once().args(DRY).kubeconfig(&with(" \n")).run().says(0, &[]);
+    assert!(!api.seen().last().unwrap().headers.contains_key("authorization"));
     let split = once().args(DRY).kubeconfig(&with("t0k\nen")).run();
     split.says(2, &["its token holds what a header cannot carry"]);
     assert!(!split.stderr.contains("t0k"), "{split:#?}");

@@ -184,3 +184,20 @@ fn an_unreadable_pod_elsewhere_does_not_hold_up_an_environment_that_is_empty_on_
     outcome
         .says(8, &["a: 0 artifacts", "\"b\" is not reported: it has no artifact, and 1 of the listed pods"]);
 }
+
+#[test]
+fn a_pod_without_a_namespace_belongs_to_the_namespace_that_listed_it() {
+    let api = Server::start(|seen| match seen.path.as_str() {
+        "/api/v1/namespaces/empty/pods" => {
+            protobuf(200, list(&[pod("", "web-1", "web", "reg.io/web:1", &"ab".repeat(32), 0)], ""))
+        }
+        _ => namespaced(seen),
+    });
+    let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [shop]\n";
+    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
+    outcome.says(
+        8,
+        &["\"/web-1\" has no namespace", "b: 1 artifact ", "\"a\" is not reported: it has no artifact"],
+    );
+    assert_eq!(outcome.stdout.lines().count(), 1);
+}
