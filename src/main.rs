@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use supercargo::cli::{Cli, Exit, Failure};
+use supercargo::cli::{Cli, Exit, Failure, Threads};
 use supercargo::process::causes;
 use supercargo::process::logs;
+use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
         logs::fail(format, &causes::said_once(&error), None);
         return Exit::Usage.into();
     }
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match runtime(cli.threads()) {
         Ok(runtime) => runtime,
         Err(error) => {
             logs::fail(format, &[format!("the runtime cannot be started: {error}")], None);
@@ -30,4 +31,13 @@ fn main() -> ExitCode {
         logs::fail(format, &failure.causes(), failure.hint());
     }
     failures.first().map_or(ExitCode::SUCCESS, |failure| Failure::exit(failure).into())
+}
+
+fn runtime(threads: Threads) -> std::io::Result<Runtime> {
+    let mut builder = match threads {
+        Threads::One => Builder::new_current_thread(),
+        #[cfg(feature = "service")]
+        Threads::Many => Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()
 }

@@ -36,6 +36,16 @@ impl Failure {
         Self { error: Box::new(error), hint: None, exit: Exit::Usage }
     }
 
+    #[cfg(feature = "service")]
+    pub(super) fn unexpected(error: impl Error + 'static) -> Self {
+        Self::new(error, None, Exit::Unexpected)
+    }
+
+    #[cfg(feature = "service")]
+    pub(super) fn new(error: impl Error + 'static, hint: Option<String>, exit: Exit) -> Self {
+        Self { error: Box::new(error), hint, exit }
+    }
+
     /// The code that it ends the process with.
     #[must_use]
     pub fn exit(&self) -> Exit {

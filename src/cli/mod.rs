@@ -5,6 +5,8 @@
 
 mod agent;
 mod exit;
+#[cfg(feature = "service")]
+mod serve;
 
 pub use exit::{Exit, Failure};
 
@@ -38,7 +40,8 @@ Exit codes:
   3  not authorized by the service (401, 403)
   4  not found by the service (404)
   5  the service refused what was sent (other 4xx)
-  6  the service could not be reached, kept failing, or is not one
+  6  the service, or the database of serve, could not be reached, kept failing,
+     or is not one
   8  the cluster could not be reached, forbids what is asked, or has no pod
      where one was expected";
 
@@ -46,6 +49,19 @@ Exit codes:
 enum Command {
     /// Report the pods of a cluster
     Agent(agent::Agent),
+    /// Be the compliance service
+    #[cfg(feature = "service")]
+    Serve(serve::Serve),
+}
+
+/// How a command's work is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// On one thread: it mostly waits.
+    One,
+    /// On one for each core.
+    #[cfg(feature = "service")]
+    Many,
 }
 
 /// How to reach the service.
@@ -141,6 +157,18 @@ impl Cli {
     pub async fn run(&self) -> Result<(), Vec<Failure>> {
         match &self.command {
             Command::Agent(agent) => agent.run(&self.service).await,
+            #[cfg(feature = "service")]
+            Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
+        }
+    }
+
+    /// On how many threads the command is to run.
+    #[must_use]
+    pub fn threads(&self) -> Threads {
+        match self.command {
+            Command::Agent(_) => Threads::One,
+            #[cfg(feature = "service")]
+            Command::Serve(_) => Threads::Many,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Every other room calls this one. It never sees a runtime, a log, a clock, a socket, a file or
 //! an environment variable; time comes in as an argument.
 
+pub mod access;
 pub mod collapse;
 pub mod model;
 pub mod outcome;
@@ -11,4 +12,6 @@ pub mod pod;
 pub mod report;
 pub mod roster;
 pub mod selection;
+pub mod snapshot;
+pub mod verdict;
 pub mod visible;

@@ -7,8 +7,16 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Each room and its floor; `lib.rs` and ARCHITECTURE.md have the same table.
-const FLOORS: [(&str, u8); 6] =
-    [("domain", 0), ("process", 1), ("cluster", 2), ("api", 2), ("agent", 3), ("cli", 4)];
+const FLOORS: [(&str, u8); 8] = [
+    ("domain", 0),
+    ("process", 1),
+    ("cluster", 2),
+    ("api", 2),
+    ("store", 2),
+    ("agent", 3),
+    ("service", 3),
+    ("cli", 4),
+];
 
 /// What `domain` may not touch: runtimes, logs, clocks, files, sockets, the environment.
 const BANNED_IN_DOMAIN: [&str; 12] = [

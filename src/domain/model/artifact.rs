@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::Fingerprint;
 
@@ -36,7 +36,7 @@ pub struct Workload {
 pub struct Digests(Box<[(Box<str>, Fingerprint)]>);
 
 /// One owner of a pod; a field that Kubernetes left out is `None` and stays out of the report.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields of Kubernetes' OwnerReference, under its names")]
 pub struct OwnerReference {

@@ -1,9 +1,11 @@
 //! The SHA-256 digest by which an artifact is known.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
 
 use crate::domain::visible::Visible;
 
@@ -17,6 +19,18 @@ pub struct Fingerprint([u8; 32]);
 pub struct InvalidFingerprint(String);
 
 impl Fingerprint {
+    /// The digest's 32 bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The digest of bytes that are at hand.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        Self(Sha256::digest(content).into())
+    }
+
     /// Reads 64 hex digits in upper, lower or mixed case, as container runtimes write them; `None`
     /// for anything else.
     #[must_use]
@@ -24,6 +38,19 @@ impl Fingerprint {
         let mut bytes = [0; 32];
         hex::decode_to_slice(digits, &mut bytes).ok()?;
         Some(Self(bytes))
+    }
+}
+
+impl From<[u8; 32]> for Fingerprint {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = Cow::<str>::deserialize(deserializer)?;
+        digits.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -4,9 +4,29 @@
 //! again.
 
 mod artifact;
+mod attestation;
 mod fingerprint;
+mod live;
 mod name;
+mod page;
+mod repository;
+mod template;
+mod text;
+mod timestamp;
+mod trail;
 
 pub use artifact::{Artifact, Digests, OwnerReference, Workload};
+pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult};
 pub use fingerprint::{Fingerprint, InvalidFingerprint};
-pub use name::{EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName};
+pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};
+pub use name::{
+    EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
+};
+pub use page::{InvalidPage, Page, Pagination};
+pub use repository::{Provider, RepositoryInfo, commit_url};
+pub use template::{Required, RequiredArtifact, Template, TemplateBody};
+pub use text::{FreeForm, ShortText, Text};
+pub use timestamp::Timestamp;
+pub use trail::{
+    ArtifactStatus, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit, TrailTemplate,
+};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::domain::visible::Visible;
 
 /// A name that cannot be used, with what was expected of it.
@@ -40,6 +42,12 @@ macro_rules! name {
             }
         }
 
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
@@ -65,21 +73,49 @@ name! {
 }
 
 name! {
+    /// A trail: `{trail_name}` of operation 5.
+    TrailName, "trail", path_segment
+}
+
+name! {
+    /// A repository: `{repo_name}` of operation 4, which may hold slashes.
+    RepositoryName, "repository", repository_name
+}
+
+name! {
     /// A Kubernetes namespace: an RFC 1123 label, which is what the API server accepts as one
     /// (Kubernetes documentation, "Object Names and IDs").
     NamespaceName, "namespace", rfc_1123_label
 }
 
+/// What a name may take, in bytes: the length of a file's name, and short enough for any index.
+const LONGEST: usize = 255;
+
+/// What a repository's name may take with its owners, in bytes.
+const LONGEST_REPOSITORY: usize = 1000;
+
 /// What one segment of a path can hold without changing its meaning on the way: a `/`, even
 /// encoded, is split by some proxies, and `.` and `..` are removed by every URL parser (RFC 3986
 /// section 5.2.4).
 fn path_segment(name: &str) -> Result<(), &'static str> {
+    if name.contains(['/', '\\']) {
+        return Err("holds a slash; a name without one was expected");
+    }
+    any_segment(name)
+}
+
+/// Segments with a slash between them, as `owner/name`.
+fn repository_name(name: &str) -> Result<(), &'static str> {
+    name.split('/').try_for_each(any_segment)?;
+    no_longer_than(LONGEST_REPOSITORY, name)
+}
+
+fn any_segment(name: &str) -> Result<(), &'static str> {
+    no_longer_than(LONGEST, name)?;
     if name.is_empty() {
         Err("is empty; a name was expected")
     } else if name == "." || name == ".." {
         Err("is a relative path; a name was expected")
-    } else if name.contains(['/', '\\']) {
-        Err("holds a slash; a name without one was expected")
     } else if name.chars().any(char::is_control) {
         Err("holds a control character; a name without one was expected")
     } else if name.trim() != name {
@@ -89,7 +125,16 @@ fn path_segment(name: &str) -> Result<(), &'static str> {
     }
 }
 
+fn no_longer_than(most: usize, name: &str) -> Result<(), &'static str> {
+    if name.len() > most {
+        Err("is too long; at most 255 bytes were expected, or 1,000 for a repository with its owners")
+    } else {
+        Ok(())
+    }
+}
+
 fn flow_name(name: &str) -> Result<(), &'static str> {
+    no_longer_than(LONGEST, name)?;
     let mut bytes = name.bytes();
     let begins_well = bytes.next().is_some_and(|first| first.is_ascii_alphanumeric());
     if begins_well && bytes.all(|b| b.is_ascii_alphanumeric() || b".-_~".contains(&b)) {
@@ -128,6 +173,7 @@ mod tests {
             ("a\\b", "slash"),
             ("a\nb", "control character"),
             ("a ", "white space"),
+            (&"a".repeat(256), "too long"),
         ] {
             let error = input.parse::<EnvironmentName>().unwrap_err().to_string();
             assert!(error.contains(reason), "{input:?}: {error}");
@@ -141,6 +187,17 @@ mod tests {
     fn other_names_are_kept_as_they_are() {
         for input in ["prod", "prod eu-1", "...", "прод", "100%", "a?b#c"] {
             assert_eq!(input.parse::<EnvironmentName>().unwrap().as_str(), input);
+        }
+    }
+
+    #[test]
+    fn a_repository_is_named_with_its_owners() {
+        for good in ["cart", "acme/cart", "group/sub/cart", "100%/ä"] {
+            assert_eq!(good.parse::<RepositoryName>().unwrap().as_str(), good);
+        }
+        let deep = vec!["a".repeat(255); 4].join("/");
+        for bad in ["", "/", "a/", "/a", "a//b", "a/../b", "a/b\n", &deep] {
+            assert!(bad.parse::<RepositoryName>().is_err(), "{bad:?}");
         }
     }
 

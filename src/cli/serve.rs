@@ -1,0 +1,140 @@
+//! `supercargo serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use url::Url;
+
+use super::{Exit, Failure, given};
+use crate::process::listener::Bounds;
+use crate::process::signals;
+use crate::service::bootstrap::LoadError;
+use crate::service::{Policy, Service, Setup, StartError};
+use crate::store::{self, DatabaseUrl, InvalidUrl, Patience};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Serve {
+    /// Address to take requests on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", env = "SUPERCARGO_LISTEN")]
+    listen: SocketAddr,
+    /// Address for /livez, /readyz and /metrics
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", env = "SUPERCARGO_ADMIN_LISTEN")]
+    admin_listen: SocketAddr,
+    #[arg(long, value_name = "URL", help = DATABASE)]
+    database: Option<String>,
+    /// File with organizations, tokens, flows and environments; read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
+    bootstrap: Option<PathBuf>,
+    /// Where clients reach the service, for the links in its answers; if absent, where it listens
+    #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
+    public_url: Option<String>,
+    /// Largest report, in bytes; 64 MiB at most
+    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().report, value_parser = clap::value_parser!(u64).range(1..=Policy::default().report))]
+    max_report: u64,
+    /// Largest attachment of an attestation, in bytes; 10 MiB at most
+    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().attachment, value_parser = clap::value_parser!(u64).range(1..=Policy::default().attachment))]
+    max_attachment: u64,
+}
+
+const DATABASE: &str = "Where evidence is kept: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE; \
+    if absent, the variable SUPERCARGO_DATABASE, which may hold a password, or sqlite:supercargo.db";
+
+const EXAMPLES: &str = "\
+Examples:
+  Keep evidence in supercargo.db, with a token of your own:
+    export SUPERCARGO_ADMIN_TOKEN=$(openssl rand -hex 32)
+    supercargo serve --bootstrap examples/bootstrap.yaml
+  Keep it in PostgreSQL, without the password in the process list:
+    export SUPERCARGO_DATABASE=postgres://supercargo:PASSWORD@db.example.com/supercargo
+    supercargo serve --bootstrap examples/bootstrap.yaml --listen 0.0.0.0:8080
+
+Exit codes: see supercargo --help";
+
+/// Options that cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error(
+        "--database holds a password, which shows in the process list: give the URL in SUPERCARGO_DATABASE"
+    )]
+    PasswordInArgument,
+    #[error(transparent)]
+    Database(#[from] InvalidUrl),
+    #[error(
+        "--public-url (SUPERCARGO_PUBLIC_URL) cannot be used: an http or https URL without credentials, query and fragment was expected"
+    )]
+    PublicUrl,
+    #[error("signals cannot be received")]
+    Signals(#[source] std::io::Error),
+}
+
+impl Serve {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let setup = self.setup().map_err(Failure::usage)?;
+        let signals = |error| Failure::unexpected(ServeError::Signals(error));
+        let shutdown = signals::shutdown().map_err(signals)?;
+        let hangups = signals::hangups().map_err(signals)?;
+        let database = setup.database.to_string();
+        let service = Service::start(setup).await?;
+        let (address, admin) = (service.address(), service.admin_address());
+        tracing::info!(
+            %address, %admin, database,
+            "serving on http://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
+        );
+        service.run(shutdown, hangups).await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    fn setup(&self) -> Result<Setup, ServeError> {
+        if self.database.as_deref().is_some_and(DatabaseUrl::holds_password) {
+            return Err(ServeError::PasswordInArgument);
+        }
+        let variable = std::env::var("SUPERCARGO_DATABASE").ok();
+        let database = given(self.database.as_ref())
+            .or(given(variable.as_ref()))
+            .map_or("sqlite:supercargo.db", String::as_str);
+        Ok(Setup {
+            listen: self.listen,
+            admin_listen: self.admin_listen,
+            database: database.parse()?,
+            bootstrap: given(self.bootstrap.as_ref()).cloned(),
+            public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
+            policy: Policy { report: self.max_report, attachment: self.max_attachment, ..Policy::default() },
+            bounds: Bounds::default(),
+            patience: Patience::default(),
+        })
+    }
+}
+
+fn public_url(text: &str) -> Result<Url, ServeError> {
+    let url: Url = text.parse().map_err(|_| ServeError::PublicUrl)?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if is_plain { Ok(url) } else { Err(ServeError::PublicUrl) }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let exit = match &error {
+            StartError::Listen(_) | StartError::Empty | StartError::Bootstrap(LoadError::File(_)) => {
+                Exit::Usage
+            }
+            StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {
+                store::Error::Unavailable(_) => Exit::Unreachable,
+                store::Error::Newer(_) | store::Error::Migrate(_) => Exit::Usage,
+                store::Error::Failed(_) | store::Error::Unreadable(_) => Exit::Unexpected,
+            },
+            StartError::Address(_) => Exit::Unexpected,
+        };
+        let hint = match error {
+            StartError::Empty => Some("give --bootstrap FILE; examples/bootstrap.yaml is one".to_owned()),
+            _ => None,
+        };
+        Self::new(error, hint, exit)
+    }
+}

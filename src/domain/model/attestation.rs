@@ -1,0 +1,230 @@
+//! Attestations: what a client sends (operation 5) and what a list shows (operation 2).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp};
+
+/// `data_json` of operation 5 (interface, "JUnit attestation input"). Fields that the interface does
+/// not know are refused by name.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JunitAttestation {
+    /// What was attested, as `unit-tests`.
+    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
+    pub attestation_name: ShortText,
+    /// The results, one a suite or file.
+    pub junit_results: Vec<JunitResult>,
+    /// Where it came from, as a pipeline's page.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub origin_url: Option<Text>,
+    /// What a person wrote about it.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub description: Option<Text>,
+    /// The artifact that was tested.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>, pattern = "^[a-f0-9]{64}$"))]
+    pub artifact_fingerprint: Option<Fingerprint>,
+    /// More artifacts: fingerprints, or names in the flow's template.
+    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<String>>))]
+    pub target_artifacts: Option<Vec<ShortText>>,
+    /// The commit that was tested.
+    pub git_commit_info: Option<GitCommit>,
+    /// The repository that it is in.
+    pub repo_info: Option<RepositoryInfo>,
+    /// Addresses by name.
+    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
+    pub external_urls: Option<FreeForm>,
+    /// Anything by name.
+    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
+    pub annotations: Option<FreeForm>,
+    /// Anything.
+    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
+    pub user_data: Option<FreeForm>,
+}
+
+/// One result of `junit_results`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JunitResult {
+    /// The suite.
+    #[serde(default)]
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub name: Text,
+    /// Tests that failed.
+    #[serde(deserialize_with = "count")]
+    #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
+    pub failures: u32,
+    /// Tests that could not be run to their end.
+    #[serde(deserialize_with = "count")]
+    #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
+    pub errors: u32,
+    /// Tests that were not run.
+    #[serde(default, deserialize_with = "count")]
+    #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
+    pub skipped: u32,
+    /// All tests.
+    #[serde(deserialize_with = "count")]
+    #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
+    pub total: u32,
+    /// How long they took, in seconds.
+    #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(feature = "service", schema(minimum = 0, maximum = 1_000_000_000))]
+    pub duration: Option<f64>,
+    /// When they began.
+    #[cfg_attr(feature = "service", schema(value_type = Option<f64>, minimum = 0, maximum = 253_402_300_799_i64))]
+    pub timestamp: Option<Timestamp>,
+}
+
+/// `git_commit_info` as a client sends it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct GitCommit {
+    /// The commit's hash: 40 hex digits, or 64 in a SHA-256 repository.
+    #[serde(default, deserialize_with = "commit_hash")]
+    #[cfg_attr(feature = "service", schema(pattern = "^([a-f0-9]{40}|[a-f0-9]{64})$"))]
+    pub sha1: Option<String>,
+    /// The commit's message.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub message: Option<Text>,
+    /// Who wrote it.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub author: Option<Text>,
+    /// The author's name at the provider.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub author_username: Option<Text>,
+    /// The branch.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub branch: Option<Text>,
+    /// When it was made.
+    #[cfg_attr(feature = "service", schema(value_type = Option<f64>, minimum = 0, maximum = 253_402_300_799_i64))]
+    pub timestamp: Option<Timestamp>,
+    /// Its page.
+    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
+    pub url: Option<Text>,
+    /// The hashes of its parents.
+    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<String>>))]
+    pub parents: Option<Vec<Text>>,
+}
+
+/// An attestation in a list (interface, "Attestation"); `html_url` comes with the pages that it would
+/// lead to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
+pub struct Attestation {
+    pub attestation_id: String,
+    pub attestation_name: String,
+    pub attestation_type: String,
+    #[cfg_attr(feature = "service", schema(value_type = f64))]
+    pub created_at: Timestamp,
+    pub description: String,
+    pub has_audit_package: bool,
+    pub is_compliant: bool,
+    pub origin_url: String,
+    pub reported_by: String,
+    pub schema_version: i64,
+    #[cfg_attr(feature = "service", schema(value_type = Object))]
+    pub user_data: FreeForm,
+}
+
+impl JunitAttestation {
+    /// Every artifact that it is about: `artifact_fingerprint`, and those of `target_artifacts`.
+    #[must_use]
+    pub fn fingerprints(&self) -> BTreeSet<Fingerprint> {
+        let targets =
+            self.target_artifacts.iter().flatten().filter_map(|target| target.as_str().parse().ok());
+        self.artifact_fingerprint.into_iter().chain(targets).collect()
+    }
+
+    /// The artifacts of the flow's template that it is about, in order and each once.
+    #[must_use]
+    pub fn template_targets(&self) -> BTreeSet<&str> {
+        let names = self.target_artifacts.iter().flatten().map(ShortText::as_str);
+        names.filter(|name| name.parse::<Fingerprint>().is_err()).collect()
+    }
+}
+
+/// A whole number of tests, written with or without a fraction of zero.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let number = f64::deserialize(deserializer)?;
+    if number.fract() == 0.0 && (0.0..=1e9).contains(&number) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was checked"
+        )]
+        return Ok(number as u32);
+    }
+    let expected = "a whole number from 0 to 1000000000 was expected";
+    Err(serde::de::Error::custom(format!("{number} is no number of tests; {expected}")))
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(seconds) if !(0.0..=1e9).contains(&seconds) => {
+            let expected = "seconds from 0 to 1000000000 were expected";
+            Err(serde::de::Error::custom(format!("{seconds} is no duration; {expected}")))
+        }
+        duration => Ok(duration),
+    }
+}
+
+fn commit_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let hash = Option::<String>::deserialize(deserializer)?;
+    let is_hash = |hash: &String| {
+        matches!(hash.len(), 40 | 64)
+            && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if hash.as_ref().is_some_and(|hash| !is_hash(hash)) {
+        return Err(serde::de::Error::custom(
+            "it is no commit hash; 40 lowercase hex digits were expected, or 64 in a SHA-256 repository",
+        ));
+    }
+    Ok(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn targets_are_fingerprints_or_names_in_the_template() {
+        let (one, two) = ("1".repeat(64), "2".repeat(64));
+        let sent = json!({
+            "attestation_name": "unit", "junit_results": [],
+            "artifact_fingerprint": one, "target_artifacts": ["web", two, one, "web", "api"],
+        });
+        let read: JunitAttestation = serde_json::from_value(sent).unwrap();
+        let fingerprints: Vec<String> = read.fingerprints().iter().map(ToString::to_string).collect();
+        assert_eq!(fingerprints, [one, two]);
+        assert_eq!(read.template_targets().into_iter().collect::<Vec<_>>(), ["api", "web"]);
+    }
+
+    #[test]
+    fn counts_are_whole_and_durations_finite() {
+        let result = |key: &str, value: serde_json::Value| {
+            let mut sent = json!({"failures": 0, "errors": 0, "total": 1});
+            sent[key] = value;
+            serde_json::from_value::<JunitResult>(sent)
+        };
+        assert_eq!(result("total", json!(3.0)).unwrap().total, 3);
+        assert_eq!(result("duration", json!(null)).unwrap().duration, None);
+        for (key, value) in [
+            ("total", json!(-1)),
+            ("total", json!(1.5)),
+            ("total", json!(1e300)),
+            ("failures", json!("0")),
+            ("duration", json!(-0.1)),
+            ("timestamp", json!(-1)),
+            ("tests", json!(1)),
+        ] {
+            assert!(result(key, value.clone()).is_err(), "{key}: {value}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A moment, as the interface writes it: seconds of Unix time, with or without a fraction.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Microseconds since 1970-01-01T00:00:00Z: exact where a double of seconds is not, and between the
+/// year 1970 and the year 9999.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+const MICROS: i64 = 1_000_000;
+
+impl Timestamp {
+    /// The last moment that RFC 3339 can write, in whole seconds.
+    pub const LAST_SECOND: i64 = 253_402_300_799;
+
+    /// From microseconds, clipped to what can be written.
+    #[must_use]
+    pub fn from_micros(micros: i64) -> Self {
+        Self(micros.clamp(0, Self::LAST_SECOND * MICROS))
+    }
+
+    /// From seconds; `None` before 1970, after 9999, and for what is no number.
+    #[must_use]
+    pub fn from_seconds(seconds: f64) -> Option<Self> {
+        #[expect(clippy::cast_precision_loss, reason = "it is exact below 2^53")]
+        let last = Self::LAST_SECOND as f64;
+        #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
+        (0.0..=last).contains(&seconds).then(|| Self((seconds * 1e6).round() as i64))
+    }
+
+    /// Microseconds since 1970.
+    #[must_use]
+    pub fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// Seconds since 1970, as the interface writes them.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "microseconds are exact until the year 2255")]
+        let micros = self.0 as f64;
+        micros / 1e6
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 % MICROS == 0 {
+            serializer.serialize_i64(self.0 / MICROS)
+        } else {
+            serializer.serialize_f64(self.seconds())
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        Self::from_seconds(seconds).ok_or_else(|| {
+            let expected = "seconds of Unix time between the years 1970 and 9999 were expected";
+            serde::de::Error::custom(format!("{seconds} is no time; {expected}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_keeps_its_microseconds_and_is_written_as_short_as_it_is() {
+        for (read, written) in [("0", "0"), ("1700000000.0", "1700000000"), ("1.5", "1.5"), ("1e3", "1000")] {
+            let time: Timestamp = serde_json::from_str(read).unwrap();
+            assert_eq!(serde_json::to_string(&time).unwrap(), written);
+        }
+        let exact: Timestamp = serde_json::from_str("1700000000.123456").unwrap();
+        assert_eq!(exact.micros(), 1_700_000_000_123_456);
+    }
+
+    #[test]
+    fn what_no_calendar_holds_is_no_time() {
+        for bad in ["-1", "-0.5", "253402300800", "1e300", "\"1\"", "null"] {
+            assert!(serde_json::from_str::<Timestamp>(bad).is_err(), "{bad}");
+        }
+        assert!(Timestamp::from_seconds(f64::NAN).is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! What began and what ended between what is held as running and what a report says.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::reported::{Pod, Reported};
+use crate::domain::model::Fingerprint;
+
+/// A pod that is held as running; `row` is the holder's own reference to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running<R> {
+    /// The pod.
+    pub pod: Pod,
+    /// Where the holder keeps it.
+    pub row: R,
+}
+
+/// How pods changed. A pod that runs something else now has ended as it was and started as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pods<'a, R> {
+    /// Those that ended.
+    pub ended: Vec<R>,
+    /// Those that started.
+    pub started: Vec<&'a Pod>,
+}
+
+/// How artifacts changed, by fingerprint: a tag that moves is no exit and no start.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Artifacts<'a> {
+    /// Those that run no longer.
+    pub ended: BTreeSet<Fingerprint>,
+    /// Those that run now and did not, by name.
+    pub started: BTreeMap<Fingerprint, &'a str>,
+    /// Those that go on under another name.
+    pub renamed: BTreeMap<Fingerprint, &'a str>,
+}
+
+/// Compares pods.
+#[must_use]
+pub fn pods<R>(running: Vec<Running<R>>, reported: &Reported) -> Pods<'_, R> {
+    let mut gone: HashMap<Pod, R> = running.into_iter().map(|held| (held.pod, held.row)).collect();
+    let started = reported.pods.iter().filter(|pod| gone.remove(*pod).is_none()).collect();
+    Pods { ended: gone.into_values().collect(), started }
+}
+
+/// Compares artifacts.
+#[must_use]
+pub fn artifacts<'a>(running: &BTreeMap<Fingerprint, String>, reported: &'a Reported) -> Artifacts<'a> {
+    let now = reported.artifacts();
+    let ended = running.keys().filter(|artifact| !now.contains_key(artifact)).copied().collect();
+    let (known, started): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        now.into_iter().partition(|(artifact, _)| running.contains_key(artifact));
+    let renamed = known
+        .into_iter()
+        .filter(|(artifact, name)| running.get(artifact).is_some_and(|n| n != name))
+        .collect();
+    Artifacts { ended, started, renamed }
+}
+
+impl Artifacts<'_> {
+    /// Whether the same artifacts run as before.
+    #[must_use]
+    pub fn are_the_same(&self) -> bool {
+        self.ended.is_empty() && self.started.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::snapshot::reported::K8sReport;
+
+    fn reported(pods: &[(&str, i64, &str, char)]) -> Reported {
+        let artifacts: Vec<_> = pods
+            .iter()
+            .map(|(name, created, image, digest)| {
+                serde_json::json!({
+                    "podName": name, "namespace": "n", "creationTimestamp": created,
+                    "digests": {*image: digest.to_string().repeat(64)},
+                })
+            })
+            .collect();
+        let body = serde_json::json!({ "artifacts": artifacts }).to_string();
+        Reported::new(serde_json::from_str::<K8sReport<'_>>(&body).unwrap())
+    }
+
+    fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {
+        let (before, after) = (reported(before), reported(after));
+        let running = before.pods.iter().map(|pod| Running { pod: pod.clone(), row: () }).collect();
+        let held = before.artifacts().into_iter().map(|(a, name)| (a, name.to_owned())).collect();
+        let (pods, artifacts) = (pods(running, &after), artifacts(&held, &after));
+        assert_eq!(artifacts.are_the_same(), artifacts.ended.len() + artifacts.started.len() == 0);
+        [
+            pods.ended.len(),
+            pods.started.len(),
+            artifacts.ended.len(),
+            artifacts.started.len(),
+            artifacts.renamed.len(),
+        ]
+    }
+
+    #[test]
+    fn what_began_ended_and_went_on() {
+        let web = ("web", 1, "web:1", 'a');
+        // Pods ended and started, artifacts ended, started and renamed.
+        for (before, after, expected) in [
+            (&[][..], &[][..], [0, 0, 0, 0, 0]),
+            (&[], &[web], [0, 1, 0, 1, 0]),
+            (&[web], &[web], [0, 0, 0, 0, 0]),
+            (&[web], &[], [1, 0, 1, 0, 0]),
+            // Scaled up: pods, but no other artifact.
+            (&[web], &[web, ("web2", 2, "web:1", 'a')], [0, 1, 0, 0, 0]),
+            // Another pod of the same name.
+            (&[web], &[("web", 2, "web:1", 'a')], [1, 1, 0, 0, 0]),
+            // A rollout.
+            (&[web], &[("web", 2, "web:2", 'b')], [1, 1, 1, 1, 0]),
+            // A tag that moved on the same image is another name for it.
+            (&[web], &[("web", 1, "web:stable", 'a')], [1, 1, 0, 0, 1]),
+            // One of two images under one name goes.
+            (&[web, ("x", 1, "web:1", 'b')], &[web], [1, 0, 1, 0, 0]),
+        ] {
+            assert_eq!(between(before, after), expected, "{before:?} -> {after:?}");
+        }
+    }
+}

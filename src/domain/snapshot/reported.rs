@@ -1,0 +1,377 @@
+//! A report as it was received, and the one form that it is compared in.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp, Workload};
+
+/// The body of operation 7 (interface, "K8S report"): `type` may be absent, `owners` may be `null`,
+/// and fields that the interface does not know are passed over.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct K8sReport<'a> {
+    /// Always `K8S`.
+    #[serde(rename = "type", default)]
+    pub kind: Option<Kind>,
+    /// Every pod in the environment.
+    #[serde(borrow)]
+    pub artifacts: Vec<K8sArtifact<'a>>,
+}
+
+/// The only type of this report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub enum Kind {
+    /// Pods of a Kubernetes cluster.
+    K8S,
+}
+
+/// One pod of a report.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct K8sArtifact<'a> {
+    /// The pod's name.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
+    pub pod_name: Name<'a>,
+    /// Its namespace.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
+    pub namespace: Name<'a>,
+    /// Image names, and the digest that runs under each.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "service", schema(value_type = std::collections::BTreeMap<String, String>))]
+    pub digests: ImageDigests<'a>,
+    /// When the pod was created.
+    #[cfg_attr(feature = "service", schema(value_type = f64, minimum = 0, maximum = 253_402_300_799_i64))]
+    pub creation_timestamp: Timestamp,
+    /// Its owner references.
+    #[serde(default)]
+    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<Object>>))]
+    pub owners: Option<Vec<OwnerReference>>,
+}
+
+/// A pod's or namespace's name: 1 to 255 bytes without a control character. Kubernetes allows fewer
+/// characters, but one odd name must not cost a whole report.
+#[derive(Debug)]
+pub struct Name<'a>(Cow<'a, str>);
+
+/// Image names and their digests, in the order of the body.
+#[derive(Debug)]
+pub struct ImageDigests<'a>(Vec<(Cow<'a, str>, Fingerprint)>);
+
+/// What a report says, in one form: two bodies that say the same give equal values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    /// The pods, in order and each once.
+    pub pods: Vec<Pod>,
+    /// What they run, by hash.
+    pub workloads: BTreeMap<Fingerprint, Workload>,
+    /// The hash of all of it.
+    pub hash: Fingerprint,
+}
+
+/// A pod, by what identifies it and what it runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// When it was created: another pod of the same name has another time.
+    pub created_at: Timestamp,
+    /// The hash of its digests and owners.
+    pub workload: Fingerprint,
+}
+
+impl Reported {
+    /// The one form of a report. A pod that it names twice is one pod that runs the digests of both.
+    #[must_use]
+    pub fn new(report: K8sReport<'_>) -> Self {
+        let mut workloads = BTreeMap::new();
+        let mut pods: BTreeMap<(Box<str>, Box<str>, Timestamp), Workload> = BTreeMap::new();
+        for artifact in report.artifacts {
+            let key = (
+                Box::from(&*artifact.namespace.0),
+                Box::from(&*artifact.pod_name.0),
+                artifact.creation_timestamp,
+            );
+            let digests = artifact.digests.0.into_iter().map(|(name, digest)| (Box::from(&*name), digest));
+            let workload = Workload {
+                digests: digests.collect(),
+                owners: artifact.owners.unwrap_or_default().into_boxed_slice(),
+            };
+            match pods.entry(key) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(workload);
+                }
+                std::collections::btree_map::Entry::Occupied(mut entry) => {
+                    let merged = merged(entry.get(), workload);
+                    entry.insert(merged);
+                }
+            }
+        }
+        let mut whole = Sha256::new();
+        let pods = pods
+            .into_iter()
+            .map(|((namespace, name, created_at), workload)| {
+                let hash = hash_of(&workload);
+                for part in [namespace.as_bytes(), name.as_bytes()] {
+                    // Names hold no control character, so a zero ends them.
+                    whole.update(part);
+                    whole.update([0]);
+                }
+                whole.update(created_at.micros().to_be_bytes());
+                whole.update(hash.bytes());
+                workloads.entry(hash).or_insert(workload);
+                Pod { namespace, name, created_at, workload: hash }
+            })
+            .collect();
+        Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) }
+    }
+
+    /// The artifacts that run, each under the first of its names.
+    #[must_use]
+    pub fn artifacts(&self) -> BTreeMap<Fingerprint, &str> {
+        let mut artifacts: BTreeMap<Fingerprint, &str> = BTreeMap::new();
+        for (name, fingerprint) in self.workloads.values().flat_map(|workload| workload.digests.iter()) {
+            let known = artifacts.entry(fingerprint).or_insert(name);
+            *known = name.min(*known);
+        }
+        artifacts
+    }
+}
+
+/// The digests of both; where one name has two digests, both under `name@sha256:H`.
+fn merged(one: &Workload, other: Workload) -> Workload {
+    let mut digests: BTreeMap<Box<str>, Fingerprint> =
+        one.digests.iter().map(|(name, digest)| (Box::from(name), digest)).collect();
+    for (name, digest) in other.digests.iter() {
+        match digests.get(name) {
+            Some(known) if *known != digest => {
+                digests.insert(format!("{name}@sha256:{digest}").into(), digest);
+            }
+            _ => {
+                digests.insert(name.into(), digest);
+            }
+        }
+    }
+    let owners = if one.owners.is_empty() { other.owners } else { one.owners.clone() };
+    Workload { digests: digests.into_iter().collect(), owners }
+}
+
+/// The hash of a workload's canonical JSON.
+fn hash_of(workload: &Workload) -> Fingerprint {
+    struct Hasher(Sha256);
+    impl std::io::Write for Hasher {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    #[derive(Serialize)]
+    struct Canonical<'a> {
+        digests: &'a Digests,
+        owners: &'a [OwnerReference],
+    }
+    let mut hasher = Hasher(Sha256::new());
+    let canonical = Canonical { digests: &workload.digests, owners: &workload.owners };
+    // Neither the values nor the writer can fail.
+    let _ = serde_json::to_writer(std::io::BufWriter::new(&mut hasher), &canonical);
+    Fingerprint::from(<[u8; 32]>::from(hasher.0.finalize()))
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = borrowed(deserializer)?;
+        if !(1..=255).contains(&name.len()) {
+            let n = name.len();
+            return Err(Error::custom(format!("it takes {n} bytes; 1 to 255 were expected")));
+        }
+        if name.chars().any(char::is_control) {
+            return Err(Error::custom("it holds a control character; a name without one was expected"));
+        }
+        Ok(Self(name))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for ImageDigests<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = ImageDigests<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of image names and SHA-256 digests")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs: Vec<(Cow<'de, str>, Fingerprint)> = Vec::new();
+                while let Some(ImageName(name)) = map.next_key()? {
+                    pairs.push((name, map.next_value()?));
+                }
+                pairs.sort_unstable();
+                let mut neighbours = pairs.iter().zip(pairs.iter().skip(1));
+                if let Some(((name, _), _)) = neighbours.find(|(one, next)| one.0 == next.0) {
+                    return Err(Error::custom(format!("the image {name:?} is there twice")));
+                }
+                Ok(ImageDigests(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// An image's name: whatever the runtime says, but for NUL, which PostgreSQL cannot store.
+struct ImageName<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for ImageName<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = borrowed(deserializer)?;
+        if name.is_empty() || name.contains('\0') {
+            return Err(Error::custom(format!("{name:?} is no image name; text without NUL was expected")));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// A string that stays where it is in the body, unless it has escapes.
+fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    struct Borrow;
+    impl<'de> Visitor<'de> for Borrow {
+        type Value = Cow<'de, str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Cow::Borrowed(text))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Cow::Owned(text.to_owned()))
+        }
+    }
+    deserializer.deserialize_str(Borrow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Reported, String> {
+        serde_json::from_str::<K8sReport<'_>>(json).map(Reported::new).map_err(|e| e.to_string())
+    }
+
+    fn pod(name: &str, digests: &str) -> String {
+        format!(r#"{{"podName":"{name}","namespace":"n","digests":{digests},"creationTimestamp":1}}"#)
+    }
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    #[test]
+    fn order_spelling_and_absent_parts_make_no_difference() {
+        let both = format!(r#"{{"x":"{A}","y":"{B}"}}"#);
+        let one = format!(r#"{{"artifacts":[{},{}]}}"#, pod("p", &both), pod("q", "{}"));
+        let swapped = format!(r#"{{"y":"{B}","\u0078":"{A}"}}"#);
+        let other = format!(
+            r#"{{"type":"K8S","artifacts":[{},{}],"version":2}}"#,
+            pod("q", "{}").replace(r#""creationTimestamp":1"#, r#""creationTimestamp":1.0,"owners":null"#),
+            pod("p", &swapped).replace('}', " }"),
+        );
+        assert_eq!(read(&one).unwrap(), read(&other).unwrap());
+        let empty = read(r#"{"artifacts":[]}"#).unwrap();
+        assert_ne!(read(&one).unwrap().hash, empty.hash);
+    }
+
+    #[test]
+    fn what_runs_under_which_name_makes_a_difference() {
+        let report = |name: &str, digests: String| {
+            read(&format!(r#"{{"artifacts":[{}]}}"#, pod(name, &digests))).unwrap().hash
+        };
+        let one = report("p", format!(r#"{{"x":"{A}"}}"#));
+        for other in [
+            report("q", format!(r#"{{"x":"{A}"}}"#)),
+            report("p", format!(r#"{{"x":"{B}"}}"#)),
+            report("p", format!(r#"{{"y":"{A}"}}"#)),
+            report("p", "{}".to_owned()),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_is_there_twice_runs_the_digests_of_both() {
+        let twice = format!(
+            r#"{{"artifacts":[{},{}]}}"#,
+            pod("p", &format!(r#"{{"x":"{A}"}}"#)),
+            pod("p", &format!(r#"{{"x":"{B}"}}"#))
+        );
+        let reported = read(&twice).unwrap();
+        assert_eq!(reported.pods.len(), 1);
+        assert_eq!(reported.artifacts().len(), 2);
+    }
+
+    #[test]
+    fn an_artifact_with_several_names_goes_by_the_first() {
+        let report = format!(r#"{{"artifacts":[{}]}}"#, pod("p", &format!(r#"{{"y":"{A}","x":"{A}"}}"#)));
+        assert_eq!(read(&report).unwrap().artifacts().into_values().collect::<Vec<_>>(), ["x"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_what_was_expected() {
+        for (body, expected) in [
+            (r#"{"artifacts":{}}"#.to_owned(), "expected a sequence"),
+            (r#"{"type":"K8S"}"#.to_owned(), "missing field `artifacts`"),
+            (r#"{"type":"ECS","artifacts":[]}"#.to_owned(), "expected `K8S`"),
+            (r#"{"artifacts":[],"artifacts":[]}"#.to_owned(), "duplicate field"),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("", "{}")), "1 to 255"),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("a\\nb", "{}")), "control character"),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("p", r#"{"x":"ABC"}"#)), "64 lowercase hex digits"),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("p", r#"{"":"A"}"#)), "no image name"),
+            (
+                format!(r#"{{"artifacts":[{}]}}"#, pod("p", &format!(r#"{{"x":"{A}","x":"{A}"}}"#))),
+                "there twice",
+            ),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("p", "{}").replace(":1}", ":-1}")), "1970 and 9999"),
+            (format!(r#"{{"artifacts":[{}]}}"#, pod("p", "{}").replace(":1}", ":NaN}")), "expected value"),
+        ] {
+            let error = read(&body).unwrap_err();
+            assert!(error.contains(expected), "{body}: {error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_order_of_pods_and_digests_does_not_matter(
+            pods in proptest::collection::btree_map("[a-c]{1,2}", proptest::collection::btree_set(0_u8..4, 0..4), 0..6),
+            seed in 0_usize..24,
+        ) {
+            let body = |turn: usize| {
+                let mut parts: Vec<String> = pods.iter().map(|(name, digests)| {
+                    let mut pairs: Vec<String> =
+                        digests.iter().map(|n| format!(r#""i{n}":"{}""#, format!("{n:x}").repeat(64))).collect();
+                    let by = turn % pairs.len().max(1);
+                    pairs.rotate_left(by);
+                    pod(name, &format!("{{{}}}", pairs.join(",")))
+                }).collect();
+                let by = turn % parts.len().max(1);
+                parts.rotate_left(by);
+                format!(r#"{{"artifacts":[{}]}}"#, parts.join(","))
+            };
+            proptest::prop_assert_eq!(read(&body(0)).unwrap(), read(&body(seed)).unwrap());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Who asks, and whether they may: decided before a body is read.
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+use super::app::{App, now};
+use super::problem::Problem;
+use crate::domain::access::{Operation, Role, Scope};
+use crate::domain::model::Fingerprint;
+use crate::store;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    /// The token's name.
+    pub(super) name: String,
+}
+
+/// Lets a request in, or says 401 without a valid token, and 403 outside the token's role or
+/// organization.
+pub(super) async fn admit(
+    app: &App,
+    headers: &HeaderMap,
+    organization: &str,
+    operation: Operation<'_>,
+) -> Result<Caller, Problem> {
+    let token = bearer(headers).ok_or_else(Problem::unauthorized)?;
+    let hash = Fingerprint::of(token);
+    let known = app.store.token(hash).await?.ok_or_else(Problem::unauthorized)?;
+    let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
+    if !is_same || known.expires_at.is_some_and(|end| end <= now()) {
+        return Err(Problem::unauthorized());
+    }
+    let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
+    let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
+    if known.organization != organization || !role.permits(&scope, operation) {
+        return Err(Problem::forbidden());
+    }
+    Ok(Caller { name: known.name })
+}
+
+/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme in any case, RFC 9110,
+/// section 11.1).
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    let token = token.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.is_empty()).then_some(token)
+}

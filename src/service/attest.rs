@@ -1,0 +1,216 @@
+//! Operation 5: attest JUnit test results.
+
+use std::io;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use multer::{Constraints, Field, Multipart, SizeLimit};
+
+use super::access::admit;
+use super::app::{App, now};
+use super::body::{Paced, announced};
+use super::json;
+use super::problem::{ErrorBody, Problem};
+use super::segments::Segments;
+use crate::domain::access::Operation;
+use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
+use crate::domain::verdict;
+use crate::store::attestations::{NewAttestation, Repository};
+
+/// The largest `data_json`, in bytes.
+const MOST_DATA: u64 = 1024 * 1024;
+
+/// What boundaries and the headers of parts may take beside the parts, in bytes.
+const MOST_FRAMING: u64 = 64 * 1024;
+
+/// The longest name of an attached file that is kept, in characters.
+const LONGEST_FILE_NAME: usize = 255;
+
+const DATA: &str = "data_json";
+const ATTACHMENT: &str = "attachment_file";
+
+/// The two parts as they are sent.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "it describes the form to the OpenAPI document")]
+pub(super) struct JunitForm {
+    /// The attestation, a JSON object.
+    data_json: JunitAttestation,
+    /// A file that is kept with it.
+    #[schema(value_type = Option<String>, format = Binary)]
+    attachment_file: Option<Vec<u8>>,
+}
+
+/// The parts as they were received.
+#[derive(Default)]
+struct Parts {
+    data: Option<Vec<u8>>,
+    attachment: Option<Attachment>,
+}
+
+struct Attachment {
+    name: Option<String>,
+    content: Vec<u8>,
+}
+
+/// Attest JUnit test results in a trail.
+#[utoipa::path(
+    post,
+    path = "/attestations/{org}/{flow_name}/trail/{trail_name}/junit",
+    tag = "attestations",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = String, Path, description = "Flow, which comes into being with its first attestation"),
+        ("trail_name" = String, Path, description = "Trail, which comes into being with its first attestation"),
+    ),
+    request_body(content = JunitForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 201, description = "Recorded", body = String),
+        (status = 400, description = "The attestation is wrong", body = ErrorBody),
+        (status = 401, description = "No valid token", body = ErrorBody),
+        (status = 403, description = "The token may not do this", body = ErrorBody),
+        (status = 408, description = "The body came too slowly", body = ErrorBody),
+        (status = 413, description = "A part is too large", body = ErrorBody),
+        (status = 415, description = "The body is no form", body = ErrorBody),
+        (status = 503, description = "The database is not available", body = ErrorBody),
+    ),
+    security(("token" = [])),
+)]
+pub(super) async fn attest_junit(
+    State(app): State<App>,
+    Segments((organization, flow, trail)): Segments<(String, String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let caller = admit(&app, &headers, &organization, Operation::Attest(&flow)).await?;
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let trail: TrailName = Problem::parse("trail_name", &trail)?;
+    let boundary = boundary(&headers)?;
+    let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
+    let expected = announced(&headers, "the form", most)?;
+    let share = app.inbound.reserve(expected.unwrap_or(most)).await?;
+    let Parts { data, attachment } = read(&app, boundary, body, most).await?;
+
+    let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
+    let sent: JunitAttestation = json::read(DATA, &data)?;
+    let repository = match &sent.repo_info {
+        None => None,
+        Some(info) => {
+            let name = info.name.as_ref().ok_or_else(|| Problem::field("repo_info.name", "it is missing"))?;
+            let name = Problem::parse("repo_info.name", name.as_str())?;
+            Some(Repository { name, provider: info.provider(), info })
+        }
+    };
+    let commit = sent.git_commit_info.as_ref();
+    let said = commit.and_then(|commit| commit.url.as_ref()).map(|url| url.as_str().to_owned());
+    let sha = commit.and_then(|commit| commit.sha1.as_deref());
+    let commit_url = said.or_else(|| commit_url(sent.repo_info.as_ref()?, sha?));
+    let at = now();
+    let hash = attachment.as_ref().map(|attachment| Fingerprint::of(&attachment.content));
+    let new = NewAttestation {
+        organization: &organization,
+        flow: flow.as_str(),
+        trail: trail.as_str(),
+        sent: &sent,
+        passes: verdict::passes(&sent.junit_results),
+        repository,
+        commit_url,
+        attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
+        reported_by: &caller.name,
+        at,
+    };
+    let mut transaction = app.store.write().await?;
+    if let (Some(hash), Some(attachment)) = (hash, &attachment) {
+        transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
+    }
+    transaction.insert_attestation(&new).await?;
+    transaction.commit().await?;
+    drop(share);
+    app.metrics.attested(new.passes);
+    Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
+}
+
+fn boundary(headers: &HeaderMap) -> Result<String, Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    multer::parse_boundary(kind).map_err(|error| match error {
+        multer::Error::NoBoundary => Problem::invalid("the Content-Type names no boundary"),
+        _ => Problem::unsupported("multipart/form-data"),
+    })
+}
+
+/// Reads the form part by part as it comes, each up to its limit.
+async fn read(app: &App, boundary: String, body: Body, most: u64) -> Result<Parts, Problem> {
+    let paced = Paced::new(body, app.policy.pace);
+    let stream = chunks(paced);
+    let limits = SizeLimit::new()
+        .whole_stream(most)
+        .for_field(DATA, MOST_DATA)
+        .for_field(ATTACHMENT, app.policy.attachment);
+    let constraints = Constraints::new().size_limit(limits);
+    let mut form = Multipart::with_constraints(stream, boundary, constraints);
+    let mut parts = Parts::default();
+    while let Some(field) = form.next_field().await.map_err(problem)? {
+        let name = field.name().unwrap_or_default().to_owned();
+        let is_there = match name.as_str() {
+            DATA => parts.data.is_some(),
+            ATTACHMENT => parts.attachment.is_some(),
+            _ => {
+                let expected = format!("no such part; {DATA} and {ATTACHMENT} were expected");
+                return Err(Problem::field(crate::domain::visible::shortened(&name, 100), &expected));
+            }
+        };
+        if is_there {
+            return Err(Problem::field(name, "this part is there twice"));
+        }
+        let file_name =
+            field.file_name().map(|name| name.replace('\0', "").chars().take(LONGEST_FILE_NAME).collect());
+        let content = content(field).await?;
+        if name == DATA {
+            parts.data = Some(content);
+        } else if !content.is_empty() || file_name.is_some() {
+            parts.attachment = Some(Attachment { name: file_name, content });
+        }
+    }
+    Ok(parts)
+}
+
+async fn content(mut field: Field<'_>) -> Result<Vec<u8>, Problem> {
+    let mut content = Vec::new();
+    while let Some(chunk) = field.chunk().await.map_err(problem)? {
+        content.extend_from_slice(&chunk);
+    }
+    Ok(content)
+}
+
+/// The body as the stream that the form's reader takes; what stopped it travels inside the error.
+fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<axum::body::Bytes, io::Error>> {
+    futures_util::stream::try_unfold(paced, |mut paced| async move {
+        match paced.next().await {
+            Ok(chunk) => Ok(chunk.map(|chunk| (chunk, paced))),
+            Err(problem) => Err(io::Error::other(Stopped(problem))),
+        }
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the body could not be read")]
+struct Stopped(Problem);
+
+fn problem(error: multer::Error) -> Problem {
+    match error {
+        multer::Error::FieldSizeExceeded { limit, field_name } => {
+            Problem::too_large(&field_name.unwrap_or_default(), limit)
+        }
+        multer::Error::StreamSizeExceeded { limit } => Problem::too_large("the form", limit),
+        multer::Error::StreamReadFailed(error) => match error.downcast::<io::Error>().map(|e| e.into_inner())
+        {
+            Ok(Some(stopped)) => {
+                stopped.downcast::<Stopped>().map_or_else(|_| Problem::broken_off(), |s| s.0)
+            }
+            _ => Problem::broken_off(),
+        },
+        error => Problem::invalid(format!("the form cannot be read: {error}")),
+    }
+}

@@ -1,0 +1,143 @@
+//! The file, key by key.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::domain::access::Role;
+use crate::domain::model::{
+    EnvironmentName, Fingerprint, FlowName, OrganizationName, TemplateBody, Timestamp,
+};
+
+/// Organizations, tokens, flows and environments of `supercargo serve`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(title = "supercargo bootstrap file")]
+pub(super) struct File {
+    /// Grows with each change of the file: a lower one than the database has seen is refused.
+    #[schemars(range(min = 0))]
+    pub(super) generation: i64,
+    /// The organizations. One that is taken out is closed with its tokens; what it recorded stays.
+    pub(super) organizations: Vec<Organization>,
+}
+
+/// An organization.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Organization {
+    /// Its name, {org} in paths.
+    #[schemars(with = "String")]
+    pub(super) name: OrganizationName,
+    /// How long the history of its environments is kept after it ended, as 400d; without it, for ever.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) retention: Option<Span>,
+    /// Its tokens.
+    #[serde(default)]
+    pub(super) tokens: Vec<Token>,
+    /// Flows that have tags or a template.
+    #[serde(default)]
+    pub(super) flows: Vec<Flow>,
+    /// Environments that are silent for longer than others.
+    #[serde(default)]
+    pub(super) environments: Vec<Environment>,
+}
+
+/// A token; exactly one of sha256, file and variable says what it is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Token {
+    /// Its name: reports and attestations say that they came from it.
+    pub(super) name: String,
+    /// What it may do: report the environments that it lists, attest in the flows that it lists, read
+    /// everything, or all of that.
+    pub(super) role: Role,
+    /// The environments that a token of role report is for; "*" is all.
+    #[serde(default)]
+    pub(super) environments: Vec<String>,
+    /// The flows that a token of role attest is for; "*" is all.
+    #[serde(default)]
+    pub(super) flows: Vec<String>,
+    /// The SHA-256 of the token, 64 lowercase hex digits.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
+    pub(super) sha256: Option<Fingerprint>,
+    /// A file that holds the token.
+    #[serde(default)]
+    pub(super) file: Option<PathBuf>,
+    /// An environment variable that holds the token.
+    #[serde(default)]
+    pub(super) variable: Option<String>,
+    /// When it ends, as 2027-01-31T00:00:00Z; without it, never.
+    #[serde(default, deserialize_with = "time")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// A flow.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Flow {
+    /// Its name.
+    #[schemars(with = "String", regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._~-]*$"))]
+    pub(super) name: FlowName,
+    /// Tags that trails are listed by.
+    #[serde(default)]
+    pub(super) tags: BTreeMap<String, String>,
+    /// What its trails have to hold to be compliant.
+    #[serde(default)]
+    pub(super) template: Option<TemplateBody>,
+}
+
+/// An environment.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Environment {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub(super) name: EnvironmentName,
+    /// The silence after which nobody knows what it runs, as 15m; without it, 3m.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) silent_after: Option<Span>,
+}
+
+/// A span of time, as `90s`, `15m` or `400d`; a day has 24 hours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || {
+            serde::de::Error::custom(format!("{text:?} is no span of time; 90s, 15m or 400d was expected"))
+        };
+        let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+        if span.get_years() != 0 || span.get_months() != 0 {
+            return Err(wrong());
+        }
+        let days = jiff::SpanRelativeTo::days_are_24_hours();
+        let duration = span.to_duration(days).map_err(|_| wrong())?;
+        Duration::try_from(duration).map(Self).map_err(|_| wrong())
+    }
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let wrong = || {
+        serde::de::Error::custom(format!(
+            "{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z was expected"
+        ))
+    };
+    let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
+    Ok(Some(Timestamp::from_micros(time.as_microsecond())))
+}
+
+/// The JSON Schema of the file.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(File).to_value()
+}

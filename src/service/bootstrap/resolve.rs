@@ -1,0 +1,215 @@
+//! From the file to a plan: references followed, contradictions found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::{self, File};
+use crate::domain::access::{Role, Scope};
+use crate::domain::model::Fingerprint;
+use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
+use crate::store::bootstrap::{Environment, Flow, Organization, Plan, Token};
+
+/// The largest file that is read, in bytes.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The largest token, in bytes.
+const MOST_TOKEN_BYTES: u64 = 4 * 1024;
+
+/// The shortest token: 128 random bits take 22 letters of base64.
+const SHORTEST_TOKEN: usize = 22;
+
+/// A bootstrap file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// It cannot be read.
+    #[error("the bootstrap file \"{}\" cannot be read", shown(.0))]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// It does not say what is expected, where the cause says.
+    #[error("the bootstrap file \"{}\" cannot be used", shown(.0))]
+    Invalid(PathBuf, #[source] Box<serde_saphyr::Error>),
+    /// One of its values cannot be used.
+    #[error("the bootstrap file \"{}\" cannot be used: {key}: {why}", shown(path))]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The value's place in it.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The database has seen a later generation.
+    #[error(
+        "the bootstrap file \"{}\" has generation {generation}, but the database has seen {seen}: it is out of date",
+        shown(path)
+    )]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// Its generation.
+        generation: i64,
+        /// The latest that was applied.
+        seen: i64,
+    },
+}
+
+/// Reads and checks a file, and what it refers to.
+pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
+    let bytes = read_up_to(MOST_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
+    let options = serde_saphyr::options! { with_snippet: false };
+    let file: File = serde_saphyr::from_slice_with_options(&bytes, options)
+        .map_err(|e| BootstrapError::Invalid(path.to_owned(), Box::new(e)))?;
+    plan(file, path).map_err(|(key, why)| BootstrapError::Value { path: path.to_owned(), key, why })
+}
+
+/// The place of a value and what is wrong with it.
+type Wrong = (String, String);
+
+fn plan(file: File, path: &Path) -> Result<Plan, Wrong> {
+    if file.generation < 0 {
+        return Err(("generation".into(), "a number from 0 was expected".into()));
+    }
+    // A token belongs to one organization.
+    let mut tokens = BTreeMap::new();
+    let organizations = file.organizations.into_iter().enumerate().map(|(n, organization)| {
+        let place = format!("organizations[{n}]");
+        for (m, token) in organization.tokens.iter().enumerate() {
+            let place = format!("{place}.tokens[{m}]");
+            let hash = hash(token, path).map_err(|why| (place.clone(), why))?;
+            if let Some(other) = tokens.insert(hash, place.clone()) {
+                return Err((place, format!("it is the same token as {other}")));
+            }
+        }
+        resolve(organization, &place, path)
+    });
+    let organizations = organizations.collect::<Result<Vec<_>, _>>()?;
+    unique("organizations", organizations.iter().map(|o| o.name.as_str()))?;
+    Ok(Plan { generation: file.generation, organizations })
+}
+
+fn resolve(organization: file::Organization, place: &str, path: &Path) -> Result<Organization, Wrong> {
+    let tokens = organization.tokens.iter().enumerate().map(|(n, token)| {
+        let wrong = |why| (format!("{place}.tokens[{n}]"), why);
+        if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
+            return Err(wrong(
+                "its name was expected to be 1 to 255 bytes without control characters".into(),
+            ));
+        }
+        Ok(Token {
+            name: token.name.clone(),
+            sha256: hash(token, path).map_err(wrong)?,
+            role: token.role,
+            scope: scope(token).map_err(|why| wrong(why.into()))?,
+            expires_at: token.expires,
+        })
+    });
+    let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
+    unique(&format!("{place}.flows"), organization.flows.iter().map(|flow| flow.name.as_str()))?;
+    unique(&format!("{place}.environments"), organization.environments.iter().map(|e| e.name.as_str()))?;
+    for (n, flow) in organization.flows.iter().enumerate() {
+        check(flow).map_err(|(key, why)| (format!("{place}.flows[{n}].{key}"), why))?;
+    }
+    Ok(Organization {
+        name: organization.name,
+        retention: organization.retention.map(|span| span.0),
+        tokens,
+        flows: organization
+            .flows
+            .into_iter()
+            .map(|flow| Flow { name: flow.name, tags: flow.tags, template: flow.template })
+            .collect(),
+        environments: organization
+            .environments
+            .into_iter()
+            .map(|e| Environment { name: e.name, silent_after: e.silent_after.map(|span| span.0) })
+            .collect(),
+    })
+}
+
+fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Wrong> {
+    let mut seen = BTreeSet::new();
+    for (n, name) in names.enumerate() {
+        if !seen.insert(name) {
+            return Err((format!("{place}[{n}]"), format!("\"{}\" is there twice", Visible(name))));
+        }
+    }
+    Ok(())
+}
+
+/// Tags and template: nothing that the database cannot keep, and each name once.
+fn check(flow: &file::Flow) -> Result<(), Wrong> {
+    let fits = |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains('\0');
+    for (tag, value) in &flow.tags {
+        if !fits(tag) || tag.contains('=') || value.contains('\0') {
+            let why = "a tag was expected to be 1 to 255 bytes without \"=\" or NUL".to_owned();
+            return Err((format!("tags.{}", Visible(tag)), why));
+        }
+    }
+    let Some(template) = &flow.template else { return Ok(()) };
+    let required =
+        template.attestations.iter().chain(template.artifacts.iter().flat_map(|a| &a.attestations));
+    let names = required.flat_map(|r| [&r.name, &r.kind]).chain(template.artifacts.iter().map(|a| &a.name));
+    if names.into_iter().any(|name| !fits(name)) {
+        return Err((
+            "template".into(),
+            "names and types were expected to be 1 to 255 bytes without NUL".into(),
+        ));
+    }
+    unique("template.artifacts", template.artifacts.iter().map(|a| a.name.as_str()))
+}
+
+fn scope(token: &file::Token) -> Result<Scope, &'static str> {
+    let (listed, other, missing, unused) = match token.role {
+        Role::Report => (
+            &token.environments,
+            token.flows.is_empty(),
+            "a token of role report lists the environments that it is for: environments: [NAME], or [\"*\"]",
+            "a token of role report is for environments, not flows",
+        ),
+        Role::Attest => (
+            &token.flows,
+            token.environments.is_empty(),
+            "a token of role attest lists the flows that it is for: flows: [NAME], or [\"*\"]",
+            "a token of role attest is for flows, not environments",
+        ),
+        Role::Read | Role::Admin => {
+            let is_bare = token.environments.is_empty() && token.flows.is_empty();
+            let listed = "a token of role read or admin is for the whole organization, and lists nothing";
+            return if is_bare { Ok(Scope::default()) } else { Err(listed) };
+        }
+    };
+    match (listed.is_empty(), other) {
+        (true, _) => Err(missing),
+        (_, false) => Err(unused),
+        _ => Ok(Scope(listed.clone())),
+    }
+}
+
+/// The hash of a token, wherever the file says that it is.
+fn hash(token: &file::Token, path: &Path) -> Result<Fingerprint, String> {
+    let bytes = match (token.sha256, &token.file, &token.variable) {
+        (Some(sha256), None, None) => return Ok(sha256),
+        (None, Some(file), None) => {
+            // Beside the bootstrap file, wherever that is.
+            let file = path.parent().unwrap_or(Path::new("")).join(file);
+            read_up_to(MOST_TOKEN_BYTES, &file)
+                .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?
+        }
+        (None, None, Some(variable)) => std::env::var_os(variable)
+            .ok_or_else(|| format!("the variable \"{}\" is not set", Visible(variable)))?
+            .into_encoded_bytes(),
+        _ => return Err("exactly one of sha256, file and variable was expected".into()),
+    };
+    let secret = bytes.trim_ascii();
+    if secret.len() < SHORTEST_TOKEN || !secret.iter().all(u8::is_ascii_graphic) {
+        return Err(format!(
+            "the token was expected to be at least {SHORTEST_TOKEN} visible ASCII characters, as `openssl rand -hex 32` prints"
+        ));
+    }
+    Ok(Fingerprint::of(secret))
+}
+
+fn shown(path: &Path) -> String {
+    Visible(&path.display().to_string()).to_string()
+}

@@ -1,0 +1,63 @@
+//! Addresses of what the service holds, below the public URL and never below a request's Host.
+
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use crate::domain::model::{Fingerprint, Link};
+
+/// Builds addresses.
+#[derive(Debug, Clone)]
+pub(super) struct Links {
+    base: Url,
+}
+
+impl Links {
+    pub(super) fn new(public_url: Url) -> Self {
+        Self { base: public_url }
+    }
+
+    /// Operation 4 for a repository.
+    pub(super) fn live_artifacts(
+        &self,
+        organization: &str,
+        repository: &str,
+    ) -> BTreeMap<&'static str, Link> {
+        let url = self.operation(&["repos", organization, "live-artifacts", repository]);
+        BTreeMap::from([("self", Link { href: url.to_string() })])
+    }
+
+    /// Operation 1 for the trails that attest an artifact.
+    pub(super) fn trails_of(
+        &self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> BTreeMap<&'static str, Link> {
+        let mut url = self.operation(&["trails", organization]);
+        url.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
+        BTreeMap::from([("trails", Link { href: url.to_string() })])
+    }
+
+    fn operation(&self, segments: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(["api", "v2"]).extend(segments);
+        }
+        url
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
+        let links = Links::new("https://example.com/evidence/".parse().unwrap());
+        let links = links.live_artifacts("acme & co", "group/cart?");
+        assert_eq!(
+            links["self"].href,
+            "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! `serve`: the compliance service itself, a file an operation.
+//!
+//! The command line opens it with a [`Setup`] and lets it run until it is told to stop. A handler
+//! admits the caller, reads what was sent within its bounds, asks `domain` what follows, and has
+//! `store` write it down; it decides nothing itself.
+
+mod access;
+mod admin;
+mod app;
+mod attest;
+mod attestations;
+mod body;
+pub mod bootstrap;
+mod json;
+mod links;
+mod live;
+mod metrics;
+mod observe;
+mod parameters;
+mod problem;
+mod report;
+mod retention;
+mod routes;
+mod segments;
+mod trails;
+
+pub use app::Policy;
+pub use body::Pace;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::app::App;
+use self::bootstrap::LoadError;
+use self::links::Links;
+use self::metrics::Metrics;
+use crate::process::causes;
+use crate::process::listener::{self, Bounds, ListenError};
+use crate::store::{self, DatabaseUrl, Patience, Store};
+
+/// What a service is made of.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Where it listens for requests.
+    pub listen: SocketAddr,
+    /// Where it listens for probes and scrapes.
+    pub admin_listen: SocketAddr,
+    /// Where it keeps what it is told.
+    pub database: DatabaseUrl,
+    /// What it is told by a file.
+    pub bootstrap: Option<PathBuf>,
+    /// Where clients reach it; `None`: where it listens.
+    pub public_url: Option<Url>,
+    /// Its limits.
+    pub policy: Policy,
+    /// The limits of its connections.
+    pub bounds: Bounds,
+    /// How long it waits for its database.
+    pub patience: Patience,
+}
+
+/// A service that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The database cannot be opened.
+    #[error("{0} cannot be opened")]
+    Store(DatabaseUrl, #[source] store::Error),
+    /// The bootstrap file cannot be applied.
+    #[error(transparent)]
+    Bootstrap(#[from] LoadError),
+    /// There is no organization, and nothing that would make one.
+    #[error("the database holds no organization, so nobody could use the service")]
+    Empty,
+    /// The address that was given is not one.
+    #[error("the address that the service listens on cannot be told")]
+    Address(#[source] std::io::Error),
+}
+
+/// A service that listens.
+pub struct Service {
+    app: App,
+    listener: TcpListener,
+    admin: TcpListener,
+    bootstrap: Option<PathBuf>,
+    bounds: Bounds,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+}
+
+impl Service {
+    /// Takes the addresses, opens the database and applies the bootstrap file.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] for whichever of that fails.
+    pub async fn start(setup: Setup) -> Result<Self, StartError> {
+        let listener = listener::listen(setup.listen).await?;
+        let admin = listener::listen(setup.admin_listen).await?;
+        let address = listener.local_addr().map_err(StartError::Address)?;
+        let admin_address = admin.local_addr().map_err(StartError::Address)?;
+        let failed = |error| StartError::Store(setup.database.clone(), error);
+        let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
+        let metrics = Metrics::new();
+        if let Some(path) = &setup.bootstrap {
+            metrics.loaded(Some(bootstrap::load(&store, path).await?));
+        } else if store.organizations().await.map_err(failed)? == 0 {
+            return Err(StartError::Empty);
+        }
+        let public_url = setup.public_url.map_or_else(|| format!("http://{address}").parse(), Ok);
+        let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
+        let app = App::new(store, setup.policy, links, metrics);
+        let bootstrap = setup.bootstrap;
+        Ok(Self { app, listener, admin, bootstrap, bounds: setup.bounds, address, admin_address })
+    }
+
+    /// Where it listens for requests.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it listens for probes and scrapes.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Serves until `shutdown`; `reloads` says when to read the bootstrap file again. Requests that
+    /// are under way are finished, then probes are no longer answered, and the database is closed.
+    pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) {
+        let drained = CancellationToken::new();
+        let admin_router = admin::router(self.app.clone(), shutdown.clone());
+        let mut beside = JoinSet::new();
+        beside.spawn(listener::serve(self.admin, admin_router, self.bounds, drained.clone()));
+        beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
+        let reloading = async {
+            while let Some(path) = &self.bootstrap
+                && reloads.next().await
+            {
+                reload(&self.app, path).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let router = routes::router(self.app.clone());
+        tokio::select! {
+            () = listener::serve(self.listener, router, self.bounds, shutdown) => {}
+            () = reloading => {}
+        }
+        drained.cancel();
+        while beside.join_next().await.is_some() {}
+        self.app.store.close().await;
+    }
+}
+
+/// Says when to read the bootstrap file again.
+pub trait Reloads {
+    /// Waits for the next time; false where there is none.
+    fn next(&mut self) -> impl Future<Output = bool> + Send;
+}
+
+impl Reloads for tokio::signal::unix::Signal {
+    async fn next(&mut self) -> bool {
+        self.recv().await.is_some()
+    }
+}
+
+/// No reloads.
+impl Reloads for () {
+    async fn next(&mut self) -> bool {
+        false
+    }
+}
+
+async fn reload(app: &App, path: &std::path::Path) {
+    match bootstrap::load(&app.store, path).await {
+        Ok(generation) => {
+            app.metrics.loaded(Some(generation));
+            tracing::info!(generation, "the bootstrap file was applied: generation {generation}");
+        }
+        Err(error) => {
+            app.metrics.loaded(None);
+            tracing::error!("{}; what was there stays", causes::said_once(&error).join(": "));
+        }
+    }
+}

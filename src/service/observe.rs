@@ -1,0 +1,50 @@
+//! One line in the log and one count in the metrics for every request.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::app::App;
+use crate::domain::visible::{Visible, shortened};
+use crate::process::listener::Peer;
+
+/// How much of a path is logged, in characters.
+const LOGGED: usize = 500;
+
+/// Answers, and tells of it.
+pub(super) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let method = known(request.method());
+    let path = shortened(request.uri().path(), LOGGED);
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let peer =
+        request.extensions().get::<Peer>().map_or_else(String::new, |Peer(peer)| peer.ip().to_string());
+    let response = next.run(request).await;
+    let (status, after) = (response.status().as_u16(), start.elapsed());
+    app.metrics.answered(&route, method, status, after);
+    let path = Visible(&path);
+    let milliseconds = after.as_secs_f64() * 1e3;
+    tracing::info!(
+        target: "supercargo::access",
+        method, path = %path, status, milliseconds, peer,
+        "{peer} {method} {path} {status} {milliseconds:.1} ms"
+    );
+    response
+}
+
+/// The methods that HTTP knows; others are one label.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}

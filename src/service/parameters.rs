@@ -1,0 +1,61 @@
+//! Query parameters, each with its name in the error that refuses it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::http::Uri;
+use url::form_urlencoded;
+
+use super::problem::Problem;
+use crate::domain::model::Page;
+
+/// The query of a request whose parameters are all known.
+#[derive(Debug)]
+pub(super) struct Parameters(BTreeMap<String, String>);
+
+impl Parameters {
+    /// Reads a query. A parameter that the operation does not know would silently filter nothing, so
+    /// it is refused, as is one that is there twice.
+    pub(super) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
+        let mut parameters = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+            if !known.contains(&&*name) {
+                let expected = known.join(", ");
+                return Err(Problem::field(
+                    name,
+                    &format!("no such parameter; one of {expected} was expected"),
+                ));
+            }
+            if value.contains('\0') {
+                return Err(Problem::field(name, "it holds a NUL character"));
+            }
+            if parameters.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+                return Err(Problem::field(name, "it is there twice"));
+            }
+        }
+        Ok(Self(parameters))
+    }
+
+    /// A parameter as text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A parameter of a type of its own.
+    pub(super) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.text(name).map(|text| Problem::parse(name, text)).transpose()
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self, name: &str) -> Result<Option<i64>, Problem> {
+        let expected = || Problem::field(name, "a whole number was expected");
+        self.text(name).map(|text| text.parse().map_err(|_| expected())).transpose()
+    }
+
+    /// `page` and `per_page`.
+    pub(super) fn page(&self) -> Result<Page, Problem> {
+        Page::new(self.integer("page")?, self.integer("per_page")?)
+            .map_err(|error| Problem::field(error.parameter, &error))
+    }
+}

@@ -1,0 +1,147 @@
+//! What a request is answered with when it cannot be done: always JSON, always with a reason.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::process::causes;
+use crate::store;
+
+/// The body of every answer that is not a success.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(super) struct ErrorBody {
+    /// What went wrong.
+    message: String,
+    /// Which field or parameter is at fault, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<String, String>,
+}
+
+/// A request that cannot be done.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    status: StatusCode,
+    body: ErrorBody,
+}
+
+/// After how many seconds a request is worth another try where the database or memory was not
+/// available.
+const RETRY_SECONDS: u32 = 5;
+
+impl Problem {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, body: ErrorBody { message: message.into(), errors: BTreeMap::new() } }
+    }
+
+    /// 400: what was sent is wrong.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 400: one field or parameter is wrong.
+    pub(super) fn field(field: impl Into<String>, why: &(impl Display + ?Sized)) -> Self {
+        let field = field.into();
+        let mut problem = Self::invalid(format!("\"{field}\" cannot be used"));
+        problem.body.errors.insert(field, why.to_string());
+        problem
+    }
+
+    /// A field or parameter of a type of its own, or 400.
+    pub(super) fn parse<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Self> {
+        text.parse().map_err(|error| Self::field(field, &error))
+    }
+
+    /// 401: no valid token.
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "a valid token is required: Authorization: Bearer TOKEN")
+    }
+
+    /// 403: the same whether what was asked for exists or not.
+    pub(super) fn forbidden() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "this token may not do this, or belongs to another organization")
+    }
+
+    /// 404.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// 405.
+    pub(super) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this path does not take this method; the Allow header lists those that it does",
+        )
+    }
+
+    /// 408: the body comes too slowly.
+    pub(super) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")
+    }
+
+    /// 413.
+    pub(super) fn too_large(what: &str, most: u64) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("{what} is too large: at most {most} bytes were expected"),
+        )
+    }
+
+    /// 415.
+    pub(super) fn unsupported(expected: &str) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("the Content-Type was expected to be {expected}"),
+        )
+    }
+
+    /// 500: a defect.
+    pub(super) fn defect() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says how")
+    }
+
+    /// 503.
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    /// 400 for a body whose connection broke off: nobody is likely to read it.
+    pub(super) fn broken_off() -> Self {
+        Self::invalid("the body broke off")
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        let causes = causes::said_once(&error).join(": ");
+        if matches!(error, store::Error::Unavailable(_)) {
+            tracing::warn!(kind = "unavailable", "{causes}");
+            return Self::unavailable("the database is not available; nothing was recorded");
+        }
+        tracing::error!(kind = "failed", "{causes}");
+        Self::defect()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status;
+        let mut response = (status, axum::Json(self.body)).into_response();
+        let headers = response.headers_mut();
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+            }
+            _ => {}
+        }
+        response
+    }
+}

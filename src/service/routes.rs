@@ -1,0 +1,74 @@
+//! The routes of the API, and the document that describes them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::problem::Problem;
+use super::{attest, attestations, live, observe, report, trails};
+
+/// What the interface puts in front of every path.
+const PREFIX: &str = "/api/v2";
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "supercargo",
+    description = "Evidence of what was tested and what runs",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct Document;
+
+/// The operations, and their document.
+fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let (router, mut document) = OpenApiRouter::with_openapi(Document::openapi())
+        .nest(
+            PREFIX,
+            OpenApiRouter::new()
+                .routes(routes!(trails::list_trails))
+                .routes(routes!(attestations::list_attestations))
+                .routes(routes!(live::live_artifacts))
+                .routes(routes!(attest::attest_junit))
+                .routes(routes!(report::report_k8s)),
+        )
+        .split_for_parts();
+    // A parameter that holds slashes is written otherwise in a route than in the document.
+    document.paths.paths =
+        document.paths.paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    let token = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("token", token);
+    (router, document)
+}
+
+/// Everything that the API listener serves.
+pub(super) fn router(app: App) -> Router {
+    let (router, document) = operations();
+    let document: Arc<str> = document.to_json().unwrap_or_default().into();
+    let described = move || async move {
+        ([(axum::http::header::CONTENT_TYPE, "application/json")], document.to_string())
+    };
+    router
+        .route(&format!("{PREFIX}/openapi.json"), get(described))
+        .fallback(async || Problem::not_found("there is nothing here: the operations lie under /api/v2, and /api/v2/openapi.json describes them"))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        // Each operation has limits of its own.
+        .layer(DefaultBodyLimit::disable())
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), observe::observe))
+        .with_state(app)
+}
+
+/// A panic is a defect; its text went to the log and stays there.
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    tracing::error!("a request panicked");
+    Problem::defect().into_response()
+}

@@ -1,0 +1,20 @@
+//! What the service keeps, in SQLite or PostgreSQL: a file a resource.
+//!
+//! The service opens a [`Store`] and calls one function for each thing that it reads or records, within
+//! a [`Transaction`]. The SQL is the same for both databases but where a comment says so. It decides
+//! nothing: which pods ended or what a verdict is comes from `domain`.
+
+pub mod access;
+pub mod attestations;
+pub mod bootstrap;
+mod connect;
+mod error;
+pub mod live;
+pub mod reports;
+pub mod retention;
+pub mod trails;
+mod transaction;
+
+pub use connect::{DatabaseUrl, InvalidUrl, Patience, Store};
+pub use error::Error;
+pub use transaction::Transaction;

@@ -1,0 +1,397 @@
+//! Reports: environments, their snapshots, artifacts and pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use sqlx::types::Uuid;
+
+use super::access::fingerprint;
+use super::transaction::{for_all, insert, on};
+use super::{Error, Store, Transaction};
+use crate::domain::model::{Fingerprint, Timestamp, Workload};
+use crate::domain::snapshot::change::Running;
+use crate::domain::snapshot::reported::Pod;
+
+/// An environment, held against other reports until the transaction ends.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Its identifier.
+    pub id: Uuid,
+    /// How long it may be silent before that is a gap; `None`: the default.
+    pub silent_after: Option<Duration>,
+    /// When it was last reported.
+    pub last_report_at: Option<Timestamp>,
+    /// The hash of what was last reported.
+    pub report_hash: Option<Fingerprint>,
+    /// The number of the current snapshot, 0 before the first.
+    pub snapshot: i64,
+}
+
+/// A report that was read, as what follows from it is written down.
+#[derive(Debug, Clone, Copy)]
+pub struct Received {
+    /// When it came.
+    pub at: Timestamp,
+    /// The hash of its bytes.
+    pub body_hash: Fingerprint,
+    /// The hash of what it says.
+    pub report_hash: Fingerprint,
+}
+
+const TOUCH: &str = "
+    UPDATE environments SET last_report_at = $1
+    WHERE organization = $2 AND name = $3 AND body_hash = $4 AND last_report_at <= $1
+      AND last_report_at >= $1 - COALESCE(silent_after, $5)";
+
+const CREATE: &str = "
+    INSERT INTO environments (id, organization, name, created_at, snapshot) VALUES ($1, $2, $3, $4, 0)
+    ON CONFLICT DO NOTHING";
+
+macro_rules! select_environment {
+    ($suffix:literal) => {
+        concat!(
+            "SELECT id, silent_after, last_report_at, report_hash, snapshot FROM environments
+             WHERE organization = $1 AND name = $2",
+            $suffix
+        )
+    };
+}
+
+impl Store {
+    /// Moves the time of the last report where these very bytes were the last report and no gap lies
+    /// between; says whether it did. On SQLite this may be lost with the machine's power: the time is
+    /// then earlier, and the next report moves it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn confirm(
+        &self,
+        organization: &str,
+        environment: &str,
+        body_hash: Fingerprint,
+        at: Timestamp,
+        silent_after: Duration,
+    ) -> Result<bool, Error> {
+        macro_rules! touch {
+            ($pool:expr) => {
+                sqlx::query(TOUCH)
+                    .bind(at.micros())
+                    .bind(organization)
+                    .bind(environment)
+                    .bind(body_hash.bytes().as_slice())
+                    .bind(micros(silent_after))
+                    .execute($pool)
+                    .await?
+                    .rows_affected()
+            };
+        }
+        let rows = match self {
+            Self::Sqlite(pools) => touch!(pools.toucher()),
+            Self::Postgres(pool) => touch!(pool),
+        };
+        Ok(rows > 0)
+    }
+}
+
+impl Transaction {
+    /// The environment of this name, created if it is new. Until the transaction ends no other
+    /// report can take it: on SQLite nobody else writes, on PostgreSQL its row is locked.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn environment(
+        &mut self,
+        organization: &str,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Environment, Error> {
+        type Row = (Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64);
+        on!(self, |connection| {
+            let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
+            create.bind(now.micros()).execute(connection).await?;
+        });
+        let row: Row = match self {
+            Self::Sqlite(transaction) => {
+                let select = sqlx::query_as(select_environment!(""));
+                select.bind(organization).bind(name).fetch_one(&mut **transaction).await?
+            }
+            Self::Postgres(transaction) => {
+                let select = sqlx::query_as(select_environment!(" FOR UPDATE"));
+                select.bind(organization).bind(name).fetch_one(&mut **transaction).await?
+            }
+        };
+        let (id, silent_after, last_report_at, report_hash, snapshot) = row;
+        Ok(Environment {
+            id,
+            silent_after: silent_after.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+            last_report_at: last_report_at.map(Timestamp::from_micros),
+            report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
+            snapshot,
+        })
+    }
+
+    /// Notes a report, and the snapshot that is current after it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn note_report(
+        &mut self,
+        environment: Uuid,
+        received: Received,
+        snapshot: i64,
+    ) -> Result<(), Error> {
+        const NOTE: &str = "
+            UPDATE environments SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4
+            WHERE id = $5";
+        on!(self, |connection| {
+            let note =
+                sqlx::query(NOTE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
+            let note = note.bind(received.report_hash.bytes().as_slice()).bind(snapshot).bind(environment);
+            note.execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Records that nobody knows what ran between two reports.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn insert_gap(
+        &mut self,
+        environment: Uuid,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<(), Error> {
+        const INSERT: &str = "INSERT INTO gaps (environment, from_at, to_at) VALUES ($1, $2, $3)";
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(environment).bind(from.micros()).bind(to.micros());
+            insert.execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Closes the current snapshot, which was last confirmed at `confirmed`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn supersede_snapshot(
+        &mut self,
+        environment: Uuid,
+        snapshot: i64,
+        confirmed: Option<Timestamp>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const SUPERSEDE: &str = "
+            UPDATE snapshots SET superseded_at = $1, confirmed_at = $2 WHERE environment = $3 AND snapshot = $4";
+        on!(self, |connection| {
+            let supersede = sqlx::query(SUPERSEDE).bind(at.micros()).bind(confirmed.map(Timestamp::micros));
+            supersede.bind(environment).bind(snapshot).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Opens a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn insert_snapshot(
+        &mut self,
+        environment: Uuid,
+        snapshot: i64,
+        received: Received,
+        reported_by: &str,
+    ) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash)
+            VALUES ($1, $2, $3, $4, $5)";
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(environment).bind(snapshot).bind(received.at.micros());
+            let insert = insert.bind(reported_by).bind(received.report_hash.bytes().as_slice());
+            insert.execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// The pods that are held as running.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn running_pods(&mut self, environment: Uuid) -> Result<Vec<Running<Uuid>>, Error> {
+        type Row = (Uuid, String, String, i64, Vec<u8>);
+        const SELECT: &str = "
+            SELECT id, namespace, pod, created_at, workload FROM pod_runs
+            WHERE environment = $1 AND ended_at IS NULL";
+        let rows: Vec<Row> =
+            on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_all(connection).await?);
+        rows.into_iter()
+            .map(|(row, namespace, name, created_at, workload)| {
+                let created_at = Timestamp::from_micros(created_at);
+                let workload = fingerprint(&workload)?;
+                let pod = Pod { namespace: namespace.into(), name: name.into(), created_at, workload };
+                Ok(Running { pod, row })
+            })
+            .collect()
+    }
+
+    /// Closes pods.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn end_pods(&mut self, rows: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+        for_all!(
+            self,
+            |query| query.push("UPDATE pod_runs SET ended_at = ").push_bind(at.micros()).push(" WHERE id IN"),
+            rows
+        );
+        Ok(())
+    }
+
+    /// Opens pods, and keeps what they run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn start_pods(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        pods: &[&Pod],
+        workloads: &BTreeMap<Fingerprint, Workload>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let wanted: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
+        let wanted: Vec<_> = workloads.iter().filter(|(hash, _)| wanted.contains(hash)).collect();
+        insert!(
+            self,
+            "INSERT INTO workloads (organization, hash, digests, owners) ",
+            " ON CONFLICT DO NOTHING",
+            wanted,
+            |values, (hash, workload)| {
+                values.push_bind(organization).push_bind(hash.bytes().as_slice());
+                values.push_bind(json(&workload.digests)).push_bind(json(&workload.owners));
+            }
+        );
+        insert!(
+            self,
+            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at) ",
+            "",
+            pods,
+            |values, pod| {
+                values.push_bind(Uuid::now_v7()).push_bind(environment).push_bind(&*pod.namespace);
+                values.push_bind(&*pod.name).push_bind(pod.created_at.micros());
+                values.push_bind(pod.workload.bytes().as_slice()).push_bind(at.micros());
+            }
+        );
+        Ok(())
+    }
+
+    /// The artifacts that are held as running, by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn running_artifacts(
+        &mut self,
+        environment: Uuid,
+    ) -> Result<BTreeMap<Fingerprint, String>, Error> {
+        const SELECT: &str =
+            "SELECT fingerprint, name FROM artifact_runs WHERE environment = $1 AND ended_at IS NULL";
+        let rows: Vec<(Vec<u8>, String)> =
+            on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_all(connection).await?);
+        rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
+    }
+
+    /// Closes artifacts: the last snapshot that has them is `last_snapshot`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn end_artifacts(
+        &mut self,
+        environment: Uuid,
+        artifacts: &BTreeSet<Fingerprint>,
+        last_snapshot: i64,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        for_all!(
+            self,
+            |query| {
+                query.push("UPDATE artifact_runs SET ended_at = ").push_bind(at.micros());
+                query.push(", last_snapshot = ").push_bind(last_snapshot);
+                query.push(" WHERE environment = ").push_bind(environment);
+                query.push(" AND ended_at IS NULL AND fingerprint IN");
+            },
+            artifacts.iter().map(|artifact| artifact.bytes().to_vec())
+        );
+        Ok(())
+    }
+
+    /// Opens artifacts.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn start_artifacts(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        artifacts: &BTreeMap<Fingerprint, &str>,
+        first_snapshot: i64,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        insert!(
+            self,
+            "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at) ",
+            "",
+            artifacts,
+            |values, (artifact, name)| {
+                values
+                    .push_bind(environment)
+                    .push_bind(artifact.bytes().as_slice())
+                    .push_bind(first_snapshot);
+                values.push_bind(organization).push_bind(*name).push_bind(at.micros());
+            }
+        );
+        Ok(())
+    }
+
+    /// Gives running artifacts the name under which they run now.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn rename_artifacts(
+        &mut self,
+        environment: Uuid,
+        artifacts: &BTreeMap<Fingerprint, &str>,
+    ) -> Result<(), Error> {
+        const RENAME: &str = "
+            UPDATE artifact_runs SET name = $1 WHERE environment = $2 AND fingerprint = $3 AND ended_at IS NULL";
+        for (artifact, name) in artifacts {
+            on!(self, |connection| {
+                let rename =
+                    sqlx::query(RENAME).bind(*name).bind(environment).bind(artifact.bytes().as_slice());
+                rename.execute(connection).await?;
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A duration as the database keeps it.
+pub(super) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A value of ours as JSON, which cannot fail.
+pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! Removing what is past an environment's retention, and recording from when on all is there.
+
+use std::time::Duration;
+
+use sqlx::types::Uuid;
+
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::Timestamp;
+
+/// An environment whose history ends somewhere.
+#[derive(Debug, Clone)]
+pub struct Retained {
+    /// Its identifier.
+    pub id: Uuid,
+    /// How long its history is kept.
+    pub retention: Duration,
+}
+
+/// What is removed: closed before the horizon. What still runs stays, however old.
+const REMOVALS: [&str; 4] = [
+    "DELETE FROM pod_runs WHERE environment = $1 AND ended_at < $2",
+    "DELETE FROM artifact_runs WHERE environment = $1 AND ended_at < $2",
+    "DELETE FROM snapshots WHERE environment = $1 AND superseded_at < $2",
+    "DELETE FROM gaps WHERE environment = $1 AND to_at < $2",
+];
+
+impl Transaction {
+    /// The environments whose history is not kept for ever.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn retained_environments(&mut self) -> Result<Vec<Retained>, Error> {
+        const SELECT: &str = "
+            SELECT e.id, o.retention FROM environments e JOIN organizations o ON o.name = e.organization
+            WHERE o.retention IS NOT NULL";
+        let rows: Vec<(Uuid, i64)> =
+            on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
+        Ok(rows
+            .into_iter()
+            .map(|(id, micros)| Retained { id, retention: Duration::from_micros(micros.unsigned_abs()) })
+            .collect())
+    }
+
+    /// Removes what ended before a horizon, and records that; says how many rows went. Where none
+    /// did, the horizon stays, for all is still there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn remove_before(&mut self, environment: Uuid, horizon: Timestamp) -> Result<u64, Error> {
+        const RECORD: &str = "
+            UPDATE environments SET horizon_at = $2
+            WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2)";
+        let mut removed = 0;
+        for removal in REMOVALS {
+            removed += on!(self, |connection| {
+                let removal = sqlx::query(removal).bind(environment).bind(horizon.micros());
+                removal.execute(connection).await?.rows_affected()
+            });
+        }
+        if removed > 0 {
+            on!(self, |connection| {
+                sqlx::query(RECORD).bind(environment).bind(horizon.micros()).execute(connection).await?;
+            });
+        }
+        Ok(removed)
+    }
+}
