@@ -8,7 +8,8 @@ use super::reports::json;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
-    Attestation, Fingerprint, JunitAttestation, Page, Provider, RepositoryInfo, RepositoryName, Timestamp,
+    Attestation, Fingerprint, FreeForm, JunitAttestation, Page, Provider, RepositoryInfo, RepositoryName,
+    Text, Timestamp,
 };
 
 /// The version of what is kept of an attestation.
@@ -131,8 +132,14 @@ impl Transaction {
         }))
     }
 
-    /// The repository, created or brought up to date.
+    /// The repository, created or brought up to date. One whose provider nobody has said yet is the
+    /// one that is named with a provider; and a name without one means the only one of that name.
     async fn repository(&mut self, new: &NewAttestation<'_>, named: &Repository<'_>) -> Result<Uuid, Error> {
+        const ADOPT: &str = "
+            UPDATE repositories SET provider = $1 WHERE organization = $2 AND name = $3 AND provider = ''
+              AND NOT EXISTS (SELECT 1 FROM repositories r
+                              WHERE r.organization = $2 AND r.name = $3 AND r.provider = $1)";
+        const PROVIDERS: &str = "SELECT provider FROM repositories WHERE organization = $1 AND name = $2";
         const REPOSITORY: &str = "
             INSERT INTO repositories (id, organization, provider, name, url, external_id, description, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -141,11 +148,23 @@ impl Transaction {
                 external_id = COALESCE(excluded.external_id, repositories.external_id),
                 description = COALESCE(excluded.description, repositories.description)
             RETURNING id";
-        let text = |text: &Option<crate::domain::model::Text>| text.as_ref().map(|t| t.as_str().to_owned());
+        let name = named.name.as_str();
+        let provider = if let Some(provider) = named.provider {
+            on!(self, |connection| {
+                let adopt = sqlx::query(ADOPT).bind(provider.as_str()).bind(new.organization).bind(name);
+                adopt.execute(connection).await?;
+            });
+            provider.as_str().to_owned()
+        } else {
+            let known: Vec<String> = on!(self, |connection| {
+                sqlx::query_scalar(PROVIDERS).bind(new.organization).bind(name).fetch_all(connection).await?
+            });
+            <[String; 1]>::try_from(known).map(|[only]| only).unwrap_or_default()
+        };
+        let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
             let repository = sqlx::query_scalar(REPOSITORY).bind(Uuid::now_v7()).bind(new.organization);
-            let repository = repository.bind(named.provider.map_or("", Provider::as_str));
-            let repository = repository.bind(named.name.as_str()).bind(named.info.public_url());
+            let repository = repository.bind(provider).bind(name).bind(named.info.public_url());
             let repository = repository.bind(text(&named.info.id)).bind(text(&named.info.description));
             repository.bind(new.at.micros()).fetch_one(connection).await?
         }))
@@ -179,11 +198,8 @@ impl Transaction {
             VALUES ($1, $2, $3, $4, $5, 'junit', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                     $19, $20, $21)";
         let sent = new.sent;
-        let text =
-            |text: &Option<crate::domain::model::Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
-        let object = |object: &Option<crate::domain::model::FreeForm>| {
-            object.as_ref().map_or_else(|| "{}".to_owned(), json)
-        };
+        let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
+        let object = |object: &Option<FreeForm>| object.as_ref().map_or_else(|| "{}".to_owned(), json);
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(id).bind(new.organization).bind(new.flow).bind(trail);
             let insert = insert.bind(sent.attestation_name.as_str()).bind(targets).bind(new.at.micros());

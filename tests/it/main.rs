@@ -25,3 +25,4 @@ mod patience;
 mod pods_from;
 mod recorded;
 mod secrets;
+mod service;

@@ -160,14 +160,14 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         return Ok(number as u32);
     }
     let expected = "a whole number from 0 to 1000000000 was expected";
-    Err(serde::de::Error::custom(format!("{number} is no number of tests; {expected}")))
+    Err(serde::de::Error::custom(format!("{number:?} is no number of tests; {expected}")))
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(seconds) if !(0.0..=1e9).contains(&seconds) => {
             let expected = "seconds from 0 to 1000000000 were expected";
-            Err(serde::de::Error::custom(format!("{seconds} is no duration; {expected}")))
+            Err(serde::de::Error::custom(format!("{seconds:?} is no duration; {expected}")))
         }
         duration => Ok(duration),
     }

@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Timestamp {
         let seconds = f64::deserialize(deserializer)?;
         Self::from_seconds(seconds).ok_or_else(|| {
             let expected = "seconds of Unix time between the years 1970 and 9999 were expected";
-            serde::de::Error::custom(format!("{seconds} is no time; {expected}"))
+            serde::de::Error::custom(format!("{seconds:?} is no time; {expected}"))
         })
     }
 }

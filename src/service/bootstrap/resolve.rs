@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::file::{self, File};
 use crate::domain::access::{Role, Scope};
 use crate::domain::model::Fingerprint;
@@ -26,9 +28,9 @@ pub enum BootstrapError {
     /// It cannot be read.
     #[error("the bootstrap file \"{}\" cannot be read", shown(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    /// It does not say what is expected, where the cause says.
-    #[error("the bootstrap file \"{}\" cannot be used", shown(.0))]
-    Invalid(PathBuf, #[source] Box<serde_saphyr::Error>),
+    /// It does not say what is expected at a key, on the line that the cause says.
+    #[error("the bootstrap file \"{}\" cannot be used, at {}", shown(.0), Visible(.1))]
+    Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
     /// One of its values cannot be used.
     #[error("the bootstrap file \"{}\" cannot be used: {key}: {why}", shown(path))]
     Value {
@@ -58,8 +60,14 @@ pub enum BootstrapError {
 pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
     let bytes = read_up_to(MOST_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
     let options = serde_saphyr::options! { with_snippet: false };
-    let file: File = serde_saphyr::from_slice_with_options(&bytes, options)
-        .map_err(|e| BootstrapError::Invalid(path.to_owned(), Box::new(e)))?;
+    let mut place = String::new();
+    let file = serde_saphyr::with_deserializer_from_slice_with_options(&bytes, options, |yaml| {
+        let mut track = serde_path_to_error::Track::new();
+        let file = File::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track));
+        file.inspect_err(|_| place = track.path().to_string())
+    });
+    let place = if place == "." { "its top level".to_owned() } else { place };
+    let file = file.map_err(|e| BootstrapError::Invalid(path.to_owned(), place, Box::new(e)))?;
     plan(file, path).map_err(|(key, why)| BootstrapError::Value { path: path.to_owned(), key, why })
 }
 

@@ -1,0 +1,276 @@
+//! Operation 5: JUnit attestations.
+
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use supercargo::domain::model::Fingerprint;
+use supercargo::service::Policy;
+
+use super::running::Options;
+use super::{ADMIN, ATTESTER, Answer, Database, READER, Running, digest, form, pod, report};
+
+fn passing(name: &str) -> Value {
+    json!({"attestation_name": name, "junit_results": [{"failures": 0, "errors": 0, "total": 1}]})
+}
+
+/// Every field of the interface.
+fn complete() -> Value {
+    json!({
+        "attestation_name": "unit",
+        "junit_results": [{"name": "suite", "failures": 0, "errors": 0, "skipped": 1, "total": 9,
+                           "duration": 1.25, "timestamp": 1_790_000_000.5}],
+        "origin_url": "https://ci.example.com/1",
+        "description": "all of them",
+        "artifact_fingerprint": digest('a'),
+        "target_artifacts": [digest('b'), "image"],
+        "git_commit_info": {"sha1": "c".repeat(40), "message": "m", "author": "A <a@example.com>",
+                            "author_username": "a", "branch": "main", "timestamp": 1_789_999_999,
+                            "url": null, "parents": ["d".repeat(40)]},
+        "repo_info": {"name": "acme/cart", "url": "https://u:s3cret@github.com/acme/cart.git", "id": "7",
+                      "description": "The cart"},
+        "external_urls": {"ticket": "https://example.com/T-1"},
+        "annotations": {"k": "v"},
+        "user_data": {"deep": [{"er": null}]},
+    })
+}
+
+async fn an_attestation_is_listed_and_shows_in_its_trail(database: Database) {
+    let service = Running::start(database).await;
+    let answer = service.attest(ATTESTER, "cart", "t-1", form(&complete())).await.expect(201);
+    assert_eq!(answer.text, "\"Creation Success\"");
+    let listed = service.read("/attestations/acme/cart").await;
+    let attestation = &listed["data"][0];
+    assert_eq!(attestation["attestation_name"], "unit");
+    assert_eq!(attestation["attestation_type"], "junit");
+    assert_eq!(attestation["is_compliant"], true);
+    assert_eq!(attestation["has_audit_package"], false);
+    assert_eq!(attestation["reported_by"], "attester");
+    assert_eq!(attestation["schema_version"], 1);
+    assert_eq!(attestation["user_data"], complete()["user_data"]);
+    for field in ["origin_url", "description"] {
+        assert_eq!(attestation[field], complete()[field]);
+    }
+    let trail = &service.read("/trails/acme").await["data"][0];
+    assert_eq!(trail["name"], "t-1");
+    assert_eq!(trail["created_by"], "attester");
+    assert_eq!(trail["flow"], json!({"name": "cart", "tags": {}}));
+    let commit = json!({"sha1": "c".repeat(40), "message": "m", "author": "A <a@example.com>",
+                        "branch": "main", "timestamp": 1_789_999_999});
+    assert_eq!(trail["git_commit_info"], commit);
+    assert_eq!(trail["repo_ids"].as_array().unwrap().len(), 1);
+    let status = &trail["compliance_status"]["artifacts_statuses"]["image"]["attestations_statuses"][0];
+    assert_eq!(status["attestation_id"], attestation["attestation_id"]);
+    // What a pipeline had in its remote's URL is not evidence.
+    let kept = service.database.rows("SELECT url FROM repositories").await;
+    assert_eq!(kept, ["https://github.com/acme/cart.git"]);
+    // The two artifacts are linked to the repository and the commit.
+    service.report(ADMIN, "prod", report(&[pod("p", "i", 'a'), pod("q", "j", 'b')])).await.expect(201);
+    let live = service.read("/repos/acme/live-artifacts/acme/cart").await;
+    let url = format!("https://github.com/acme/cart/commit/{}", "c".repeat(40));
+    for artifact in live["_embedded"]["artifacts"].as_array().unwrap() {
+        assert_eq!(artifact["commit_sha"], "c".repeat(40));
+        assert_eq!(artifact["commit_url"], url);
+    }
+    assert_eq!(live["live_artifacts"].as_array().unwrap().len(), 2);
+}
+
+async fn the_latest_attestation_of_a_name_counts_and_the_one_before_stays(database: Database) {
+    let service = Running::start(database).await;
+    let mut failing = passing("unit");
+    failing["junit_results"][0]["failures"] = json!(1);
+    let mut compliant = Vec::new();
+    for data in [&passing("unit"), &failing, &passing("unit"), &passing("lint"), &failing] {
+        service.attest(ATTESTER, "cart", "t", form(data)).await.expect(201);
+        let trail = &service.read("/trails/acme").await["data"][0];
+        compliant.push(trail["is_compliant"].as_bool().unwrap());
+    }
+    assert_eq!(compliant, [true, false, true, true, false]);
+    let listed = service.read("/attestations/acme/cart").await;
+    assert_eq!(listed["pagination"]["total"], 5);
+    let trail = &service.read("/trails/acme").await["data"][0];
+    let statuses = trail["compliance_status"]["attestations_statuses"].as_array().unwrap();
+    assert_eq!(statuses.len(), 2);
+    let unit = statuses.iter().find(|status| status["attestation_name"] == "unit").unwrap();
+    assert_eq!(unit["attestation_id"], listed["data"][0]["attestation_id"]);
+    assert_eq!(unit["overridden_attestation_id"], listed["data"][2]["attestation_id"]);
+}
+
+async fn an_attachment_is_kept_with_its_hash_and_never_unpacked(database: Database) {
+    let service = Running::start(database).await;
+    // Ten megabytes of nothing, a thousandth of that when packed.
+    let bomb: Vec<u8> = {
+        let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        packed.extend(std::iter::repeat_n([0xec, 0xc1, 0x01, 0x01], 2_000).flatten());
+        packed
+    };
+    for name in ["one", "two"] {
+        let file = Part::bytes(bomb.clone()).file_name("../../results.tar.gz");
+        let form = form(&passing(name)).part("attachment_file", file);
+        service.attest(ATTESTER, "cart", "t", form).await.expect(201);
+    }
+    let listed = service.read("/attestations/acme/cart").await;
+    for attestation in listed["data"].as_array().unwrap() {
+        assert_eq!(attestation["has_audit_package"], true);
+    }
+    let length = "SELECT CAST(length(content) AS TEXT) FROM attachments";
+    assert_eq!(service.database.rows(length).await, [bomb.len().to_string()]);
+    let hash = if service.database.is_postgres() {
+        "SELECT encode(attachment, 'hex'), attachment_name FROM attestations"
+    } else {
+        "SELECT lower(hex(attachment)), attachment_name FROM attestations"
+    };
+    let expected = format!("{}|../../results.tar.gz", Fingerprint::of(&bomb));
+    assert_eq!(service.database.rows(hash).await, [expected.clone(), expected]);
+}
+
+async fn parts_may_come_in_any_order_and_an_empty_attachment_is_none(database: Database) {
+    let service = Running::start(database).await;
+    let file = || Part::bytes(b"<testsuite/>".to_vec()).file_name("junit.xml");
+    let data = || Part::text(passing("unit").to_string());
+    let turned = Form::new().part("attachment_file", file()).part("data_json", data());
+    service.attest(ATTESTER, "cart", "t", turned).await.expect(201);
+    let empty = Form::new().part("data_json", data()).part("attachment_file", Part::text(""));
+    service.attest(ATTESTER, "cart", "t", empty).await.expect(201);
+    let listed = service.read("/attestations/acme/cart").await;
+    let attached: Vec<_> =
+        listed["data"].as_array().unwrap().iter().map(|a| a["has_audit_package"].clone()).collect();
+    assert_eq!(attached, [json!(false), json!(true)]);
+}
+
+async fn what_is_too_large_is_413_and_at_the_limit_it_is_not(database: Database) {
+    let policy = Policy { attachment: 1_000, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    for (size, status) in [(1_000, 201), (1_001, 413), (3_000_000, 413)] {
+        let form = form(&passing("unit")).part("attachment_file", Part::bytes(vec![b'x'; size]));
+        service.attest(ATTESTER, "cart", "t", form).await.expect(status);
+    }
+    let mut long = passing("unit");
+    long["description"] = json!("x".repeat(1024 * 1024));
+    service.attest(ATTESTER, "cart", "t", form(&long)).await.expect(413);
+    let listed = service.read("/attestations/acme/cart").await;
+    assert_eq!(listed["pagination"]["total"], 1);
+}
+
+async fn a_form_that_is_wrong_is_refused_and_says_how(database: Database) {
+    let service = Running::start(database).await;
+    let data = || Part::text(passing("unit").to_string());
+    let file = || Part::bytes(vec![1]);
+    let attest = async |form| service.attest(ATTESTER, "cart", "t", form).await;
+    attest(Form::new().part("attachment_file", file())).await.blames("data_json", "missing");
+    attest(Form::new()).await.expect(400);
+    attest(Form::new().part("data_json", data()).part("data_json", data()))
+        .await
+        .blames("data_json", "twice");
+    let twice = Form::new().part("data_json", data());
+    attest(twice.part("attachment_file", file()).part("attachment_file", file()))
+        .await
+        .blames("attachment_file", "twice");
+    attest(Form::new().part("data_json", data()).part("file", file()))
+        .await
+        .blames("file", "data_json and attachment_file");
+
+    let post = |kind: &str, body: &str| {
+        let request = service.request(Method::POST, ATTESTER, "/attestations/acme/cart/trail/t/junit");
+        Answer::of(request.header("Content-Type", kind).body(body.to_owned()))
+    };
+    for kind in ["application/json", "text/plain", "multipart/mixed; boundary=x"] {
+        post(kind, "{}").await.expect(415);
+    }
+    post("multipart/form-data", "").await.expect(400);
+    let body = "--right\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{}\r\n--right--\r\n";
+    post("multipart/form-data; boundary=wrong", body).await.expect(400);
+    // The end of the last part is missing.
+    post("multipart/form-data; boundary=right", &body[..body.len() - 12]).await.expect(400);
+    let headless = "--right\r\n\r\n{}\r\n--right--\r\n";
+    post("multipart/form-data; boundary=right", headless).await.expect(400);
+    service.get(READER, "/attestations/acme/cart").await.expect(404);
+}
+
+async fn a_field_that_is_wrong_is_named(database: Database) {
+    let service = Running::start(database).await;
+    for (field, value, named, words) in [
+        ("attestation_name", json!(""), "attestation_name", "1 to 255"),
+        ("attestation_name", json!("x".repeat(256)), "attestation_name", "1 to 255"),
+        ("attestation_name", json!("a\0b"), "attestation_name", "NUL"),
+        ("attestation_name", json!(7), "attestation_name", "expected a string"),
+        ("junit_results", json!(null), "junit_results", "expected a sequence"),
+        (
+            "junit_results",
+            json!([{"failures": 0, "errors": 0, "total": -1}]),
+            "junit_results[0].total",
+            "whole number",
+        ),
+        ("junit_results", json!([{"failures": 0, "errors": 0}]), "junit_results[0]", "total"),
+        (
+            "junit_results",
+            json!([{"failures": 0, "errors": 0, "total": 1, "tests": 1}]),
+            "junit_results[0].tests",
+            "unknown field",
+        ),
+        ("artifact_fingerprint", json!("sha256:abc"), "artifact_fingerprint", "64 lowercase hex"),
+        ("target_artifacts", json!([1]), "target_artifacts[0]", "string"),
+        ("git_commit_info", json!({"sha1": "abc"}), "git_commit_info.sha1", "40 lowercase hex"),
+        ("git_commit_info", json!({"timestamp": -5}), "git_commit_info.timestamp", "1970"),
+        ("repo_info", json!({"url": "https://github.com/a/b"}), "repo_info.name", "missing"),
+        ("repo_info", json!({"name": "a/../b"}), "repo_info.name", "relative"),
+        (
+            "repo_info",
+            json!({"name": "a", "provider": "sourceforge"}),
+            "repo_info.provider",
+            "unknown variant",
+        ),
+        ("user_data", json!([1]), "user_data", "expected a map"),
+        ("description", json!({}), "description", "expected a string"),
+        ("atestation_name", json!("x"), "atestation_name", "unknown field"),
+    ] {
+        let mut data = passing("unit");
+        data[field] = value;
+        service.attest(ATTESTER, "cart", "t", form(&data)).await.blames(named, words);
+    }
+    for text in ["", "{", "[]", "\"x\"", "{\"attestation_name\": NaN}", &"[".repeat(10_000)] {
+        let form = Form::new().part("data_json", Part::text(text.to_owned()));
+        service.attest(ATTESTER, "cart", "t", form).await.expect(400);
+    }
+    let latin = Form::new().part("data_json", Part::bytes(b"{\"attestation_name\": \"\xe9\"}".to_vec()));
+    service.attest(ATTESTER, "cart", "t", latin).await.expect(400);
+    service.get(READER, "/attestations/acme/cart").await.expect(404);
+}
+
+async fn names_in_the_path_are_what_they_are_or_refused(database: Database) {
+    let service = Running::start(database).await;
+    for trail in ["100%25", "%F0%9F%9A%A2", "a.b", "...", "a%3Fb%23c", "%3Cb%3E", "';--", "a+b", "%20x"] {
+        let expected = if trail == "%20x" { 400 } else { 201 };
+        service.attest(ADMIN, "cart", trail, form(&passing("unit"))).await.expect(expected);
+    }
+    let names: std::collections::BTreeSet<_> = service.read("/trails/acme").await["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trail| trail["name"].as_str().unwrap().to_owned())
+        .collect();
+    let expected = ["100%", "🚢", "a.b", "...", "a?b#c", "<b>", "';--", "a+b"];
+    assert_eq!(names, expected.map(str::to_owned).into());
+    for (flow, trail, field) in [
+        ("cart", "a%2Fb", "trail_name"),
+        ("cart", "%2E%2E", "trail_name"),
+        ("cart", "a%00", "trail_name"),
+        ("-cart", "t", "flow_name"),
+        ("c%C3%A4rt", "t", "flow_name"),
+    ] {
+        let path = format!("{}/api/v2/attestations/acme/{flow}/trail/{trail}/junit", service.base);
+        // Sent as it stands: a client's URL parser would remove `..` itself.
+        let answer = super::hostile::raw_post(&path, ADMIN, &passing("unit")).await;
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(field), "{flow}/{trail}: {answer}");
+    }
+}
+
+super::on_both!(
+    an_attestation_is_listed_and_shows_in_its_trail,
+    the_latest_attestation_of_a_name_counts_and_the_one_before_stays,
+    an_attachment_is_kept_with_its_hash_and_never_unpacked,
+    parts_may_come_in_any_order_and_an_empty_attachment_is_none,
+    what_is_too_large_is_413_and_at_the_limit_it_is_not,
+    a_form_that_is_wrong_is_refused_and_says_how,
+    a_field_that_is_wrong_is_named,
+    names_in_the_path_are_what_they_are_or_refused,
+);

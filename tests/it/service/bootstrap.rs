@@ -1,0 +1,155 @@
+//! The bootstrap file: what is wrong with it, what it brings about, and what it leaves alone.
+
+use supercargo::service::{Service, StartError};
+
+use super::running::{Options, bootstrap, folder, setup};
+use super::{ADMIN, Database, READER, Running, STRANGER, pod, report};
+
+/// What is said of a file that cannot be used, causes included.
+async fn said(database: &Database, bootstrap: &str) -> String {
+    let folder = folder(bootstrap);
+    match Service::start(setup(database, folder.path(), &Options::default())).await {
+        Ok(_) => panic!("it was taken: {bootstrap}"),
+        Err(error) => supercargo::process::causes::said_once(&error).join(": "),
+    }
+}
+
+async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
+    let token = |token: &str| {
+        format!("generation: 1\norganizations:\n  - name: acme\n    tokens:\n      - {token}\n")
+    };
+    let flow =
+        |flow: &str| format!("generation: 1\norganizations:\n  - name: acme\n    flows:\n      - {flow}\n");
+    let long = "x".repeat(256);
+    for (text, words) in [
+        (String::new(), &["bootstrap.yaml", "at its top level"][..]),
+        ("generation: 1".into(), &["organizations"]),
+        ("generation: one\norganizations: []".into(), &["line 1", "generation"]),
+        ("generation: -1\norganizations: []".into(), &["generation", "from 0"]),
+        ("generation: 1\norganizations: []\npolicies: []".into(), &["policies", "line 3"]),
+        ("generation: 1\norganizations:\n  - name: ..\n".into(), &["relative path", "line 3"]),
+        ("generation: 1\norganizations:\n  - name: a\n  - name: a\n".into(), &["organizations[1]", "twice"]),
+        ("generation: 1\norganizations:\n  - name: a\n    retention: long\n".into(), &["line 4", "400d"]),
+        ("generation: 1\norganizations:\n  - name: a\n    retention: 1 year\n".into(), &["line 4", "400d"]),
+        (token("{name: x, role: root, file: t}"), &["line 5", "root"]),
+        (token("{name: x, role: read, secret: t}"), &["line 5", "secret"]),
+        (
+            token("{name: x, role: read}"),
+            &["organizations[0].tokens[0]", "exactly one of sha256, file and variable"],
+        ),
+        (token(&format!("{{name: x, role: read, file: {ADMIN}, variable: V}}")), &["exactly one"]),
+        (
+            token("{name: x, role: read, file: nowhere}"),
+            &["organizations[0].tokens[0]", "nowhere", "cannot be read"],
+        ),
+        (token("{name: x, role: read, file: bootstrap.yaml}"), &["at least 22 visible ASCII"]),
+        (
+            token("{name: x, role: read, variable: SUPERCARGO_NO_SUCH_VARIABLE}"),
+            &["SUPERCARGO_NO_SUCH_VARIABLE", "not set"],
+        ),
+        (token("{name: x, role: read, sha256: abc}"), &["line 5", "64 lowercase hex"]),
+        (token(&format!("{{name: x, role: read, file: {ADMIN}, expires: soon}}")), &["line 5", "RFC 3339"]),
+        (token(&format!("{{name: x, role: report, file: {ADMIN}}}")), &["environments: [NAME]"]),
+        (token(&format!("{{name: x, role: attest, environments: [a], file: {ADMIN}}}")), &["flows: [NAME]"]),
+        (
+            token(&format!("{{name: x, role: report, environments: [a], flows: [b], file: {ADMIN}}}")),
+            &["not flows"],
+        ),
+        (token(&format!("{{name: x, role: read, flows: [b], file: {ADMIN}}}")), &["whole organization"]),
+        (token(&format!("{{name: \"{long}\", role: read, file: {ADMIN}}}")), &["1 to 255"]),
+        (
+            token(&format!(
+                "{{name: x, role: read, file: {ADMIN}}}\n      - {{name: y, role: read, file: {ADMIN}}}"
+            )),
+            &["organizations[0].tokens[1]", "same token"],
+        ),
+        (flow("{name: -x}"), &["line 5", "letter or digit"]),
+        (flow("{name: x, tags: {\"a=b\": c}}"), &["organizations[0].flows[0].tags.a=b"]),
+        (flow("{name: x, template: {attestations: [{name: a}]}}"), &["line 5", "type"]),
+        (
+            flow("{name: x, template: {attestations: [{name: \"\", type: junit}]}}"),
+            &["flows[0].template", "1 to 255"],
+        ),
+        (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
+    ] {
+        let said = said(&database, &text).await;
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}\n{text}");
+        }
+        assert!(!said.contains(ADMIN) || !said.contains("0123456789abcdef0123456789\n"), "{said}");
+    }
+}
+
+async fn a_file_that_cannot_be_used_leaves_what_was_there(database: Database) {
+    let service = Running::start(database).await;
+    service.reload("generation: 2\norganizations: oops").await;
+    service.get(READER, "/trails/acme").await.expect(200);
+    assert!(service.metrics().await.contains("supercargo_bootstrap_loads_total{outcome=\"failed\"} 1"));
+    service.reload(&bootstrap(2, "")).await;
+    assert!(service.metrics().await.contains("supercargo_bootstrap_generation 2"));
+}
+
+async fn a_lower_generation_is_refused_at_the_start_and_later(database: Database) {
+    let service =
+        Running::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() }).await;
+    let older = bootstrap(4, "").replace("role: read", "role: admin");
+    service.reload(&older).await;
+    service.report(READER, "prod", report(&[])).await.expect(403);
+    let database = service.stop().await;
+    let said = said(&database, &older).await;
+    assert!(said.contains("generation 4") && said.contains("seen 5"), "{said}");
+    // The same generation may be read again.
+    let service =
+        Running::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() }).await;
+    service.get(READER, "/trails/acme").await.expect(200);
+}
+
+async fn an_organization_that_is_taken_out_is_closed_and_its_evidence_stays(database: Database) {
+    let service = Running::start(database).await;
+    service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
+    let alone = bootstrap(2, "");
+    let (acme, stranger) = alone.split_once("  - name: stranger").unwrap();
+    let without_acme = format!("generation: 2\norganizations:\n  - name: stranger{stranger}");
+    service.reload(&without_acme).await;
+    service.get(READER, "/trails/acme").await.expect(401);
+    service.get(STRANGER, "/trails/stranger").await.expect(200);
+    assert_eq!(service.database.rows("SELECT pod FROM pod_runs").await, ["p"]);
+    let closed = "SELECT name FROM organizations WHERE closed_at IS NOT NULL";
+    assert_eq!(service.database.rows(closed).await, ["acme"]);
+    // It can come back, and goes on where it was.
+    service
+        .reload(&format!("{}  - name: stranger{stranger}", acme.replace("generation: 2", "generation: 3")))
+        .await;
+    service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(200);
+}
+
+async fn without_a_file_and_without_an_organization_it_does_not_start(database: Database) {
+    let folder = folder("");
+    let mut setup = setup(&database, folder.path(), &Options::default());
+    setup.bootstrap = None;
+    assert!(matches!(Service::start(setup.clone()).await, Err(StartError::Empty)));
+    let database = Running::start(database).await.stop().await;
+    // A database that has one needs no file.
+    let mut again = setup;
+    again.database = database.url().parse().unwrap();
+    assert!(Service::start(again).await.is_ok());
+}
+
+super::on_both!(
+    a_mistake_is_named_with_its_key_and_place,
+    a_file_that_cannot_be_used_leaves_what_was_there,
+    a_lower_generation_is_refused_at_the_start_and_later,
+    an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,
+    without_a_file_and_without_an_organization_it_does_not_start,
+);
+
+#[test]
+fn the_committed_schema_is_the_code_s() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bootstrap.schema.json");
+    let schema = format!("{:#}\n", supercargo::service::bootstrap::schema());
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(path, &schema).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(committed, schema, "run with INSTA_UPDATE=always once you agree");
+}

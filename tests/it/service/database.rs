@@ -1,0 +1,97 @@
+//! A new database for one test.
+
+use sqlx::{Connection, PgConnection, Row, SqliteConnection};
+use tempfile::TempDir;
+
+/// A database that nobody else uses, and that goes when it is dropped.
+pub enum Database {
+    Sqlite(TempDir),
+    Postgres { server: String, name: String },
+}
+
+impl Database {
+    pub fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    pub async fn postgres() -> Self {
+        let server = std::env::var("SUPERCARGO_TEST_DATABASE").expect("SUPERCARGO_TEST_DATABASE");
+        let name = format!("supercargo_test_{}", uuid::Uuid::now_v7().simple());
+        let mut connection = PgConnection::connect(&server).await.unwrap();
+        let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
+        Self::Postgres { server, name }
+    }
+
+    pub fn url(&self) -> String {
+        match self {
+            Self::Sqlite(folder) => format!("sqlite:{}", folder.path().join("evidence.db").display()),
+            Self::Postgres { server, name } => {
+                let (start, end) = server.rsplit_once('/').unwrap();
+                let parameters = end.split_once('?').map_or(String::new(), |(_, p)| format!("?{p}"));
+                format!("{start}/{name}{parameters}")
+            }
+        }
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres { .. })
+    }
+
+    /// What a query finds, each row as text with `|` between its columns; columns are cast to text in
+    /// the query.
+    pub async fn rows(&self, sql: &str) -> Vec<String> {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        macro_rules! rows {
+            ($connection:ty) => {{
+                let mut connection = <$connection>::connect(&self.url()).await.unwrap();
+                let rows = sqlx::raw_sql(sql).fetch_all(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+                rows.iter()
+                    .map(|row| {
+                        let columns =
+                            (0..row.len()).map(|n| row.get::<Option<String>, _>(n).unwrap_or_default());
+                        columns.collect::<Vec<_>>().join("|")
+                    })
+                    .collect()
+            }};
+        }
+        match self {
+            Self::Sqlite(_) => rows!(SqliteConnection),
+            Self::Postgres { .. } => rows!(PgConnection),
+        }
+    }
+
+    /// Changes what is there, as somebody with access to the database can.
+    pub async fn execute(&self, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(_) => {
+                let mut connection = SqliteConnection::connect(&self.url()).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Self::Postgres { .. } => {
+                let mut connection = PgConnection::connect(&self.url()).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let Self::Postgres { server, name } = self else { return };
+        let (server, drop) = (server.clone(), format!("DROP DATABASE {name} WITH (FORCE)"));
+        // A thread of its own, since this one may be in a runtime already.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut connection = PgConnection::connect(&server).await.unwrap();
+                sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut connection).await.unwrap();
+            });
+        });
+        dropped.join().unwrap();
+    }
+}

@@ -1,0 +1,172 @@
+//! Operations 1 and 2: trails and attestations.
+
+use serde_json::{Value, json};
+
+use super::running::{Options, bootstrap};
+use super::{ADMIN, ATTESTER, Database, READER, Running, digest, form};
+
+async fn attest(service: &Running, flow: &str, trail: &str, name: &str, digit: Option<char>) {
+    let mut data =
+        json!({"attestation_name": name, "junit_results": [{"failures": 0, "errors": 0, "total": 1}]});
+    if let Some(digit) = digit {
+        data["artifact_fingerprint"] = json!(digest(digit));
+    }
+    service.attest(ADMIN, flow, trail, form(&data)).await.expect(201);
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["data"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
+}
+
+const FLOWS: &str = "    flows:
+      - name: cart
+        tags: {team: shop, tier: \"1=gold\"}
+        template:
+          attestations: [{name: unit, type: junit}]
+          artifacts: [{name: image, attestations: [{name: e2e, type: junit}]}]
+      - {name: web, tags: {team: shop}}";
+
+async fn trails_are_listed_newest_first_and_filtered(database: Database) {
+    let options = Options { bootstrap: bootstrap(1, FLOWS), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    attest(&service, "cart", "one", "unit", Some('a')).await;
+    attest(&service, "web", "two", "unit", Some('b')).await;
+    attest(&service, "pay", "three", "unit", None).await;
+    // An old trail that is added to stays where it was.
+    attest(&service, "cart", "one", "lint", Some('c')).await;
+    for (query, expected) in [
+        ("", &["three", "two", "one"][..]),
+        ("?flow=cart", &["one"]),
+        ("?flow=nowhere", &[]),
+        ("?flow_tag=team=shop", &["two", "one"]),
+        ("?flow_tag=tier=1=gold", &["one"]),
+        ("?flow_tag=team=", &[]),
+        ("?flow_tag=team=shop&flow=web", &["two"]),
+        (&format!("?fingerprint={}", digest('a')), &["one"]),
+        (&format!("?fingerprint={}", digest('c')), &["one"]),
+        (&format!("?fingerprint={}&flow=web", digest('a')), &[]),
+        (&format!("?fingerprint={}", digest('d')), &[]),
+        ("?per_page=2", &["three", "two"]),
+        ("?per_page=2&page=2", &["one"]),
+        ("?per_page=2&page=3", &[]),
+        ("?page=4294967295&per_page=500", &[]),
+    ] {
+        let list = service.read(&format!("/trails/acme{query}")).await;
+        assert_eq!(names(&list), expected, "{query}");
+        assert_eq!(list.get("pagination").is_some(), query.contains("per_page=2"), "{query}: {list}");
+    }
+    let paged = service.read("/trails/acme?per_page=2&page=2").await;
+    assert_eq!(paged["pagination"], json!({"total": 3, "page": 2, "per_page": 2, "page_count": 2}));
+}
+
+async fn a_trail_is_held_to_its_flow_s_template(database: Database) {
+    let options = Options { bootstrap: bootstrap(1, FLOWS), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    attest(&service, "cart", "t", "unit", None).await;
+    attest(&service, "cart", "t", "extra", None).await;
+    let trail = &service.read("/trails/acme").await["data"][0];
+    assert_eq!(trail["is_compliant"], false);
+    assert_eq!(trail["template"]["version"], 1);
+    let content: Value = serde_json::from_str(trail["template"]["content"].as_str().unwrap()).unwrap();
+    assert_eq!(content, trail["template"]["trail"]);
+    let status = &trail["compliance_status"];
+    let said: Vec<_> = status["attestations_statuses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| {
+            (s["attestation_name"].as_str().unwrap(), s["is_compliant"] == true, s["unexpected"] == true)
+        })
+        .collect();
+    assert_eq!(said, [("unit", true, false), ("extra", true, true)]);
+    assert_eq!(status["artifacts_statuses"]["image"]["is_compliant"], false);
+
+    let data = json!({"attestation_name": "e2e", "target_artifacts": ["image"],
+                      "junit_results": [{"failures": 0, "errors": 0, "total": 1}]});
+    service.attest(ATTESTER, "cart", "t", form(&data)).await.expect(201);
+    let trail = &service.read("/trails/acme").await["data"][0];
+    assert_eq!(trail["is_compliant"], true, "{trail:#}");
+
+    // Another template is another version, and judges anew.
+    let stricter = FLOWS
+        .replace("[{name: unit, type: junit}]", "[{name: unit, type: junit}, {name: scan, type: \"*\"}]");
+    service.reload(&bootstrap(2, &stricter)).await;
+    let trail = &service.read("/trails/acme").await["data"][0];
+    assert_eq!((&trail["is_compliant"], &trail["template"]["version"]), (&json!(false), &json!(2)));
+    // Without one, what is there has to pass.
+    service.reload(&bootstrap(3, "")).await;
+    let trail = &service.read("/trails/acme").await["data"][0];
+    assert_eq!((trail["is_compliant"].clone(), trail.get("template")), (json!(true), None));
+    assert_eq!(trail["flow"]["tags"], json!({}));
+}
+
+async fn attestations_are_listed_by_flow_and_time(database: Database) {
+    let service = Running::start(database).await;
+    for name in ["one", "two", "three"] {
+        attest(&service, "cart", "t", name, None).await;
+    }
+    attest(&service, "web", "t", "other", None).await;
+    // The clock is not ours to set, what is recorded is: the last second, with and without a fraction.
+    for (name, micros) in [("one", 1_000_000_000), ("two", 1_000_999_999), ("three", 1_001_000_000)] {
+        service
+            .database
+            .execute(&format!("UPDATE attestations SET created_at = {micros} WHERE name = '{name}'"))
+            .await;
+    }
+    for (query, expected) in [
+        ("", &["three", "two", "one"][..]),
+        ("?from_timestamp=1000", &["three", "two", "one"]),
+        ("?from_timestamp=1001", &["three"]),
+        ("?to_timestamp=1000", &["two", "one"]),
+        ("?from_timestamp=1000&to_timestamp=1000", &["two", "one"]),
+        ("?to_timestamp=999", &[]),
+        ("?from_timestamp=1001&to_timestamp=1000", &[]),
+        ("?to_timestamp=9223372036854775807", &["three", "two", "one"]),
+        ("?from_timestamp=9223372036854775807", &[]),
+        ("?per_page=1&page=2", &["two"]),
+    ] {
+        let list = service.read(&format!("/attestations/acme/cart{query}")).await;
+        let names: Vec<_> = list["data"].as_array().unwrap().iter().map(|a| &a["attestation_name"]).collect();
+        assert_eq!(names, expected, "{query}");
+        assert!(list["pagination"]["total"].is_u64(), "{query}");
+    }
+    let created =
+        service.read("/attestations/acme/cart?per_page=1&page=2").await["data"][0]["created_at"].clone();
+    assert_eq!(created, json!(1_000.999_999));
+    service.get(READER, "/attestations/acme/nowhere").await.expect(404);
+}
+
+async fn a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over(database: Database) {
+    let service = Running::start(database).await;
+    attest(&service, "cart", "t", "unit", None).await;
+    for (path, field, words) in [
+        ("/trails/acme?page=0", "page", "from 1"),
+        ("/trails/acme?page=-1", "page", "from 1"),
+        ("/trails/acme?page=x", "page", "whole number"),
+        ("/trails/acme?page=", "page", "whole number"),
+        ("/trails/acme?page=99999999999999999999", "page", "whole number"),
+        ("/trails/acme?per_page=0", "per_page", "1 to 500"),
+        ("/trails/acme?per_page=501", "per_page", "1 to 500"),
+        ("/trails/acme?flow=-x", "flow", "letter or digit"),
+        ("/trails/acme?flow_tag=team", "flow_tag", "key=value"),
+        ("/trails/acme?flow_tag==x", "flow_tag", "key=value"),
+        ("/trails/acme?flow_tag=a=%00", "flow_tag", "NUL"),
+        ("/trails/acme?fingerprint=abc", "fingerprint", "64 lowercase hex"),
+        ("/trails/acme?flwo=cart", "flwo", "one of flow, flow_tag"),
+        ("/trails/acme?page=1&page=2", "page", "twice"),
+        ("/attestations/acme/cart?from_timestamp=-1", "from_timestamp", "since 1970"),
+        ("/attestations/acme/cart?to_timestamp=1.5", "to_timestamp", "whole number"),
+        ("/attestations/acme/cart?flow=cart", "flow", "no such parameter"),
+        ("/attestations/acme/-x", "flow_name", "letter or digit"),
+        ("/repos/acme/live-artifacts/a?provider=svn", "provider", "github"),
+    ] {
+        service.get(READER, path).await.blames(field, words);
+    }
+}
+
+super::on_both!(
+    trails_are_listed_newest_first_and_filtered,
+    a_trail_is_held_to_its_flow_s_template,
+    attestations_are_listed_by_flow_and_time,
+    a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over,
+);

@@ -1,0 +1,53 @@
+//! The service, over real HTTP, on SQLite and on PostgreSQL.
+//!
+//! Each test is a function of a [`Database`]; `on_both!` runs it on a new SQLite file, and, where
+//! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`cargo test -- --ignored`), on a new database
+//! there.
+
+mod access;
+mod attest;
+mod bootstrap;
+mod database;
+mod durability;
+mod hostile;
+mod lists;
+mod live;
+mod operation;
+mod report;
+mod retention;
+mod running;
+
+pub use database::Database;
+pub use running::{Answer, Running, digest, form, pod, report};
+
+/// A token of the default bootstrap file.
+pub const ADMIN: &str = "admin-0123456789abcdef0123456789";
+pub const READER: &str = "reader-0123456789abcdef012345678";
+/// For the environment `prod` alone.
+pub const REPORTER: &str = "reporter-0123456789abcdef0123456";
+/// For the flow `cart` alone.
+pub const ATTESTER: &str = "attester-0123456789abcdef0123456";
+/// Of another organization.
+pub const STRANGER: &str = "stranger-0123456789abcdef0123456";
+/// One that has ended.
+pub const EXPIRED: &str = "expired-0123456789abcdef01234567";
+
+/// Runs each test on a database of each kind.
+macro_rules! on_both {
+    ($($test:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::service::Database::sqlite()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+            async fn $test() {
+                super::$test(crate::service::Database::postgres().await).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_both;

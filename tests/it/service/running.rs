@@ -1,0 +1,242 @@
+//! A service that runs in the test's own process, and a client of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::multipart::{Form, Part};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use supercargo::process::listener::Bounds;
+use supercargo::service::{Policy, Service, Setup};
+use supercargo::store::Patience;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, STRANGER};
+
+/// The tokens of every test, and whatever stands at `more`.
+pub fn bootstrap(generation: i64, more: &str) -> String {
+    format!(
+        "generation: {generation}
+organizations:
+  - name: acme
+    tokens:
+      - {{name: admin, role: admin, file: {ADMIN}}}
+      - {{name: reader, role: read, file: {READER}}}
+      - {{name: reporter, role: report, environments: [prod], file: {REPORTER}}}
+      - {{name: attester, role: attest, flows: [cart], file: {ATTESTER}}}
+      - {{name: expired, role: admin, file: {EXPIRED}, expires: 2020-01-01T00:00:00Z}}
+{more}
+  - name: stranger
+    tokens:
+      - {{name: admin, role: admin, file: {STRANGER}}}
+"
+    )
+}
+
+/// A folder with that file, and a file for each token under the token's own name.
+pub fn folder(bootstrap: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for token in [ADMIN, READER, REPORTER, ATTESTER, STRANGER, EXPIRED] {
+        std::fs::write(folder.path().join(token), format!("{token}\n")).unwrap();
+    }
+    std::fs::write(folder.path().join("bootstrap.yaml"), bootstrap).unwrap();
+    folder
+}
+
+/// How a test's service differs from the default.
+pub struct Options {
+    pub policy: Policy,
+    pub bounds: Bounds,
+    pub bootstrap: String,
+    pub public_url: Option<&'static str>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },
+            bootstrap: bootstrap(1, ""),
+            public_url: None,
+        }
+    }
+}
+
+pub struct Running {
+    pub base: String,
+    pub admin: String,
+    pub http: reqwest::Client,
+    pub database: Database,
+    folder: TempDir,
+    reload: mpsc::Sender<()>,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+struct Reloads(mpsc::Receiver<()>);
+
+impl supercargo::service::Reloads for Reloads {
+    async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
+    Setup {
+        listen: ([127, 0, 0, 1], 0).into(),
+        admin_listen: ([127, 0, 0, 1], 0).into(),
+        database: database.url().parse().unwrap(),
+        bootstrap: Some(folder.join("bootstrap.yaml")),
+        public_url: options.public_url.map(|url| url.parse().unwrap()),
+        policy: options.policy,
+        bounds: options.bounds,
+        patience: Patience { connections: 8, ..Patience::default() },
+    }
+}
+
+impl Running {
+    pub async fn start(database: Database) -> Self {
+        Self::start_with(database, Options::default()).await
+    }
+
+    pub async fn start_with(database: Database, options: Options) -> Self {
+        let folder = folder(&options.bootstrap);
+        let service = Service::start(setup(&database, folder.path(), &options)).await.unwrap();
+        let (base, admin) = (service.address(), service.admin_address());
+        let shutdown = CancellationToken::new();
+        let (reload, reloads) = mpsc::channel(1);
+        let task = tokio::spawn(service.run(shutdown.clone(), Reloads(reloads)));
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let (base, admin) = (format!("http://{base}"), format!("http://{admin}"));
+        Self { base, admin, http, database, folder, reload, shutdown, task }
+    }
+
+    /// Ends it in order; gives its database back.
+    pub async fn stop(self) -> Database {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+        self.database
+    }
+
+    pub fn begin_to_stop(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub fn bootstrap_file(&self) -> PathBuf {
+        self.folder.path().join("bootstrap.yaml")
+    }
+
+    /// Has it read its bootstrap file again, and waits until it has.
+    pub async fn reload(&self, bootstrap: &str) {
+        std::fs::write(self.bootstrap_file(), bootstrap).unwrap();
+        let before = self.loads().await;
+        self.reload.send(()).await.unwrap();
+        while self.loads().await == before {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// How often it has read its bootstrap file, as its metrics say.
+    async fn loads(&self) -> Vec<String> {
+        let loads = |line: &&str| line.starts_with("supercargo_bootstrap_loads_total");
+        self.metrics().await.lines().filter(loads).map(str::to_owned).collect()
+    }
+
+    pub async fn metrics(&self) -> String {
+        let answer = self.http.get(format!("{}/metrics", self.admin)).send().await.unwrap();
+        answer.text().await.unwrap()
+    }
+
+    /// A request below `/api/v2`.
+    pub fn request(&self, method: Method, token: &str, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}/api/v2{path}", self.base)).bearer_auth(token)
+    }
+
+    pub async fn get(&self, token: &str, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, token, path)).await
+    }
+
+    /// What a GET by the reader answers with 200.
+    #[track_caller]
+    pub fn read(&self, path: &str) -> impl Future<Output = Value> {
+        let answer = self.get(READER, path);
+        async move { answer.await.expect(200).json() }
+    }
+
+    pub async fn report(&self, token: &str, environment: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let path = format!("/environments/acme/{environment}/report/K8S");
+        let request = self.request(Method::PUT, token, &path).header("Content-Type", "application/json");
+        Answer::of(request.body(body)).await
+    }
+
+    pub async fn attest(&self, token: &str, flow: &str, trail: &str, form: Form) -> Answer {
+        let path = format!("/attestations/acme/{flow}/trail/{trail}/junit");
+        Answer::of(self.request(Method::POST, token, &path).multipart(form)).await
+    }
+}
+
+impl Answer {
+    pub async fn of(request: reqwest::RequestBuilder) -> Self {
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        Self { status, headers, text: answer.text().await.unwrap() }
+    }
+
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        if !self.status.is_success() {
+            assert!(self.json()["message"].as_str().is_some_and(|message| !message.is_empty()), "{self:?}");
+        }
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        assert_eq!(self.headers["content-type"], "application/json", "{self:?}");
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// It is a 400 that blames this field or parameter, with these words.
+    #[track_caller]
+    pub fn blames(self, field: &str, words: &str) {
+        let answer = self.expect(400);
+        let json = answer.json();
+        let why = json["errors"][field].as_str().unwrap_or_else(|| panic!("{field}: {json}"));
+        assert!(why.contains(words), "{words}: {json}");
+    }
+}
+
+/// The digest that is all this digit.
+pub fn digest(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+/// A pod of the namespace `shop`, with one image.
+pub fn pod(name: &str, image: &str, digit: char) -> Value {
+    json!({
+        "podName": name, "namespace": "shop", "creationTimestamp": 1_790_000_000,
+        "digests": {image: digest(digit)}, "owners": [],
+    })
+}
+
+pub fn report(pods: &[Value]) -> String {
+    json!({"type": "K8S", "artifacts": pods}).to_string()
+}
+
+/// The form of operation 5, of JSON and no file.
+pub fn form(data: &Value) -> Form {
+    Form::new().part("data_json", Part::text(data.to_string()))
+}
