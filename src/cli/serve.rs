@@ -82,6 +82,11 @@ impl Serve {
             %address, %admin, database,
             "serving on http://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
         );
+        if address.ip().is_unspecified() && given(self.public_url.as_ref()).is_none() {
+            tracing::warn!(
+                "links in answers lead to http://{address}, which nobody can follow: give --public-url"
+            );
+        }
         service.run(shutdown, hangups).await;
         tracing::info!("stopped");
         Ok(())

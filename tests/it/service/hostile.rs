@@ -165,6 +165,21 @@ async fn a_body_over_the_limit_is_413_announced_or_not(database: Database) {
     service.report(REPORTER, "prod", body + " ").await.expect(413);
 }
 
+async fn a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept(database: Database) {
+    let service = Running::start(database).await;
+    let body = |pods: usize| {
+        let pod = |n| {
+            format!("{{\"podName\":\"{n}\",\"namespace\":\"n\",\"digests\":{{}},\"creationTimestamp\":1}}")
+        };
+        format!("{{\"artifacts\":[{}]}}", (0..pods).map(pod).collect::<Vec<_>>().join(","))
+    };
+    service.report(REPORTER, "prod", body(1_000_000)).await.expect(413);
+    service.report(REPORTER, "prod", body(100_000)).await.expect(201);
+    service.report(REPORTER, "prod", body(99_999)).await.expect(200);
+    let pods = "SELECT CAST(COUNT(*) AS TEXT) FROM pod_runs WHERE ended_at IS NULL";
+    assert_eq!(service.database.rows(pods).await, ["99999"]);
+}
+
 async fn ten_thousand_images_in_one_pod_are_kept(database: Database) {
     let service = Running::start(database).await;
     let mut pod = pod("p", "i", 'a');
@@ -270,6 +285,7 @@ super::on_both!(
     what_the_public_service_s_reporter_sends_is_taken,
     markup_and_sql_are_text_wherever_they_stand,
     a_body_over_the_limit_is_413_announced_or_not,
+    a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept,
     ten_thousand_images_in_one_pod_are_kept,
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
     a_refusal_is_read_even_by_a_client_that_is_still_sending,
