@@ -18,7 +18,7 @@ use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
 use crate::domain::verdict;
-use crate::store::attestations::{NewAttestation, Repository};
+use crate::store::attestations::NewAttestation;
 
 /// The largest `data_json`, in bytes.
 const MOST_DATA: u64 = 1024 * 1024;
@@ -34,6 +34,7 @@ const ATTACHMENT: &str = "attachment_file";
 
 /// The two parts as they are sent.
 #[derive(utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "it describes the form to the OpenAPI document")]
 pub(super) struct JunitForm {
     /// The attestation, a JSON object.
@@ -62,12 +63,12 @@ struct Attachment {
     tag = "attestations",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("flow_name" = String, Path, description = "Flow, which comes into being with its first attestation"),
-        ("trail_name" = String, Path, description = "Trail, which comes into being with its first attestation"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow, which comes into being with its first attestation"),
+        ("trail_name" = inline(TrailName), Path, description = "Trail, which comes into being with its first attestation"),
     ),
     request_body(content = JunitForm, content_type = "multipart/form-data"),
     responses(
-        (status = 201, description = "Recorded", body = String),
+        (status = 201, description = "Recorded", body = String, content_type = "application/json"),
         (status = 400, description = "The attestation is wrong", body = ErrorBody),
         (status = 401, description = "No valid token", body = ErrorBody),
         (status = 403, description = "The token may not do this", body = ErrorBody),
@@ -95,14 +96,6 @@ pub(super) async fn attest_junit(
 
     let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
     let sent: JunitAttestation = json::read(DATA, &data)?;
-    let repository = match &sent.repo_info {
-        None => None,
-        Some(info) => {
-            let name = info.name.as_ref().ok_or_else(|| Problem::field("repo_info.name", "it is missing"))?;
-            let name = Problem::parse("repo_info.name", name.as_str())?;
-            Some(Repository { name, provider: info.provider(), info })
-        }
-    };
     let commit = sent.git_commit_info.as_ref();
     let said = commit.and_then(|commit| commit.url.as_ref()).map(|url| url.as_str().to_owned());
     let sha = commit.and_then(|commit| commit.sha1.as_deref());
@@ -115,7 +108,7 @@ pub(super) async fn attest_junit(
         trail: trail.as_str(),
         sent: &sent,
         passes: verdict::passes(&sent.junit_results),
-        repository,
+        repository: sent.repo_info.as_ref(),
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,

@@ -27,7 +27,7 @@ pub(super) struct Attestations {
     tag = "attestations",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("flow_name" = String, Path, description = "Flow"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
         ("from_timestamp" = Option<i64>, Query, description = "Received in this second or later", minimum = 0),
         ("to_timestamp" = Option<i64>, Query, description = "Received in this second or earlier", minimum = 0),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),

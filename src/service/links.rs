@@ -17,6 +17,11 @@ impl Links {
         Self { base: public_url }
     }
 
+    /// The public URL, without a slash at its end.
+    pub(super) fn base(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
     /// Operation 4 for a repository.
     pub(super) fn live_artifacts(
         &self,

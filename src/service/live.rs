@@ -10,6 +10,7 @@ use super::access::admit;
 use super::app::{App, now};
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem};
+use super::schema::NullableProvider;
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{
@@ -27,8 +28,8 @@ const UNKNOWN: &str = "UNKNOWN";
     tag = "repos",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("repo_name" = String, Path, description = "Repository with its owners; slashes raw or as %2F"),
-        ("provider" = Option<Provider>, Query, description = "Needed where several providers have a repository of this name"),
+        ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owners; slashes raw or as %2F", example = "acme/cart"),
+        ("provider" = inline(Option<NullableProvider>), Query, description = "Needed where several providers have a repository of this name"),
     ),
     responses(
         (status = 200, description = "What runs", body = LiveArtifacts),
@@ -58,9 +59,12 @@ pub(super) async fn live_artifacts(
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
     let repository = choose(&repositories, &name, provider)?.id;
     let running = transaction.live(&organization, repository).await?;
-    let built = transaction.live_artifacts(&organization, repository).await?;
-    let environments = transaction.live_environments(&organization, repository).await?;
+    let mut built = transaction.live_artifacts(&organization, repository).await?;
+    let mut environments = transaction.live_environments(&organization, repository).await?;
     drop(transaction);
+    // Here, and not in the database, whose order of letters is its own.
+    environments.sort_by(|a, b| a.name.cmp(&b.name));
+    built.sort_by_key(|built| built.fingerprint);
 
     let snapshots: HashMap<Uuid, i64> = environments.iter().map(|e| (e.id, e.snapshot)).collect();
     let order: HashMap<Uuid, usize> = environments.iter().enumerate().map(|(n, e)| (e.id, n)).collect();

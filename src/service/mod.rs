@@ -21,6 +21,7 @@ mod problem;
 mod report;
 mod retention;
 mod routes;
+mod schema;
 mod segments;
 mod trails;
 

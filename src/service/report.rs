@@ -41,12 +41,12 @@ const SMALL: usize = 64 * 1024;
     tag = "environments",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("env_name" = String, Path, description = "Environment, which comes into being with its first report"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment, which comes into being with its first report"),
     ),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
-        (status = 200, description = "No other artifacts run than before", body = String),
-        (status = 201, description = "A new snapshot", body = String),
+        (status = 200, description = "No other artifacts run than before", body = String, content_type = "application/json"),
+        (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
         (status = 400, description = "The report is wrong", body = ErrorBody),
         (status = 401, description = "No valid token", body = ErrorBody),
         (status = 403, description = "The token may not do this", body = ErrorBody),

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
+use utoipa::openapi::Server;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -51,7 +52,8 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
 
 /// Everything that the API listener serves.
 pub(super) fn router(app: App) -> Router {
-    let (router, document) = operations();
+    let (router, mut document) = operations();
+    document.servers = Some(vec![Server::new(app.links.base())]);
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     let described = move || async move {
         ([(axum::http::header::CONTENT_TYPE, "application/json")], document.to_string())

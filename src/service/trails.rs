@@ -104,10 +104,10 @@ fn shown(
         description: String::new(),
         git_commit_info: trail.commit.map(commit),
         origin_url: String::new(),
-        user_data: FreeForm::new(),
+        user_data: FreeForm::default(),
         repo_ids: trail.repositories.iter().map(ToString::to_string).collect(),
         events: Vec::new(),
-        external_urls: FreeForm::new(),
+        external_urls: FreeForm::default(),
     }
 }
 

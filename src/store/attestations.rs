@@ -8,8 +8,7 @@ use super::reports::json;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
-    Attestation, Fingerprint, FreeForm, JunitAttestation, Page, Provider, RepositoryInfo, RepositoryName,
-    Text, Timestamp,
+    Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text, Timestamp,
 };
 
 /// The version of what is kept of an attestation.
@@ -29,7 +28,7 @@ pub struct NewAttestation<'a> {
     /// Whether it passes.
     pub passes: bool,
     /// The repository that it names.
-    pub repository: Option<Repository<'a>>,
+    pub repository: Option<&'a RepositoryInfo>,
     /// Where the commit can be seen.
     pub commit_url: Option<String>,
     /// The attachment's hash, and the file's name where one was given.
@@ -38,17 +37,6 @@ pub struct NewAttestation<'a> {
     pub reported_by: &'a str,
     /// When it came.
     pub at: Timestamp,
-}
-
-/// A repository as a client names it.
-#[derive(Debug)]
-pub struct Repository<'a> {
-    /// Its name with its owners.
-    pub name: RepositoryName,
-    /// Who hosts it.
-    pub provider: Option<Provider>,
-    /// What else is known.
-    pub info: &'a RepositoryInfo,
 }
 
 /// Between which times a list's attestations were received.
@@ -90,7 +78,7 @@ impl Transaction {
     /// Those of the database.
     pub async fn insert_attestation(&mut self, new: &NewAttestation<'_>) -> Result<Uuid, Error> {
         let trail = self.trail(new).await?;
-        let repository = match &new.repository {
+        let repository = match new.repository {
             Some(repository) => Some(self.repository(new, repository).await?),
             None => None,
         };
@@ -134,7 +122,7 @@ impl Transaction {
 
     /// The repository, created or brought up to date. One whose provider nobody has said yet is the
     /// one that is named with a provider; and a name without one means the only one of that name.
-    async fn repository(&mut self, new: &NewAttestation<'_>, named: &Repository<'_>) -> Result<Uuid, Error> {
+    async fn repository(&mut self, new: &NewAttestation<'_>, named: &RepositoryInfo) -> Result<Uuid, Error> {
         const ADOPT: &str = "
             UPDATE repositories SET provider = $1 WHERE organization = $2 AND name = $3 AND provider = ''
               AND NOT EXISTS (SELECT 1 FROM repositories r
@@ -149,7 +137,7 @@ impl Transaction {
                 description = COALESCE(excluded.description, repositories.description)
             RETURNING id";
         let name = named.name.as_str();
-        let provider = if let Some(provider) = named.provider {
+        let provider = if let Some(provider) = named.provider() {
             on!(self, |connection| {
                 let adopt = sqlx::query(ADOPT).bind(provider.as_str()).bind(new.organization).bind(name);
                 adopt.execute(connection).await?;
@@ -164,8 +152,8 @@ impl Transaction {
         let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
             let repository = sqlx::query_scalar(REPOSITORY).bind(Uuid::now_v7()).bind(new.organization);
-            let repository = repository.bind(provider).bind(name).bind(named.info.public_url());
-            let repository = repository.bind(text(&named.info.id)).bind(text(&named.info.description));
+            let repository = repository.bind(provider).bind(name).bind(named.public_url());
+            let repository = repository.bind(text(&named.id)).bind(text(&named.description));
             repository.bind(new.at.micros()).fetch_one(connection).await?
         }))
     }
@@ -199,7 +187,7 @@ impl Transaction {
                     $19, $20, $21)";
         let sent = new.sent;
         let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
-        let object = |object: &Option<FreeForm>| object.as_ref().map_or_else(|| "{}".to_owned(), json);
+        let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(id).bind(new.organization).bind(new.flow).bind(trail);
             let insert = insert.bind(sent.attestation_name.as_str()).bind(targets).bind(new.at.micros());

@@ -136,7 +136,7 @@ impl Transaction {
         const SELECT: &str = of_live!(
             "SELECT id, name, snapshot, last_report_at, silent_after FROM environments
              WHERE id IN (SELECT r.environment",
-            ") AND last_report_at IS NOT NULL ORDER BY name, id"
+            ") AND last_report_at IS NOT NULL"
         );
         let rows: Vec<(Uuid, String, i64, i64, Option<i64>)> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(repository).fetch_all(connection).await?

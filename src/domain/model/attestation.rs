@@ -13,34 +13,26 @@ use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp};
 #[serde(deny_unknown_fields)]
 pub struct JunitAttestation {
     /// What was attested, as `unit-tests`.
-    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
     pub attestation_name: ShortText,
     /// The results, one a suite or file.
     pub junit_results: Vec<JunitResult>,
     /// Where it came from, as a pipeline's page.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub origin_url: Option<Text>,
     /// What a person wrote about it.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub description: Option<Text>,
     /// The artifact that was tested.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>, pattern = "^[a-f0-9]{64}$"))]
     pub artifact_fingerprint: Option<Fingerprint>,
     /// More artifacts: fingerprints, or names in the flow's template.
-    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<String>>))]
     pub target_artifacts: Option<Vec<ShortText>>,
     /// The commit that was tested.
     pub git_commit_info: Option<GitCommit>,
     /// The repository that it is in.
     pub repo_info: Option<RepositoryInfo>,
     /// Addresses by name.
-    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
     pub external_urls: Option<FreeForm>,
     /// Anything by name.
-    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
     pub annotations: Option<FreeForm>,
     /// Anything.
-    #[cfg_attr(feature = "service", schema(value_type = Option<Object>))]
     pub user_data: Option<FreeForm>,
 }
 
@@ -51,7 +43,6 @@ pub struct JunitAttestation {
 pub struct JunitResult {
     /// The suite.
     #[serde(default)]
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub name: Text,
     /// Tests that failed.
     #[serde(deserialize_with = "count")]
@@ -74,7 +65,6 @@ pub struct JunitResult {
     #[cfg_attr(feature = "service", schema(minimum = 0, maximum = 1_000_000_000))]
     pub duration: Option<f64>,
     /// When they began.
-    #[cfg_attr(feature = "service", schema(value_type = Option<f64>, minimum = 0, maximum = 253_402_300_799_i64))]
     pub timestamp: Option<Timestamp>,
 }
 
@@ -88,25 +78,18 @@ pub struct GitCommit {
     #[cfg_attr(feature = "service", schema(pattern = "^([a-f0-9]{40}|[a-f0-9]{64})$"))]
     pub sha1: Option<String>,
     /// The commit's message.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub message: Option<Text>,
     /// Who wrote it.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub author: Option<Text>,
     /// The author's name at the provider.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub author_username: Option<Text>,
     /// The branch.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub branch: Option<Text>,
     /// When it was made.
-    #[cfg_attr(feature = "service", schema(value_type = Option<f64>, minimum = 0, maximum = 253_402_300_799_i64))]
     pub timestamp: Option<Timestamp>,
     /// Its page.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub url: Option<Text>,
     /// The hashes of its parents.
-    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<String>>))]
     pub parents: Option<Vec<Text>>,
 }
 
@@ -119,7 +102,6 @@ pub struct Attestation {
     pub attestation_id: String,
     pub attestation_name: String,
     pub attestation_type: String,
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub created_at: Timestamp,
     pub description: String,
     pub has_audit_package: bool,
@@ -127,7 +109,6 @@ pub struct Attestation {
     pub origin_url: String,
     pub reported_by: String,
     pub schema_version: i64,
-    #[cfg_attr(feature = "service", schema(value_type = Object))]
     pub user_data: FreeForm,
 }
 

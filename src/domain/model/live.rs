@@ -27,14 +27,12 @@ pub struct LiveArtifact {
     /// The environment, in `_embedded.environments`.
     pub environment_id: String,
     /// The artifact, in `_embedded.artifacts`: its fingerprint, which is its identity.
-    #[cfg_attr(feature = "service", schema(value_type = String))]
     pub artifact_id: Fingerprint,
     /// The name of the image under which it was last reported.
     pub artifact_name: String,
     /// The environment's current snapshot.
     pub snapshot_index: i64,
     /// When it was first reported in this run of snapshots.
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub started_at: Timestamp,
     /// `UNKNOWN`, as long as environments have no policy.
     pub compliance: String,
@@ -57,9 +55,7 @@ pub struct Embedded {
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct EmbeddedArtifact {
-    #[cfg_attr(feature = "service", schema(value_type = String))]
     pub id: Fingerprint,
-    #[cfg_attr(feature = "service", schema(value_type = String))]
     pub fingerprint: Fingerprint,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_sha: Option<String>,
@@ -81,7 +77,6 @@ pub struct EmbeddedEnvironment {
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// When it was last reported: what it shows is confirmed until then. Not in the interface.
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub last_report_at: Timestamp,
     /// Whether it has been silent for longer than it may be. Not in the interface.
     pub is_silent: bool,

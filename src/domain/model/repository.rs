@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Text;
+use super::{RepositoryName, Text};
 
 /// The version-control providers that `provider` of operation 4 tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,21 +25,17 @@ pub enum Provider {
 pub struct UnknownProvider;
 
 /// `repo_info` of a JUnit attestation; `provider` is taken from its URL where it is not said.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RepositoryInfo {
     /// The repository with its owners, as `acme/cart`; the same that operation 4 asks for.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
-    pub name: Option<Text>,
+    pub name: RepositoryName,
     /// Where a person finds it.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub url: Option<Text>,
     /// The provider's own identifier.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub id: Option<Text>,
     /// What it is about.
-    #[cfg_attr(feature = "service", schema(value_type = Option<String>))]
     pub description: Option<Text>,
     /// Who hosts it.
     pub provider: Option<Provider>,

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Any text without a NUL, which PostgreSQL cannot store (PostgreSQL documentation, "Character
@@ -16,8 +17,10 @@ pub struct Text(String);
 #[serde(transparent)]
 pub struct ShortText(String);
 
-/// A free-form object, kept and given back as it came.
-pub type FreeForm = Map<String, Value>;
+/// A free-form object, kept and given back as it came: numbers keep their digits and keys their order.
+/// It nests no deeper than readers go (128 levels, as `serde_json` does).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreeForm(String);
 
 impl Text {
     /// The text.
@@ -32,6 +35,35 @@ impl ShortText {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl FreeForm {
+    /// The object as JSON.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for FreeForm {
+    fn default() -> Self {
+        Self("{}".to_owned())
+    }
+}
+
+impl Serialize for FreeForm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for FreeForm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        serde_json::from_str::<Map<String, Value>>(raw.get()).map_err(serde::de::Error::custom)?;
+        Ok(Self(raw.get().to_owned()))
     }
 }
 
@@ -64,5 +96,22 @@ impl fmt::Display for Text {
 impl fmt::Display for ShortText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_form_object_comes_back_as_it_came() {
+        let text = r#"{"b": 123456789012345678901234567890, "a":1.10,  "deep": [{"er": null}]}"#;
+        let read: FreeForm = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        assert_eq!(serde_json::to_string(&FreeForm::default()).unwrap(), "{}");
+        let deep = format!("{{\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        for bad in ["[]", "1", "null", "\"{}\"", &deep] {
+            assert!(serde_json::from_str::<FreeForm>(bad).is_err(), "{bad}");
+        }
     }
 }

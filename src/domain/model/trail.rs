@@ -14,9 +14,7 @@ use super::{FreeForm, TemplateBody, Timestamp};
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct Trail {
     pub name: String,
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub last_modified_at: Timestamp,
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub created_at: Timestamp,
     pub compliance_status: ComplianceStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,12 +26,9 @@ pub struct Trail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit_info: Option<TrailCommit>,
     pub origin_url: String,
-    #[cfg_attr(feature = "service", schema(value_type = Object))]
     pub user_data: FreeForm,
     pub repo_ids: Vec<String>,
-    #[cfg_attr(feature = "service", schema(value_type = Vec<Object>))]
     pub events: Vec<FreeForm>,
-    #[cfg_attr(feature = "service", schema(value_type = Object))]
     pub external_urls: FreeForm,
 }
 
@@ -60,7 +55,6 @@ pub struct TrailCommit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "service", schema(value_type = Option<f64>))]
     pub timestamp: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -89,7 +83,6 @@ pub struct ComplianceStatus {
     /// Attestations of the template's artifacts, by the artifact's name.
     pub artifacts_statuses: BTreeMap<String, ArtifactStatus>,
     /// When the verdict was reached.
-    #[cfg_attr(feature = "service", schema(value_type = f64))]
     pub evaluated_at: Timestamp,
     /// The template that it was reached by.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -38,22 +38,17 @@ pub enum Kind {
 pub struct K8sArtifact<'a> {
     /// The pod's name.
     #[serde(borrow)]
-    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
     pub pod_name: Name<'a>,
     /// Its namespace.
     #[serde(borrow)]
-    #[cfg_attr(feature = "service", schema(value_type = String, min_length = 1, max_length = 255))]
     pub namespace: Name<'a>,
     /// Image names, and the digest that runs under each.
     #[serde(borrow)]
-    #[cfg_attr(feature = "service", schema(value_type = std::collections::BTreeMap<String, String>))]
     pub digests: ImageDigests<'a>,
     /// When the pod was created.
-    #[cfg_attr(feature = "service", schema(value_type = f64, minimum = 0, maximum = 253_402_300_799_i64))]
     pub creation_timestamp: Timestamp,
     /// Its owner references.
     #[serde(default)]
-    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<Object>>))]
     pub owners: Option<Vec<OwnerReference>>,
 }
 

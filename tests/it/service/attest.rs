@@ -30,7 +30,7 @@ fn complete() -> Value {
                       "description": "The cart"},
         "external_urls": {"ticket": "https://example.com/T-1"},
         "annotations": {"k": "v"},
-        "user_data": {"deep": [{"er": null}]},
+        "user_data": {"deep": [{"er": null}], "a": 1.5},
     })
 }
 
@@ -211,7 +211,7 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
         ("target_artifacts", json!([1]), "target_artifacts[0]", "string"),
         ("git_commit_info", json!({"sha1": "abc"}), "git_commit_info.sha1", "40 lowercase hex"),
         ("git_commit_info", json!({"timestamp": -5}), "git_commit_info.timestamp", "1970"),
-        ("repo_info", json!({"url": "https://github.com/a/b"}), "repo_info.name", "missing"),
+        ("repo_info", json!({"url": "https://github.com/a/b"}), "repo_info", "missing field `name`"),
         ("repo_info", json!({"name": "a/../b"}), "repo_info.name", "relative"),
         (
             "repo_info",
