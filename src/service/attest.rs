@@ -13,7 +13,7 @@ use super::access::admit;
 use super::app::{App, now};
 use super::body::{Paced, announced};
 use super::json;
-use super::problem::{ErrorBody, Problem};
+use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
@@ -69,13 +69,8 @@ struct Attachment {
     request_body(content = JunitForm, content_type = "multipart/form-data"),
     responses(
         (status = 201, description = "Recorded", body = String, content_type = "application/json"),
-        (status = 400, description = "The attestation is wrong", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "The token may not do this", body = ErrorBody),
-        (status = 408, description = "The body came too slowly", body = ErrorBody),
-        (status = 413, description = "A part is too large", body = ErrorBody),
-        (status = 415, description = "The body is no form", body = ErrorBody),
-        (status = 503, description = "The database is not available", body = ErrorBody),
+        Refused,
+        RefusedBody,
     ),
     security(("token" = [])),
 )]

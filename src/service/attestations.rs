@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::access::admit;
 use super::app::App;
 use super::parameters::Parameters;
-use super::problem::{ErrorBody, Problem};
+use super::problem::{ErrorBody, Problem, Refused};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Attestation, FlowName, Pagination};
@@ -35,11 +35,8 @@ pub(super) struct Attestations {
     ),
     responses(
         (status = 200, description = "A page", body = Attestations),
-        (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "The token may not do this", body = ErrorBody),
         (status = 404, description = "No such flow", body = ErrorBody),
-        (status = 503, description = "The database is not available", body = ErrorBody),
+        Refused,
     ),
     security(("token" = [])),
 )]

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use super::access::admit;
 use super::app::{App, now};
 use super::parameters::Parameters;
-use super::problem::{ErrorBody, Problem};
+use super::problem::{ErrorBody, Problem, Refused};
 use super::schema::NullableProvider;
 use super::segments::Segments;
 use crate::domain::access::Operation;
@@ -33,11 +33,8 @@ const UNKNOWN: &str = "UNKNOWN";
     ),
     responses(
         (status = 200, description = "What runs", body = LiveArtifacts),
-        (status = 400, description = "A parameter is wrong, or several providers share the name", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "The token may not do this", body = ErrorBody),
         (status = 404, description = "No such repository", body = ErrorBody),
-        (status = 503, description = "The database is not available", body = ErrorBody),
+        Refused,
     ),
     security(("token" = [])),
 )]

@@ -22,6 +22,42 @@ pub(super) struct ErrorBody {
     errors: BTreeMap<String, String>,
 }
 
+/// What every operation may answer.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "it describes answers to the OpenAPI document")]
+pub(super) enum Refused {
+    /// What was sent is wrong
+    #[response(status = 400)]
+    Invalid(ErrorBody),
+    /// No valid token
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// The token may not do this
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// The service failed
+    #[response(status = 500)]
+    Defect(ErrorBody),
+    /// The database is not available
+    #[response(status = 503)]
+    Unavailable(ErrorBody),
+}
+
+/// What an operation that reads a body may answer.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "it describes answers to the OpenAPI document")]
+pub(super) enum RefusedBody {
+    /// The body came too slowly
+    #[response(status = 408)]
+    TooSlow(ErrorBody),
+    /// The body, or a part of it, is too large
+    #[response(status = 413)]
+    TooLarge(ErrorBody),
+    /// The body is of another type
+    #[response(status = 415)]
+    Unsupported(ErrorBody),
+}
+
 /// A request that cannot be done.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {

@@ -11,7 +11,7 @@ use super::access::{Caller, admit};
 use super::app::{App, now};
 use super::body::{Paced, announced};
 use super::json;
-use super::problem::{ErrorBody, Problem};
+use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -47,13 +47,8 @@ const SMALL: usize = 64 * 1024;
     responses(
         (status = 200, description = "No other artifacts run than before", body = String, content_type = "application/json"),
         (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
-        (status = 400, description = "The report is wrong", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "The token may not do this", body = ErrorBody),
-        (status = 408, description = "The body came too slowly", body = ErrorBody),
-        (status = 413, description = "The report is too large", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "The database is not available", body = ErrorBody),
+        Refused,
+        RefusedBody,
     ),
     security(("token" = [])),
 )]

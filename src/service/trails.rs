@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::access::admit;
 use super::app::{App, now};
 use super::parameters::Parameters;
-use super::problem::{ErrorBody, Problem};
+use super::problem::{Problem, Refused};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{
@@ -43,10 +43,7 @@ pub(super) struct Trails {
     ),
     responses(
         (status = 200, description = "A page", body = Trails),
-        (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "The token may not do this", body = ErrorBody),
-        (status = 503, description = "The database is not available", body = ErrorBody),
+        Refused,
     ),
     security(("token" = [])),
 )]

@@ -14,7 +14,9 @@ pub mod reports;
 pub mod retention;
 pub mod trails;
 mod transaction;
+mod url;
 
-pub use connect::{DatabaseUrl, InvalidUrl, Patience, Store};
+pub use connect::{Patience, Store};
 pub use error::Error;
 pub use transaction::Transaction;
+pub use url::{DatabaseUrl, InvalidUrl};
