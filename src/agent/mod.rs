@@ -10,3 +10,4 @@ pub mod retry;
 mod summary;
 
 pub use environment::{Emptiness, Environment};
+pub use summary::{Outcome, Summary};

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::gather::{GatherError, Gathered, Source, gather};
 use super::retry::{Deadline, GaveUp};
-use super::summary::{self, Outcome};
+use super::summary::{Outcome, Summary};
 use super::{Emptiness, Environment};
 use crate::api::{self, Client};
 use crate::cluster::{self, Namespace};
@@ -91,8 +91,8 @@ pub enum Withheld {
     NoPods(String),
 }
 
-/// Lists once and reports each environment. A failure of one does not keep the others from being
-/// reported.
+/// Lists once and reports each environment, in their order. A failure of one does not keep the others
+/// from being reported.
 ///
 /// # Errors
 ///
@@ -102,13 +102,14 @@ pub async fn run(
     source: &Source,
     destination: Destination<'_>,
     deadline: Deadline,
-) -> Result<(), Vec<Error>> {
+) -> Result<Vec<Summary>, Vec<Error>> {
     let start = Instant::now();
     let environments = &plan.environments;
     let gathered = gather(environments, plan.counting, source, deadline).await.map_err(|e| vec![e.into()])?;
     let looked_up = look_up(environments, &gathered, source, deadline).await;
     let mut failures = BTreeMap::new();
     let mut reports = Vec::new();
+    let mut summaries = Vec::new();
     for (n, environment) in environments.iter().enumerate() {
         let snapshot = gathered.roster.select(&environment.selection);
         match confirm(environment, &snapshot, &gathered, source, &looked_up) {
@@ -123,13 +124,14 @@ pub async fn run(
         Destination::Output(output) => {
             for (n, environment, tally, report) in reports {
                 match print(&report, output) {
-                    Ok(()) => summary::log(
-                        &environment.name,
-                        Outcome::Printed,
-                        report.len(),
-                        &tally,
-                        start.elapsed(),
-                    ),
+                    Ok(()) => {
+                        let environment = environment.name.clone();
+                        let artifacts = report.len();
+                        let (outcome, took) = (Outcome::Printed, start.elapsed());
+                        let summary = Summary { environment, outcome, artifacts, tally, took };
+                        summary.log();
+                        summaries.push(summary);
+                    }
                     Err(error) => {
                         failures.insert(n, Error::Output(error));
                     }
@@ -142,20 +144,26 @@ pub async fn run(
             };
             let sent = deadline.persist(reports, asking, async |(_, environment, tally, report)| {
                 let accepted = client.report_k8s(&environment.name, report).await?;
+                let (artifacts, took) = (report.len(), start.elapsed());
+                let (environment, tally) = (environment.name.clone(), tally.clone());
                 let outcome = Outcome::Accepted(accepted);
-                summary::log(&environment.name, outcome, report.len(), tally, start.elapsed());
-                Ok(())
+                let summary = Summary { environment, outcome, artifacts, tally, took };
+                summary.log();
+                Ok(summary)
             });
             for ((n, environment, ..), result) in sent.await {
-                if let Err(source) = result {
-                    let name = &environment.name;
-                    let hint = source.last().and_then(|e| client.hint(e, "environment", name.as_str()));
-                    failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
+                match result {
+                    Ok(summary) => summaries.push(summary),
+                    Err(source) => {
+                        let name = &environment.name;
+                        let hint = source.last().and_then(|e| client.hint(e, "environment", name.as_str()));
+                        failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
+                    }
                 }
             }
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(failures.into_values().collect()) }
+    if failures.is_empty() { Ok(summaries) } else { Err(failures.into_values().collect()) }
 }
 
 /// What the API server said when it was asked.

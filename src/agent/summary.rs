@@ -1,5 +1,6 @@
 //! What happened to one environment, in one line.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::api::Accepted;
@@ -9,39 +10,62 @@ use crate::domain::visible::Visible;
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// It was printed: `--dry-run`.
     Printed,
+    /// The service has it.
     Accepted(Accepted),
 }
 
-/// Logs the line: a sentence for people, with the same as fields for machines.
-pub(super) fn log(
-    environment: &EnvironmentName,
-    outcome: Outcome,
-    artifacts: usize,
-    tally: &Tally,
-    took: Duration,
-) {
-    let said = match outcome {
-        Outcome::Printed => "printed, not sent",
-        Outcome::Accepted(Accepted::NewSnapshot) => "reported, new snapshot",
-        Outcome::Accepted(Accepted::Unchanged) => "reported, unchanged",
-        Outcome::Accepted(Accepted::Unsaid) => "reported",
-    };
-    let left_out = left_out(tally);
-    tracing::info!(
-        environment = environment.as_str(),
-        artifacts,
-        outcome = said,
-        left_out,
-        config_digests = tally.config_digests,
-        seconds = took.as_secs_f64(),
-        "{}: {} {said} ({:.1} s){}{left_out}",
-        Visible(environment.as_str()),
-        counted(artifacts as u64, "artifact"),
-        took.as_secs_f64(),
-        if left_out.is_empty() { "" } else { "; left out: " },
-    );
+/// What was reported of an environment; shown as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Which.
+    pub environment: EnvironmentName,
+    /// What became of the report.
+    pub outcome: Outcome,
+    /// How many artifacts it held.
+    pub artifacts: usize,
+    /// What was seen, and left out.
+    pub tally: Tally,
+    /// How long it took, from the first look at the pods.
+    pub took: Duration,
+}
+
+impl Summary {
+    /// Logs the sentence, with the same as fields for machines.
+    pub(super) fn log(&self) {
+        tracing::info!(
+            environment = self.environment.as_str(),
+            artifacts = self.artifacts,
+            outcome = self.outcome.said(),
+            left_out = left_out(&self.tally),
+            config_digests = self.tally.config_digests,
+            seconds = self.took.as_secs_f64(),
+            "{self}",
+        );
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let environment = Visible(self.environment.as_str());
+        let artifacts = counted(self.artifacts as u64, "artifact");
+        write!(f, "{environment}: {artifacts} {} ({:.1} s)", self.outcome.said(), self.took.as_secs_f64())?;
+        let left_out = left_out(&self.tally);
+        if left_out.is_empty() { Ok(()) } else { write!(f, "; left out: {left_out}") }
+    }
+}
+
+impl Outcome {
+    fn said(self) -> &'static str {
+        match self {
+            Self::Printed => "printed, not sent",
+            Self::Accepted(Accepted::NewSnapshot) => "reported, new snapshot",
+            Self::Accepted(Accepted::Unchanged) => "reported, unchanged",
+            Self::Accepted(Accepted::Unsaid) => "reported",
+        }
+    }
 }
 
 /// `2 pods ended, 1 container not started`; empty where nothing was left out.

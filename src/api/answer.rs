@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderName, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -13,8 +14,11 @@ use super::token::Token;
 use crate::domain::outcome::{Class, class};
 use crate::domain::visible::{Visible, shortened};
 
-/// The largest answer to a write that is read, in bytes.
-const MOST_BYTES: usize = 64 * 1024;
+/// The largest answer to a write, and the largest error, that is read, in bytes.
+pub(super) const MOST_OF_A_WRITE: usize = 64 * 1024;
+
+/// The largest answer to a read that is read, in bytes.
+pub(super) const MOST_OF_A_READ: usize = 64 * 1024 * 1024;
 
 /// How much of a text that is not the service's own is shown, in characters.
 const SHOWN: usize = 160;
@@ -33,14 +37,21 @@ pub(super) struct Success {
 pub(super) struct Answer {
     response: reqwest::Response,
     body: Vec<u8>,
+    most: usize,
 }
 
 impl Answer {
     /// Reads the body of a success to its end, or of an error as far as it comes in `error_text`:
-    /// its status says the most.
-    pub(super) async fn read(response: reqwest::Response, error_text: Duration) -> reqwest::Result<Self> {
-        let mut answer = Self { response, body: Vec::new() };
-        if answer.response.status().is_success() {
+    /// its status says the most. `most` limits the body of a success, in bytes.
+    pub(super) async fn read(
+        response: reqwest::Response,
+        most: usize,
+        error_text: Duration,
+    ) -> reqwest::Result<Self> {
+        let is_success = response.status().is_success();
+        let most = if is_success { most } else { MOST_OF_A_WRITE };
+        let mut answer = Self { response, body: Vec::new(), most };
+        if is_success {
             answer.read_body().await?;
         } else if let Ok(Err(error)) = timeout(error_text, answer.read_body()).await {
             tracing::debug!("the text of an error broke off: {}", error.without_url());
@@ -50,7 +61,7 @@ impl Answer {
 
     /// Reads one byte past the limit at least, where the body is longer.
     async fn read_body(&mut self) -> reqwest::Result<()> {
-        while self.body.len() <= MOST_BYTES
+        while self.body.len() <= self.most
             && let Some(chunk) = self.response.chunk().await?
         {
             self.body.extend_from_slice(&chunk);
@@ -75,8 +86,8 @@ impl Answer {
             (Class::Success, _) if handed == Handed::Part => {
                 foreign(format!("{status} before the whole report was sent"))
             }
-            (Class::Success, _) if self.body.len() > MOST_BYTES => {
-                foreign(format!("{status} with a body of more than 64 KiB"))
+            (Class::Success, _) if self.body.len() > self.most => {
+                foreign(format!("{status} with a body of more than {} KiB", self.most / 1024))
             }
             (Class::Success, Some(body)) => Ok(Success { status, body }),
             (Class::Success | Class::Foreign, _) => {
@@ -94,6 +105,23 @@ impl Answer {
                 retry_after: self.header(token, &RETRY_AFTER),
             }),
         }
+    }
+
+    /// Judges the answer to a read: 200, and JSON of the shape that is wanted.
+    pub(super) fn judge_read<T: DeserializeOwned>(
+        self,
+        request: &Request,
+        token: &Token,
+    ) -> Result<T, Error> {
+        let Success { status, body } = self.judge(request, token, Handed::All)?;
+        let foreign = |saw| Error::Foreign { request: request.clone(), saw };
+        if status != StatusCode::OK {
+            return Err(foreign(format!("{status}, where 200 OK was expected")));
+        }
+        serde_json::from_value(body).map_err(|error| {
+            let why = shown(token, &error.to_string(), SHOWN);
+            foreign(format!("{status} with JSON of another shape: {why}"))
+        })
     }
 
     fn header(&self, token: &Token, name: &HeaderName) -> Option<String> {

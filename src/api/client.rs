@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use reqwest::RequestBuilder;
+use reqwest::multipart::Form;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::answer::{Answer, Success};
-use super::body::{Progress, ReportBody};
+use super::answer::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
+use super::body::{Handed, Progress, ReportBody};
 use super::error::{Error, Request};
+use super::token::Token;
 use super::{BaseUrl, TokenSource};
 use crate::domain::model::OrganizationName;
 use crate::domain::report::Report;
@@ -21,6 +25,9 @@ use crate::process::proxy::is_turned_off;
 
 /// The largest CA file that is read, in bytes.
 const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The slowest upload that is waited for, in bytes a second.
+const SLOWEST: u64 = 16 * 1024;
 
 /// What the client needs to know.
 #[derive(Debug, Clone)]
@@ -42,7 +49,7 @@ pub struct Patience {
     pub connect: Duration,
     /// While an upload does not move, and from its end to the answer.
     pub stall: Duration,
-    /// For the body of an answer.
+    /// For the body of an answer; for a read, for all of it.
     pub answer: Duration,
     /// For the text of an error.
     pub error_text: Duration,
@@ -152,24 +159,60 @@ impl Client {
         let token = self.setup.token.read().map_err(Error::Token)?;
         let progress = Progress::new();
         let body = reqwest::Body::wrap(ReportBody::new(report, progress.clone()));
-        let message = self
-            .http
-            .request(request.method.clone(), (*request.url).clone())
-            .header(AUTHORIZATION, token.header())
-            .header(CONTENT_TYPE, "application/json")
-            .body(body);
+        let message = self.message(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
         let stalled = || Error::Stalled { request: request.clone(), after: self.patience.stall };
         let answer = tokio::select! {
             answer = message.send() => answer,
             () = progress.stalled(self.patience.stall) => return Err(stalled()),
         };
         let answer = answer.map_err(|e| unreachable(&request, e))?;
-        let read = Answer::read(answer, self.patience.error_text);
+        let read = Answer::read(answer, MOST_OF_A_WRITE, self.patience.error_text);
         let answer = timeout(self.patience.answer, read).await.map_err(|_| stalled())?;
-        let answer = answer
-            .map_err(|source| Error::BrokenOff { request: request.clone(), source: source.without_url() })?;
-        answer.judge(&request, &token, progress.handed())
+        answer.map_err(|e| broken_off(&request, e))?.judge(&request, &token, progress.handed())
     }
+
+    /// Reads.
+    pub(super) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
+        let token = self.setup.token.read().map_err(Error::Token)?;
+        let message = self.message(&request, &token).header(ACCEPT, "application/json");
+        let answer = self.exchange(&request, message, MOST_OF_A_READ, self.patience.answer).await?;
+        answer.judge_read(&request, &token)
+    }
+
+    /// Sends a form that holds so many bytes.
+    pub(super) async fn post_form(&self, request: Request, form: Form, bytes: u64) -> Result<Success, Error> {
+        let token = self.setup.token.read().map_err(Error::Token)?;
+        let message = self.message(&request, &token).multipart(form);
+        let within = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
+        let answer = self.exchange(&request, message, MOST_OF_A_WRITE, within).await?;
+        answer.judge(&request, &token, Handed::All)
+    }
+
+    fn message(&self, request: &Request, token: &Token) -> RequestBuilder {
+        let message = self.http.request(request.method.clone(), (*request.url).clone());
+        message.header(AUTHORIZATION, token.header())
+    }
+
+    /// Sends a message and reads the answer, all of it within so long.
+    async fn exchange(
+        &self,
+        request: &Request,
+        message: RequestBuilder,
+        most: usize,
+        within: Duration,
+    ) -> Result<Answer, Error> {
+        let exchanged = async {
+            let answer = message.send().await.map_err(|e| unreachable(request, e))?;
+            let read = Answer::read(answer, most, self.patience.error_text);
+            read.await.map_err(|e| broken_off(request, e))
+        };
+        let late = |_| Error::Stalled { request: request.clone(), after: within };
+        timeout(within, exchanged).await.map_err(late)?
+    }
+}
+
+fn broken_off(request: &Request, error: reqwest::Error) -> Error {
+    Error::BrokenOff { request: request.clone(), source: error.without_url() }
 }
 
 fn unreachable(request: &Request, error: reqwest::Error) -> Error {

@@ -72,6 +72,14 @@ pub enum Error {
     },
 }
 
+impl Request {
+    /// The request with one more query parameter.
+    pub(super) fn with(mut self, parameter: &str, value: &str) -> Self {
+        self.url.query_pairs_mut().append_pair(parameter, value);
+        self
+    }
+}
+
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {

@@ -5,15 +5,21 @@
 //! log or `Debug`.
 
 mod answer;
+mod attest;
 mod base_url;
 mod body;
 mod client;
 mod error;
+mod live;
 mod report;
 mod token;
+mod trails;
 
+pub use attest::Attachment;
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use client::{Client, Patience, Setup, SetupError};
 pub use error::{Error, Request};
+pub use live::{Artifact, Environment, LiveArtifact, LiveArtifacts};
 pub use report::Accepted;
 pub use token::{TokenError, TokenSource};
+pub use trails::Trail;

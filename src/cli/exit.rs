@@ -71,6 +71,14 @@ impl From<once::Error> for Failure {
     }
 }
 
+#[cfg(feature = "service")]
+impl From<api::Error> for Failure {
+    fn from(error: api::Error) -> Self {
+        let exit = exit_of_api(&error);
+        Self::new(error, None, exit)
+    }
+}
+
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let exit = match error {

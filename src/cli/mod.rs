@@ -4,6 +4,8 @@
 //! or reports.
 
 mod agent;
+#[cfg(feature = "service")]
+mod demo;
 mod exit;
 #[cfg(feature = "service")]
 mod serve;
@@ -18,7 +20,7 @@ use secrecy::SecretString;
 
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
-use crate::process::logs::Format;
+use crate::process::logs::{Format, Verbosity};
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
 #[derive(Debug, Parser)]
@@ -52,6 +54,9 @@ enum Command {
     /// Be the compliance service
     #[cfg(feature = "service")]
     Serve(serve::Serve),
+    /// Watch the whole loop on this machine: no cluster, no account
+    #[cfg(feature = "service")]
+    Demo(demo::Demo),
 }
 
 /// How a command's work is spread.
@@ -139,14 +144,23 @@ pub enum ServiceError {
 }
 
 impl Cli {
-    /// How logs are wanted: their format, and how often `-v` was given.
+    /// How logs are wanted.
     #[must_use]
-    pub fn logging(&self) -> (Format, u8) {
+    pub fn logging(&self) -> (Format, Verbosity) {
         let format = match self.logging.log_format {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
         };
-        (format, self.logging.verbose)
+        let verbosity = match (self.logging.verbose, &self.command) {
+            // It shows on stdout what came of everything.
+            #[cfg(feature = "service")]
+            (0, Command::Demo(_)) => Verbosity::Warnings,
+            (0, _) => Verbosity::Usual,
+            (1, _) => Verbosity::Details,
+            (2, _) => Verbosity::Libraries,
+            (3.., _) => Verbosity::Everything,
+        };
+        (format, verbosity)
     }
 
     /// Runs the command.
@@ -159,6 +173,8 @@ impl Cli {
             Command::Agent(agent) => agent.run(&self.service).await,
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
+            #[cfg(feature = "service")]
+            Command::Demo(demo) => demo.run().await,
         }
     }
 
@@ -168,7 +184,7 @@ impl Cli {
         match self.command {
             Command::Agent(_) => Threads::One,
             #[cfg(feature = "service")]
-            Command::Serve(_) => Threads::Many,
+            Command::Serve(_) | Command::Demo(_) => Threads::Many,
         }
     }
 }

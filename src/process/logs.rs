@@ -4,7 +4,7 @@
 //! where that is set.
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 use tracing::field::Field;
 use tracing::{Event, Level, Subscriber};
@@ -23,46 +23,65 @@ pub enum Format {
     Json,
 }
 
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verbosity {
+    /// What may need a person, of supercargo alone: for a command that shows on stdout what it does.
+    Warnings,
+    /// What supercargo did.
+    #[default]
+    Usual,
+    /// Its own details.
+    Details,
+    /// What libraries say of theirs.
+    Libraries,
+    /// Everything.
+    Everything,
+}
+
 /// `RUST_LOG` holds something that is no filter.
 #[derive(Debug, thiserror::Error)]
 #[error("RUST_LOG is no log filter; one such as \"supercargo=debug\" was expected")]
 pub struct InvalidFilter(#[source] filter::ParseError);
 
-/// Starts the logs of this process. `verbosity` counts the `-v`: 1 for supercargo's own details, 2
-/// for what libraries say of them, 3 for everything.
+/// Starts the logs of this process.
 ///
 /// # Errors
 ///
 /// [`InvalidFilter`] where `RUST_LOG` cannot be read.
-pub fn start(format: Format, verbosity: u8) -> Result<(), InvalidFilter> {
+pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
         _ => EnvFilter::new(match verbosity {
-            0 => "off,supercargo=info",
-            1 => "off,supercargo=debug",
-            2 => "debug",
-            _ => "trace",
+            Verbosity::Warnings => "off,supercargo=warn",
+            Verbosity::Usual => "off,supercargo=info",
+            Verbosity::Details => "off,supercargo=debug",
+            Verbosity::Libraries => "debug",
+            Verbosity::Everything => "trace",
         }),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // What cannot be said cannot be said either; the default is to panic over it.
     let builder = builder.log_internal_errors(false);
     match format {
         Format::Json => builder.json().flatten_event(true).init(),
-        Format::Text => builder.with_ansi(is_coloured()).event_format(Sentence).init(),
+        Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(Sentence).init(),
     }
     Ok(())
 }
 
-/// Whether stderr shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org).
-fn is_coloured() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+/// Whether a stream shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org) or it
+/// says that it is a dumb one.
+pub fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_none_or(|v| v != "dumb")
 }
 
 /// Says what ended the process: each cause once, and what to do about it. No filter hides it, and
 /// that nobody may be listening is no reason to fail in another way.
 pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
-    let mut stderr = std::io::stderr().lock();
+    let mut stderr = io::stderr().lock();
     if format == Format::Json {
         let line = serde_json::json!({
             "timestamp": jiff::Timestamp::now().to_string(),
@@ -73,7 +92,8 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
         let _ = writeln!(stderr, "{line}");
         return;
     }
-    let (red, dim, plain) = if is_coloured() { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+    let (red, dim, plain) =
+        if is_coloured(&stderr) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
     for (depth, cause) in causes.iter().enumerate() {
         let _ = match depth {
             0 => writeln!(stderr, "{red}error{plain}: {cause}"),

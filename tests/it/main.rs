@@ -15,8 +15,11 @@
 mod fake;
 mod program;
 
+mod client;
 mod cluster;
 mod command_line;
+#[cfg(feature = "service")]
+mod demo;
 mod endpoint;
 mod house;
 mod kubeconfig;

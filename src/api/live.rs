@@ -1,0 +1,116 @@
+//! Operation 4: what runs now of a repository.
+
+use http::Method;
+use serde::Deserialize;
+
+use super::client::Client;
+use super::error::Error;
+use crate::domain::model::{Fingerprint, RepositoryName, Timestamp};
+
+/// What runs of a repository. What else the service says is not kept.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct LiveArtifacts {
+    /// One for each artifact and environment that it runs in.
+    pub live_artifacts: Vec<LiveArtifact>,
+    #[serde(rename = "_embedded")]
+    embedded: Embedded,
+}
+
+/// An artifact that runs in an environment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct LiveArtifact {
+    environment_id: String,
+    artifact_id: String,
+    /// The name of the image.
+    pub artifact_name: String,
+    /// The environment's current snapshot.
+    #[serde(default)]
+    pub snapshot_index: Option<u64>,
+    /// Since when it runs.
+    #[serde(default)]
+    pub started_at: Option<Timestamp>,
+}
+
+/// What the list names by identifier.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Embedded {
+    artifacts: Vec<Artifact>,
+    environments: Vec<Environment>,
+}
+
+/// An artifact and the commit that it was built from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Artifact {
+    id: String,
+    /// Its digest.
+    pub fingerprint: Fingerprint,
+    /// The commit's hash.
+    #[serde(default)]
+    pub commit_sha: Option<String>,
+    /// The commit's page.
+    #[serde(default)]
+    pub commit_url: Option<String>,
+}
+
+/// An environment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Environment {
+    id: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl LiveArtifacts {
+    /// What is said of an artifact of this list beside where it runs.
+    #[must_use]
+    pub fn artifact(&self, of: &LiveArtifact) -> Option<&Artifact> {
+        self.embedded.artifacts.iter().find(|artifact| artifact.id == of.artifact_id)
+    }
+
+    /// The environment that an artifact of this list runs in.
+    #[must_use]
+    pub fn environment(&self, of: &LiveArtifact) -> Option<&Environment> {
+        self.embedded.environments.iter().find(|environment| environment.id == of.environment_id)
+    }
+}
+
+impl Client {
+    /// GETs what runs of a repository: `/repos/{org}/live-artifacts/{repo_name}`. A slash in the name
+    /// travels as `%2F`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for everything but a 200 with the JSON that is expected.
+    pub async fn live_artifacts(&self, repository: &RepositoryName) -> Result<LiveArtifacts, Error> {
+        let path = ["repos", self.organization().as_str(), "live-artifacts", repository.as_str()];
+        self.get(self.request(Method::GET, &path)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_artifact_is_joined_with_its_commit_and_its_environment_and_unknown_fields_do_no_harm() {
+        let digest = "a".repeat(64);
+        let live: LiveArtifacts = serde_json::from_value(json!({
+            "live_artifacts": [
+                {"environment_id": "e1", "artifact_id": "a1", "artifact_name": "cart:1", "started_at": 1.5, "new": {}},
+                {"environment_id": "e2", "artifact_id": "a2", "artifact_name": "cart:2", "snapshot_index": null},
+            ],
+            "_embedded": {
+                "artifacts": [{"id": "a1", "fingerprint": digest, "commit_sha": "c0ffee", "commit_url": null}],
+                "environments": [{"id": "e1", "name": "prod", "type": "K8S"}],
+            },
+            "_links": {},
+        }))
+        .unwrap();
+        let [first, second] = live.live_artifacts.as_slice() else { panic!("{live:?}") };
+        assert_eq!(live.artifact(first).unwrap().commit_sha.as_deref(), Some("c0ffee"));
+        assert_eq!(live.environment(first).unwrap().name, "prod");
+        assert_eq!((live.artifact(second), live.environment(second)), (None, None));
+    }
+}

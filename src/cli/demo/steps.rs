@@ -1,0 +1,241 @@
+//! The story, step by step: each says what it does, how a person would do it, and what came of it.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::files::Files;
+use super::sample::{API, Build, CART, NEXT_WEB, WEB};
+use super::screen::{Look, Screen, Word, quoted};
+use super::table::{Row, Table, Tests};
+use super::{Ended, ORGANIZATION};
+use crate::agent::gather::Source;
+use crate::agent::once::{self, Destination, Plan};
+use crate::agent::retry::Deadline;
+use crate::agent::{Emptiness, Environment};
+use crate::api::Client;
+use crate::cluster::PodsFile;
+use crate::domain::collapse::Counting;
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::outcome::Backoff;
+use crate::domain::selection::Selection;
+
+/// The environment that the cluster is.
+const ENVIRONMENT: &str = "demo";
+
+/// Where the service listens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    pub(super) service: SocketAddr,
+    pub(super) admin: SocketAddr,
+}
+
+/// The story and all that it takes.
+pub(super) struct Story<'a, W> {
+    screen: &'a mut Screen<W>,
+    client: Client,
+    files: &'a Files,
+    addresses: Addresses,
+    program: String,
+}
+
+impl<'a, W: Write> Story<'a, W> {
+    pub(super) fn new(
+        screen: &'a mut Screen<W>,
+        client: Client,
+        files: &'a Files,
+        addresses: Addresses,
+    ) -> Self {
+        Self { screen, client, files, addresses, program: program() }
+    }
+
+    /// All of it.
+    pub(super) async fn tell(&mut self) -> Result<(), Ended> {
+        self.serve()?;
+
+        self.screen.heading("2. Attest the unit tests of three images, as their pipelines would")?;
+        for build in [WEB, CART, API] {
+            self.attest(&build).await?;
+        }
+
+        self.screen.heading("3. Report the cluster: thirteen pods, as kubectl printed them")?;
+        self.report(&self.files.pods()).await?;
+
+        self.screen.heading("4. Ask what runs of each repository, and whether it was tested")?;
+        self.screen.command(&[
+            "for repo in web cart api; do".to_owned(),
+            self.curl(),
+            format!("{}; done", live_artifacts("$repo")),
+        ])?;
+        let before = self.look().await?;
+        self.screen.table(&Table::running(&before, now()))?;
+        let failing = before.iter().find(|row| row.tests == Tests::Fail).and_then(|row| row.digest);
+        if let Some(digest) = failing {
+            self.screen.line("", &[])?;
+            self.screen
+                .say("TESTS is what the trails say that attest this very digest. Of the one that fails:")?;
+            let trails = self.trails(digest);
+            self.screen.command(&trails)?;
+        }
+
+        self.screen.heading("5. Roll out shop/web:1.5.0: attest it, start it, report")?;
+        self.attest(&NEXT_WEB).await?;
+        self.report(&self.files.pods_after()).await?;
+
+        self.screen.heading("6. Ask what changed")?;
+        self.screen.command(&[self.curl(), live_artifacts("web")])?;
+        let after = self.look().await?;
+        let (old, new) = (snapshot(&before), snapshot(&after));
+        let verdict = Word(Look::Bold, format!("snapshot {new}"));
+        self.screen.came(format_args!("snapshot {old} gave way to"), Some(verdict))?;
+        self.screen.table(&Table::changes(&before, &after))?;
+
+        self.screen.heading("7. Report once more: the same pods, so there is no new snapshot")?;
+        self.report(&self.files.pods_after()).await?;
+        let last = snapshot(&self.look().await?);
+        let said = format!("snapshot {last} stands; the service compared two hashes and noted the time");
+        Ok(self.screen.came(said, None)?)
+    }
+
+    /// How to go on.
+    pub(super) fn stay(&mut self) -> io::Result<()> {
+        let (id, admin) = (std::process::id(), self.addresses.admin);
+        self.screen.heading("Your turn: the service stays up until Ctrl-C")?;
+        self.screen
+            .say("In another terminal, after the three exports above, roll back, and see snapshot 3:")?;
+        self.screen.command(&self.agent(&self.files.pods()))?;
+        self.screen.say("Every operation of the service; its metrics; its end:")?;
+        self.screen.command(&["curl -sS \"$SUPERCARGO_BASE_URL/api/v2/openapi.json\"".to_owned()])?;
+        self.screen.command(&[format!("curl -sS http://{admin}/metrics")])?;
+        self.screen.command(&[format!("kill {id}")])
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        let Addresses { service, .. } = self.addresses;
+        self.screen.line(
+            "",
+            &[Word(Look::Bold, "supercargo demo: from a test to the cluster that runs it".into())],
+        )?;
+        self.screen.say("Each step does what the command under it does, which you may paste while `supercargo demo --keep` is up, after these:")?;
+        self.screen.line("", &[])?;
+        for (name, value) in [
+            ("BASE_URL", format!("http://{service}")),
+            ("ORG", ORGANIZATION.to_owned()),
+            ("TOKEN_FILE", path(&self.files.token())),
+        ] {
+            self.screen.command(&[format!("export SUPERCARGO_{name}={value}")])?;
+        }
+        self.screen.heading("1. Start the service, on a database of its own")?;
+        self.screen.command(&[
+            format!("{} serve", self.program),
+            "--listen 127.0.0.1:0 --admin-listen 127.0.0.1:0".to_owned(),
+            format!("--database {}", quoted(&self.files.database())),
+            format!("--bootstrap {}", path(&self.files.bootstrap())),
+        ])?;
+        self.screen.came(format_args!("It listens on http://{service}."), None)
+    }
+
+    async fn attest(&mut self, build: &Build) -> Result<(), Ended> {
+        let (flow, trail) = (build.name, build.trail());
+        self.screen.command(&[
+            self.curl(),
+            format!("-F data_json=@{}", path(&self.files.attestation(build))),
+            format!("\"$SUPERCARGO_BASE_URL/api/v2/attestations/{ORGANIZATION}/{flow}/trail/{trail}/junit\""),
+        ])?;
+        let data = self.files.attested(build);
+        self.client.attest_junit(&flow.parse()?, &trail.parse()?, &data, None).await?;
+        let (look, failed) = match build.failures {
+            0 => (Look::Good, "all passed".to_owned()),
+            failures => (Look::Bad, format!("{failures} failed")),
+        };
+        let said = format!("{} from acme/{flow}@{trail}: {} tests,", build.short_image(), build.tests);
+        Ok(self.screen.came(said, Some(Word(look, failed)))?)
+    }
+
+    async fn report(&mut self, pods: &Path) -> Result<(), Ended> {
+        self.screen.command(&self.agent(pods))?;
+        let environment = Environment {
+            name: ENVIRONMENT.parse()?,
+            selection: Selection::default(),
+            empty: Emptiness::Withheld,
+        };
+        let plan = Plan { environments: vec![environment], counting: Counting::All };
+        let source = Source::File(PodsFile::from(pods.to_owned()));
+        let deadline = Deadline::after(Duration::from_secs(10), Backoff::default());
+        for summary in once::run(&plan, &source, Destination::Service(&self.client), deadline).await? {
+            self.screen.came(summary, None)?;
+        }
+        Ok(())
+    }
+
+    /// What runs of the three repositories.
+    async fn look(&self) -> Result<Vec<Row>, Ended> {
+        let mut rows = Vec::new();
+        for build in [WEB, CART, API] {
+            let live = self.client.live_artifacts(&build.repository().parse()?).await?;
+            for running in &live.live_artifacts {
+                let artifact = live.artifact(running);
+                let digest = artifact.map(|artifact| artifact.fingerprint);
+                rows.push(Row {
+                    environment: live.environment(running).map_or_else(|| "-".to_owned(), |e| e.name.clone()),
+                    image: running.artifact_name.clone(),
+                    digest,
+                    commit: artifact.and_then(|artifact| artifact.commit_sha.clone()),
+                    tests: self.tests(digest).await?,
+                    since: running.started_at,
+                    snapshot: running.snapshot_index,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn tests(&self, digest: Option<Fingerprint>) -> Result<Tests, Ended> {
+        let Some(digest) = digest else { return Ok(Tests::Unknown) };
+        let trails = self.client.trails_of(digest).await?;
+        Ok(match trails.as_slice() {
+            [] => Tests::Unknown,
+            trails if trails.iter().all(|trail| trail.is_compliant) => Tests::Pass,
+            _ => Tests::Fail,
+        })
+    }
+
+    /// curl, with the token out of a file.
+    fn curl(&self) -> String {
+        format!("curl -sS -H @{}", path(&self.files.header()))
+    }
+
+    fn trails(&self, digest: Fingerprint) -> [String; 3] {
+        let url = format!("\"$SUPERCARGO_BASE_URL/api/v2/trails/{ORGANIZATION}\"");
+        [self.curl(), url, format!("-Gd fingerprint={digest}")]
+    }
+
+    fn agent(&self, pods: &Path) -> [String; 2] {
+        let command = format!("{} agent --once --environment {ENVIRONMENT}", self.program);
+        [command, format!("--pods-from {}", path(pods))]
+    }
+}
+
+/// The program as it was called, so that its commands can be pasted.
+fn program() -> String {
+    std::env::args().next().map_or_else(|| "supercargo".to_owned(), |program| quoted(&program))
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+fn live_artifacts(repository: &str) -> String {
+    format!("\"$SUPERCARGO_BASE_URL/api/v2/repos/{ORGANIZATION}/live-artifacts/acme/{repository}\"")
+}
+
+/// The snapshot that rows are of.
+fn snapshot(rows: &[Row]) -> String {
+    let snapshot = rows.iter().filter_map(|row| row.snapshot).max();
+    snapshot.map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
+}

@@ -1,0 +1,171 @@
+//! The demo, as someone sees it who has nothing yet; and the commands that it prints.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::program::{once, supercargo};
+
+/// `supercargo demo` with an empty folder for its files.
+fn demo(arguments: &[&str]) -> (Command, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
+    command.env_clear().env("TMPDIR", folder.path()).current_dir(folder.path());
+    command.arg("demo").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    (command, folder)
+}
+
+fn is_empty(folder: &TempDir) -> bool {
+    folder.path().read_dir().unwrap().next().is_none()
+}
+
+#[test]
+fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let outcome = supercargo().args(["demo"]).env("TMPDIR", folder.path().to_str().unwrap()).run();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    outcome.says(0, &[]);
+    assert_eq!(outcome.stderr, "");
+    assert!(!outcome.stdout.contains('\x1b'), "{}", outcome.stdout);
+    let mut rest = outcome.stdout.as_str();
+    for heading in [
+        "supercargo demo: ",
+        "1. Start the service",
+        "2. Attest the unit tests of three images",
+        "pay/api:2.0.4 from acme/api@e5a96f0: 96 tests, 1 failed",
+        "3. Report the cluster",
+        "demo: 11 artifacts reported, new snapshot",
+        "4. Ask what runs",
+        "demo  registry.example.com/shop/web:1.4.2   374ffdff09  4f1c2e7  pass",
+        "demo  registry.example.com/pay/api:2.0.4    24a3767b39  e5a96f0  fail",
+        "5. Roll out shop/web:1.5.0",
+        "demo: 12 artifacts reported, new snapshot",
+        "6. Ask what changed",
+        "snapshot 1 gave way to snapshot 2",
+        "-  registry.example.com/shop/web:1.4.2  374ffdff09",
+        "+  registry.example.com/shop/web:1.5.0  ",
+        "7. Report once more",
+        "demo: 12 artifacts reported, unchanged",
+        "snapshot 2 stands",
+        "folder is gone",
+    ] {
+        let found = rest.find(heading).unwrap_or_else(|| panic!("{heading:?} is not in: {rest}"));
+        rest = &rest[found..];
+    }
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_it_quietly() {
+    let (mut command, folder) = demo(&[]);
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    assert!(line.starts_with("supercargo demo"), "{line}");
+    assert!(is_empty(&folder));
+}
+
+/// A demo that stays up, and what it had printed when it had told all.
+struct Kept {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    text: String,
+    folder: TempDir,
+}
+
+impl Kept {
+    fn start() -> Self {
+        let (mut command, folder) = demo(&["--keep"]);
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        while !text.lines().any(|line| line.starts_with("  kill ")) {
+            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "{text}");
+        }
+        Self { child, stdout, text, folder }
+    }
+
+    /// What an `export` line gives a variable.
+    fn exported(&self, variable: &str) -> &str {
+        let start = format!("  export {variable}=");
+        self.text.lines().find_map(|line| line.strip_prefix(&start)).unwrap()
+    }
+
+    fn token(&self) -> String {
+        std::fs::read_to_string(self.exported("SUPERCARGO_TOKEN_FILE")).unwrap().trim().to_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        let address = self.exported("SUPERCARGO_BASE_URL").strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let token = self.token();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Asks it to end; gives all that it ever printed.
+    fn stop(mut self, signal: Signal) -> String {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+        self.stdout.read_to_string(&mut self.text).unwrap();
+        let mut stderr = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!((self.child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
+        assert!(is_empty(&self.folder));
+        self.text
+    }
+}
+
+#[test]
+fn it_stays_up_if_asked_to_its_commands_work_and_its_token_is_in_a_file_alone() {
+    let kept = Kept::start();
+    let token = kept.token();
+    assert_eq!(token.len(), 64);
+    let folder = Path::new(kept.exported("SUPERCARGO_TOKEN_FILE")).parent().unwrap().to_owned();
+    for file in folder.read_dir().unwrap().map(|file| file.unwrap()) {
+        let mode = file.metadata().unwrap().permissions().mode();
+        let is_ours = file.path().extension().is_none_or(|e| e == "json" || e == "yaml");
+        assert!(!is_ours || mode.trailing_zeros() >= 6, "{file:?} {mode:o}");
+    }
+    let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
+    assert!(live.starts_with("HTTP/1.1 200") && live.contains("shop/web:1.5.0"), "{live}");
+    // The rollback that it offers.
+    let rollback = once()
+        .args(["--environment", "demo", "--pods-from", folder.join("pods.json").to_str().unwrap()])
+        .env("SUPERCARGO_BASE_URL", kept.exported("SUPERCARGO_BASE_URL"))
+        .env("SUPERCARGO_ORG", kept.exported("SUPERCARGO_ORG"))
+        .env("SUPERCARGO_TOKEN_FILE", kept.exported("SUPERCARGO_TOKEN_FILE"))
+        .run();
+    rollback.says(0, &["demo: 11 artifacts reported, new snapshot"]);
+    let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
+    assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
+    let text = kept.stop(Signal::SIGTERM);
+    assert!(text.contains("folder is gone") && !text.contains(&token), "{text}");
+}
+
+#[test]
+fn every_file_that_a_command_names_is_there() {
+    let kept = Kept::start();
+    let words =
+        kept.text.split([' ', '\n', '@', '"']).filter(|word| word.starts_with('/')).map(PathBuf::from);
+    let files: Vec<_> = words.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    assert!(files.len() >= 7, "{files:?}");
+    assert!(files.iter().all(|file| file.exists()), "{files:?}");
+    kept.stop(Signal::SIGINT);
+}
