@@ -2,8 +2,10 @@
 -- are 32 bytes; objects are JSON in text. Every key begins with the organization, or with the
 -- identifier of something that belongs to one.
 --
--- Nothing that was recorded is rewritten or deleted: it is closed, superseded, or past the horizon
--- of its environment.
+-- What was recorded is not rewritten or deleted: it is closed, superseded, or past the horizon of its
+-- environment. What is brought up to date follows from it, or is a setting: the current name of an
+-- artifact that runs (pods and workloads hold every name that it had), an artifact's provenance
+-- (attestations hold every commit), repositories, and what an environment or organization is told.
 
 CREATE TABLE organizations (
     name TEXT NOT NULL PRIMARY KEY,
@@ -15,8 +17,8 @@ CREATE TABLE organizations (
 
 -- Which bootstrap files were applied, and when.
 CREATE TABLE bootstraps (
-    id UUID NOT NULL PRIMARY KEY,
-    generation BIGINT NOT NULL,
+    generation BIGINT NOT NULL PRIMARY KEY,
+    sha256 BYTEA NOT NULL,
     applied_at BIGINT NOT NULL
 );
 
@@ -43,13 +45,17 @@ CREATE TABLE flows (
 );
 
 CREATE TABLE flow_tags (
+    id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL,
     flow TEXT NOT NULL,
     tag TEXT NOT NULL,
     tag_value TEXT NOT NULL,
-    PRIMARY KEY (organization, flow, tag),
+    created_at BIGINT NOT NULL,
+    closed_at BIGINT,
     FOREIGN KEY (organization, flow) REFERENCES flows (organization, name)
 );
+
+CREATE UNIQUE INDEX flow_tags_open ON flow_tags (organization, flow, tag) WHERE closed_at IS NULL;
 
 CREATE TABLE flow_templates (
     id UUID NOT NULL PRIMARY KEY,

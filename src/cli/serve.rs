@@ -47,7 +47,7 @@ Examples:
     export SUPERCARGO_ADMIN_TOKEN=$(openssl rand -hex 32)
     supercargo serve --bootstrap examples/bootstrap.yaml
   Keep it in PostgreSQL, without the password in the process list:
-    export SUPERCARGO_DATABASE=postgres://supercargo:PASSWORD@db.example.com/supercargo
+    export SUPERCARGO_DATABASE=postgres://USER:PASSWORD@HOST/DB
     supercargo serve --bootstrap examples/bootstrap.yaml --listen 0.0.0.0:8080
 
 Exit codes: see supercargo --help";
@@ -76,7 +76,11 @@ impl Serve {
         let shutdown = signals::shutdown().map_err(signals)?;
         let hangups = signals::hangups().map_err(signals)?;
         let database = setup.database.to_string();
-        let service = Service::start(setup).await?;
+        let service = tokio::select! {
+            service = Service::start(setup) => service?,
+            // While it waits for its database, or for another that migrates it.
+            () = shutdown.cancelled() => return Ok(()),
+        };
         let (address, admin) = (service.address(), service.admin_address());
         tracing::info!(
             %address, %admin, database,
@@ -87,7 +91,7 @@ impl Serve {
                 "links in answers lead to http://{address}, which nobody can follow: give --public-url"
             );
         }
-        service.run(shutdown, hangups).await;
+        service.run(shutdown, hangups).await.map_err(Failure::unexpected)?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -126,11 +130,11 @@ fn public_url(text: &str) -> Result<Url, ServeError> {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let exit = match &error {
-            StartError::Listen(_) | StartError::Empty | StartError::Bootstrap(LoadError::File(_)) => {
-                Exit::Usage
-            }
+            StartError::Listen(_)
+            | StartError::Empty
+            | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {
-                store::Error::Unavailable(_) => Exit::Unreachable,
+                store::Error::Unavailable(_) | store::Error::InDoubt(_) => Exit::Unreachable,
                 store::Error::Newer(_) | store::Error::Migrate(_) => Exit::Usage,
                 store::Error::Failed(_) | store::Error::Unreadable(_) => Exit::Unexpected,
             },

@@ -15,7 +15,7 @@ pub fn passes(results: &[JunitResult]) -> bool {
         && results.iter().all(|result| result.failures == 0 && result.errors == 0)
 }
 
-/// The latest attestation of its name in a trail.
+/// An attestation that may be the latest of its name: no later one has its very name and targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latest {
     /// Its identifier.
@@ -24,7 +24,7 @@ pub struct Latest {
     pub name: String,
     /// Its type.
     pub kind: String,
-    /// The one before, of the same name.
+    /// The one before, of the same name and targets.
     pub overrides: Option<String>,
     /// Whether it passes.
     pub passes: bool,
@@ -32,38 +32,33 @@ pub struct Latest {
     pub targets: BTreeSet<String>,
 }
 
-/// Whether a trail is as its flow expects. With a template: every entry is there and passes, and
+/// Whether a trail is as its flow expects, by the latest attestation of each name for the trail and for
+/// each artifact of the template; `attestations` are in the order in which they were received. With a template: every entry is there and passes, and
 /// what it does not ask for is `unexpected`, whatever it says. Without one: there is at least one
 /// attestation, and all pass.
 #[must_use]
-pub fn trail(template: Option<&Template>, latest: &[Latest], now: Timestamp) -> ComplianceStatus {
-    let of = |target: Option<&str>| -> Vec<&Latest> {
-        let concerns = |a: &Latest| match target {
-            None => a.targets.is_empty(),
-            Some(artifact) => a.targets.contains(artifact),
-        };
-        latest.iter().filter(|a| concerns(a)).collect()
-    };
+pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestamp) -> ComplianceStatus {
+    let of = |target: Option<&str>| latest_of_each_name(attestations, target);
     let required = template.map(|template| &template.body);
-    let targets = latest.iter().flat_map(|a| a.targets.iter().map(String::as_str));
+    let targets = attestations.iter().flat_map(|a| a.targets.iter().map(String::as_str));
     let declared = required.iter().flat_map(|body| body.artifacts.iter().map(|a| a.name.as_str()));
     let artifacts: BTreeSet<&str> = targets.chain(declared).collect();
 
-    let attestations_statuses = statuses(required.map(|body| body.attestations.as_slice()), &of(None));
+    let attestations_statuses = statuses(required.map(|body| body.attestations.as_slice()), of(None));
     let artifacts_statuses: BTreeMap<String, ArtifactStatus> = artifacts
         .into_iter()
         .map(|name| {
             let required = required.map(|body| {
                 body.artifacts.iter().find(|a| a.name == name).map_or(&[][..], |a| a.attestations.as_slice())
             });
-            let attestations_statuses = statuses(required, &of(Some(name)));
+            let attestations_statuses = statuses(required, of(Some(name)));
             let is_compliant = all_expected_pass(&attestations_statuses);
             (name.to_owned(), ArtifactStatus { is_compliant, attestations_statuses })
         })
         .collect();
     let is_compliant = all_expected_pass(&attestations_statuses)
         && artifacts_statuses.values().all(|artifact| artifact.is_compliant)
-        && (template.is_some() || !latest.is_empty());
+        && (template.is_some() || !attestations.is_empty());
     ComplianceStatus {
         is_compliant,
         attestations_statuses,
@@ -73,17 +68,38 @@ pub fn trail(template: Option<&Template>, latest: &[Latest], now: Timestamp) -> 
     }
 }
 
+/// An attestation, and the one that it takes the place of.
+type Counting<'a> = (&'a Latest, Option<&'a str>);
+
+/// What counts for the trail itself, or for an artifact of the template, in the order of their names'
+/// first attestations.
+fn latest_of_each_name<'a>(attestations: &'a [Latest], target: Option<&str>) -> Vec<Counting<'a>> {
+    let concerned = attestations.iter().filter(|a| match target {
+        None => a.targets.is_empty(),
+        Some(artifact) => a.targets.contains(artifact),
+    });
+    let mut counting: Vec<Counting<'a>> = Vec::new();
+    for attestation in concerned {
+        let own = attestation.overrides.as_deref();
+        match counting.iter_mut().find(|(earlier, _)| earlier.name == attestation.name) {
+            // Identifiers grow with time (RFC 9562, section 5.7).
+            Some(place) => *place = (attestation, own.max(Some(place.0.id.as_str()))),
+            None => counting.push((attestation, own)),
+        }
+    }
+    counting
+}
+
 fn all_expected_pass(statuses: &[AttestationStatus]) -> bool {
     statuses.iter().all(|status| status.is_compliant || status.unexpected)
 }
 
 /// What is required, in its order, then the rest; `required` is `None` where nothing can be
 /// unexpected, since there is no template.
-fn statuses(required: Option<&[Required]>, there: &[&Latest]) -> Vec<AttestationStatus> {
-    let mut rest: Vec<&Latest> = there.to_vec();
+fn statuses(required: Option<&[Required]>, mut rest: Vec<Counting<'_>>) -> Vec<AttestationStatus> {
     let mut statuses = Vec::new();
     for entry in required.unwrap_or_default() {
-        let found = rest.iter().position(|a| entry.is(&a.name, &a.kind));
+        let found = rest.iter().position(|(a, _)| entry.is(&a.name, &a.kind));
         statuses.push(match found.map(|n| rest.remove(n)) {
             Some(attestation) => present(attestation, false),
             None => AttestationStatus {
@@ -100,12 +116,12 @@ fn statuses(required: Option<&[Required]>, there: &[&Latest]) -> Vec<Attestation
     statuses
 }
 
-fn present(attestation: &Latest, unexpected: bool) -> AttestationStatus {
+fn present((attestation, overridden): Counting<'_>, unexpected: bool) -> AttestationStatus {
     AttestationStatus {
         attestation_name: attestation.name.clone(),
         attestation_type: attestation.kind.clone(),
         attestation_id: Some(attestation.id.clone()),
-        overridden_attestation_id: attestation.overrides.clone(),
+        overridden_attestation_id: overridden.map(str::to_owned),
         is_compliant: attestation.passes,
         unexpected,
     }
@@ -196,6 +212,28 @@ mod tests {
         assert!(!elsewhere.is_compliant);
         let missing = &elsewhere.artifacts_statuses["web"].attestations_statuses[0];
         assert_eq!((missing.attestation_type.as_str(), missing.attestation_id.as_deref()), ("*", None));
+    }
+
+    #[test]
+    fn a_later_attestation_of_some_of_the_targets_counts_for_those() {
+        let web = template(&[], &[required("e2e", "junit")]);
+        let attestation = |n: u8, passes: bool, targets: &[&str]| Latest {
+            id: n.to_string(),
+            ..latest("e2e", passes, targets)
+        };
+        let (both, alone) = (attestation(1, true, &["api", "web"]), attestation(2, false, &["web"]));
+        for template in [None, Some(&web)] {
+            let status = trail(template, &[both.clone(), alone.clone()], Timestamp::from_micros(0));
+            assert!(!status.is_compliant, "{status:#?}");
+            let web = &status.artifacts_statuses["web"].attestations_statuses[0];
+            assert_eq!(web.attestation_id.as_deref(), Some("2"));
+            assert_eq!(web.overridden_attestation_id.as_deref(), Some("1"));
+            assert!(status.artifacts_statuses["api"].is_compliant);
+        }
+        // And a failure is over once each of its targets has passed.
+        let failed = attestation(1, false, &["api", "web"]);
+        let mended = [failed, attestation(2, true, &["web"]), attestation(3, true, &["api"])];
+        assert!(trail(None, &mended, Timestamp::from_micros(0)).is_compliant);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::app::{App, now};
 use super::problem::Problem;
 use crate::domain::access::{Operation, Role, Scope};
 use crate::domain::model::Fingerprint;
+use crate::domain::visible::Visible;
 use crate::store;
 
 /// Who asks.
@@ -29,12 +30,21 @@ pub(super) async fn admit(
     let hash = Fingerprint::of(token);
     let known = app.store.token(hash).await?.ok_or_else(Problem::unauthorized)?;
     let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
+    let name = Visible(&known.name).to_string();
     if !is_same || known.expires_at.is_some_and(|end| end <= now()) {
+        // What the client is not told, its operator is.
+        tracing::info!(token = name, "refused: the token \"{name}\" of {} has expired", known.organization);
         return Err(Problem::unauthorized());
     }
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
     if known.organization != organization || !role.permits(&scope, operation) {
+        let (role, home) = (role.as_str(), &known.organization);
+        tracing::info!(
+            token = name,
+            role,
+            "refused: the token \"{name}\" of {home}, of role {role}, may not do this"
+        );
         return Err(Problem::forbidden());
     }
     Ok(Caller { name: known.name })

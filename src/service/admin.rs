@@ -1,11 +1,14 @@
 //! The admin listener: whether it lives, whether it is ready, and what it counted.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
@@ -14,6 +17,9 @@ use super::problem::Problem;
 /// The media type of the OpenMetrics text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// How long a probe waits for the database.
+const PROBE: Duration = Duration::from_millis(800);
+
 /// `/livez`, `/readyz` and `/metrics`. Not ready is what cannot reach its database, or is about to
 /// end.
 pub(super) fn router(app: App, shutdown: CancellationToken) -> Router {
@@ -21,8 +27,11 @@ pub(super) fn router(app: App, shutdown: CancellationToken) -> Router {
         if shutdown.is_cancelled() {
             return Err(Problem::unavailable("the service is stopping"));
         }
-        app.store.ping().await?;
-        Ok("ok\n")
+        // Within the time that a kubelet gives a probe by default.
+        match timeout(PROBE, app.store.ping()).await {
+            Ok(answered) => answered.map_err(Problem::from).map(|()| "ok\n"),
+            Err(_) => Err(Problem::unavailable("the database does not answer")),
+        }
     };
     let metrics = async |State(app): State<App>| {
         (StatusCode::OK, [(CONTENT_TYPE, OPEN_METRICS)], app.metrics.text(app.store.connections()))

@@ -11,14 +11,14 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use super::access::admit;
 use super::app::{App, now};
-use super::body::{Paced, announced};
+use super::body::{Paced, Share, announced};
 use super::json;
 use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
 use crate::domain::verdict;
-use crate::store::attestations::NewAttestation;
+use crate::store::attestations::{NewAttestation, RecordError};
 
 /// The largest `data_json`, in bytes.
 const MOST_DATA: u64 = 1024 * 1024;
@@ -85,17 +85,14 @@ pub(super) async fn attest_junit(
     let trail: TrailName = Problem::parse("trail_name", &trail)?;
     let boundary = boundary(&headers)?;
     let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
-    let expected = announced(&headers, "the form", most)?;
-    let share = app.inbound.reserve(expected.unwrap_or(most)).await?;
-    let Parts { data, attachment } = read(&app, boundary, body, most).await?;
+    announced(&headers, "the form", most)?;
+    let mut share = app.inbound.share();
+    let Parts { data, attachment } = read(&app, boundary, body, most, &mut share).await?;
 
     let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
     let sent: JunitAttestation = json::read(DATA, &data)?;
-    let commit = sent.git_commit_info.as_ref();
-    let said = commit.and_then(|commit| commit.url.as_ref()).map(|url| url.as_str().to_owned());
-    let sha = commit.and_then(|commit| commit.sha1.as_deref());
-    let commit_url = said.or_else(|| commit_url(sent.repo_info.as_ref()?, sha?));
-    let at = now();
+    let commit_url =
+        sent.git_commit_info.as_ref().and_then(|commit| commit_url(sent.repo_info.as_ref(), commit));
     let hash = attachment.as_ref().map(|attachment| Fingerprint::of(&attachment.content));
     let new = NewAttestation {
         organization: &organization,
@@ -107,13 +104,17 @@ pub(super) async fn attest_junit(
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
-        at,
     };
     let mut transaction = app.store.write().await?;
+    let trail = transaction.hold_trail(&new, now()).await?;
+    let at = now().after(Some(trail.last_modified_at));
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
-    transaction.insert_attestation(&new).await?;
+    transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
+        RecordError::Repository(error) => Problem::field("repo_info.provider", &error),
+        RecordError::Store(error) => error.into(),
+    })?;
     transaction.commit().await?;
     drop(share);
     app.metrics.attested(new.passes);
@@ -129,7 +130,13 @@ fn boundary(headers: &HeaderMap) -> Result<String, Problem> {
 }
 
 /// Reads the form part by part as it comes, each up to its limit.
-async fn read(app: &App, boundary: String, body: Body, most: u64) -> Result<Parts, Problem> {
+async fn read(
+    app: &App,
+    boundary: String,
+    body: Body,
+    most: u64,
+    share: &mut Share,
+) -> Result<Parts, Problem> {
     let paced = Paced::new(body, app.policy.pace);
     let stream = chunks(paced);
     let limits = SizeLimit::new()
@@ -154,7 +161,7 @@ async fn read(app: &App, boundary: String, body: Body, most: u64) -> Result<Part
         }
         let file_name =
             field.file_name().map(|name| name.replace('\0', "").chars().take(LONGEST_FILE_NAME).collect());
-        let content = content(field).await?;
+        let content = content(field, share).await?;
         if name == DATA {
             parts.data = Some(content);
         } else if !content.is_empty() || file_name.is_some() {
@@ -164,9 +171,10 @@ async fn read(app: &App, boundary: String, body: Body, most: u64) -> Result<Part
     Ok(parts)
 }
 
-async fn content(mut field: Field<'_>) -> Result<Vec<u8>, Problem> {
+async fn content(mut field: Field<'_>, share: &mut Share) -> Result<Vec<u8>, Problem> {
     let mut content = Vec::new();
     while let Some(chunk) = field.chunk().await.map_err(problem)? {
+        share.grow(chunk.len()).await?;
         content.extend_from_slice(&chunk);
     }
     Ok(content)

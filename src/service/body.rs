@@ -1,15 +1,17 @@
 //! Reading bodies: no larger, no slower and no more at once than the service can bear.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::problem::Problem;
+use crate::domain::model::{Fingerprint, Fingerprinting};
 
 /// How slow a body may come.
 #[derive(Debug, Clone, Copy)]
@@ -26,26 +28,65 @@ impl Default for Pace {
     }
 }
 
-/// The memory that all bodies together may take, in KiB.
+/// The memory that all bodies together may take while they are received and until they are read, in
+/// KiB.
 #[derive(Debug)]
-pub(super) struct Budget(Semaphore);
+pub(super) struct Budget(Arc<Semaphore>);
 
-/// How long a request waits for its share of the budget.
+/// The part of the budget that one body takes, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    budget: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
+    bytes: usize,
+}
+
+/// How long a body waits for more of the budget.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// By how much a share grows, in KiB.
+const STEP: usize = 64;
 
 impl Budget {
     pub(super) fn new(kibibytes: u32) -> Self {
-        Self(Semaphore::new(kibibytes as usize))
+        Self(Arc::new(Semaphore::new(kibibytes as usize)))
     }
 
-    /// Sets a share aside until the permit goes.
-    pub(super) async fn reserve(&self, bytes: u64) -> Result<SemaphorePermit<'_>, Problem> {
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        match timeout(WAIT, self.0.acquire_many(kibibytes)).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Problem::unavailable("too much is being received at once")),
-        }
+    /// A share of nothing yet: who only announces a body takes nothing from others.
+    pub(super) fn share(&self) -> Share {
+        Share { budget: Arc::clone(&self.0), held: None, bytes: 0 }
     }
+}
+
+impl Share {
+    /// Grows by bytes that were received.
+    pub(super) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.bytes += bytes;
+        let wanted = self.bytes.div_ceil(STEP * 1024) * STEP;
+        let missing = wanted.saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        if missing == 0 {
+            return Ok(());
+        }
+        let more = Arc::clone(&self.budget).acquire_many_owned(u32::try_from(missing).unwrap_or(u32::MAX));
+        let Ok(Ok(more)) = timeout(WAIT, more).await else {
+            return Err(Problem::unavailable("too much is being received at once"));
+        };
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// A body that was received.
+pub(super) struct Received {
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Their hash.
+    pub(super) hash: Fingerprint,
+    /// What they take of the budget; it goes where the bytes go.
+    pub(super) share: Share,
 }
 
 /// A body as it comes in, which fails when it falls behind its pace.
@@ -81,18 +122,33 @@ impl Paced {
         }
     }
 
-    /// All of it, up to a limit that is kept while reading.
-    pub(super) async fn read(mut self, what: &str, most: u64, expected: u64) -> Result<Vec<u8>, Problem> {
-        let mut bytes = Vec::with_capacity(usize::try_from(expected.min(most)).unwrap_or_default());
+    /// All of it, up to a limit that is kept while reading. Each part is hashed as it comes, while it is
+    /// still in the processor's cache.
+    pub(super) async fn read(
+        mut self,
+        what: &str,
+        most: u64,
+        expected: u64,
+        mut share: Share,
+    ) -> Result<Received, Problem> {
+        // What is only announced is not allocated at once.
+        let capacity = usize::try_from(expected.min(most)).unwrap_or_default().min(LARGEST_GUESS);
+        let mut bytes = Vec::with_capacity(capacity);
+        let mut hash = Fingerprinting::default();
         while let Some(chunk) = self.next().await? {
             if bytes.len() as u64 + chunk.len() as u64 > most {
                 return Err(Problem::too_large(what, most));
             }
+            share.grow(chunk.len()).await?;
+            hash.update(&chunk);
             bytes.extend_from_slice(&chunk);
         }
-        Ok(bytes)
+        Ok(Received { bytes, hash: hash.finish(), share })
     }
 }
+
+/// How much is allocated for a body before it comes, in bytes.
+const LARGEST_GUESS: usize = 1024 * 1024;
 
 /// The length that a request announces; one that is over the limit is refused unread.
 pub(super) fn announced(headers: &HeaderMap, what: &str, most: u64) -> Result<Option<u64>, Problem> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::domain::model::{Fingerprint, Link};
+use crate::domain::model::{Fingerprint, Link, Provider};
 
 /// Builds addresses.
 #[derive(Debug, Clone)]
@@ -27,8 +27,12 @@ impl Links {
         &self,
         organization: &str,
         repository: &str,
+        provider: Option<Provider>,
     ) -> BTreeMap<&'static str, Link> {
-        let url = self.operation(&["repos", organization, "live-artifacts", repository]);
+        let mut url = self.operation(&["repos", organization, "live-artifacts", repository]);
+        if let Some(provider) = provider {
+            url.query_pairs_mut().append_pair("provider", provider.as_str());
+        }
         BTreeMap::from([("self", Link { href: url.to_string() })])
     }
 
@@ -59,10 +63,10 @@ mod tests {
     #[test]
     fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
         let links = Links::new("https://example.com/evidence/".parse().unwrap());
-        let links = links.live_artifacts("acme & co", "group/cart?");
+        let links = links.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
         assert_eq!(
             links["self"].href,
-            "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F"
+            "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F?provider=gitlab"
         );
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
-use sqlx::types::Uuid;
 
 use super::access::admit;
 use super::app::{App, now};
@@ -54,36 +53,17 @@ pub(super) async fn live_artifacts(
     };
     let mut transaction = app.store.read().await?;
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
-    let repository = choose(&repositories, &name, provider)?.id;
-    let running = transaction.live(&organization, repository).await?;
-    let mut built = transaction.live_artifacts(&organization, repository).await?;
-    let mut environments = transaction.live_environments(&organization, repository).await?;
+    let repository = choose(&repositories, &name, provider)?;
+    let running = transaction.live(&organization, repository.id).await?;
+    let built = transaction.live_artifacts(&organization, repository.id).await?;
     drop(transaction);
-    // Here, and not in the database, whose order of letters is its own.
-    environments.sort_by(|a, b| a.name.cmp(&b.name));
-    built.sort_by_key(|built| built.fingerprint);
 
-    let snapshots: HashMap<Uuid, i64> = environments.iter().map(|e| (e.id, e.snapshot)).collect();
-    let order: HashMap<Uuid, usize> = environments.iter().enumerate().map(|(n, e)| (e.id, n)).collect();
-    let mut live: Vec<_> = running
-        .into_iter()
-        .filter_map(|running| {
-            Some((*order.get(&running.environment)?, *snapshots.get(&running.environment)?, running))
-        })
+    // An artifact's address is made once, however many environments it runs in.
+    let links: HashMap<_, _> = built
+        .iter()
+        .map(|built| (built.fingerprint, app.links.trails_of(&organization, built.fingerprint)))
         .collect();
-    live.sort_by(|(a, _, x), (b, _, y)| (a, &x.name, x.fingerprint).cmp(&(b, &y.name, y.fingerprint)));
-    let live_artifacts = live
-        .into_iter()
-        .map(|(_, snapshot_index, running)| LiveArtifact {
-            environment_id: running.environment.to_string(),
-            artifact_id: running.fingerprint,
-            artifact_name: running.name,
-            snapshot_index,
-            started_at: running.started_at,
-            compliance: UNKNOWN.to_owned(),
-            links: app.links.trails_of(&organization, running.fingerprint),
-        })
-        .collect();
+    let links = |artifact| links.get(&artifact).cloned().unwrap_or_default();
     let artifacts = built
         .into_iter()
         .map(|built| EmbeddedArtifact {
@@ -91,13 +71,29 @@ pub(super) async fn live_artifacts(
             fingerprint: built.fingerprint,
             commit_sha: built.commit_sha,
             commit_url: built.commit_url,
-            links: app.links.trails_of(&organization, built.fingerprint),
+            links: links(built.fingerprint),
         })
         .collect();
-    let environments = environments.into_iter().map(|environment| shown(&app, environment)).collect();
+    // Those of one environment lie together.
+    let environments = running
+        .chunk_by(|one, next| one.environment.id == next.environment.id)
+        .filter_map(|of_one| Some(shown(&app, &of_one.first()?.environment)))
+        .collect();
+    let live_artifacts = running
+        .into_iter()
+        .map(|running| LiveArtifact {
+            environment_id: running.environment.id.to_string(),
+            artifact_id: running.fingerprint,
+            artifact_name: running.name,
+            snapshot_index: running.environment.snapshot,
+            started_at: running.started_at,
+            compliance: UNKNOWN.to_owned(),
+            links: links(running.fingerprint),
+        })
+        .collect();
     Ok(axum::Json(LiveArtifacts {
         live_artifacts,
-        links: app.links.live_artifacts(&organization, name.as_str()),
+        links: app.links.live_artifacts(&organization, name.as_str(), repository.provider.parse().ok()),
         embedded: Embedded { artifacts, environments },
     }))
 }
@@ -113,31 +109,32 @@ fn choose<'a>(
             "no artifact was attested from a repository \"{name}\" of this organization"
         ))
     };
+    let of = |provider: &str| repositories.iter().find(|repository| repository.provider == provider);
     match (provider, repositories) {
-        (None, [only]) => Ok(only),
+        (Some(provider), _) => of(provider.as_str()).ok_or_else(missing),
         (None, []) => Err(missing()),
-        (None, several) => {
-            let providers: Vec<_> =
-                several.iter().map(|r| r.provider.as_str()).filter(|p| !p.is_empty()).collect();
-            let expected = format!(
-                "several providers have this repository; one of {} was expected",
-                providers.join(", ")
-            );
-            Err(Problem::field("provider", &expected))
-        }
-        (Some(provider), all) => all.iter().find(|r| r.provider == provider.as_str()).ok_or_else(missing),
+        (None, [only]) => Ok(only),
+        // One whose provider is not known has no other way to be asked for.
+        (None, several) => of("").ok_or_else(|| {
+            let providers: Vec<_> = several.iter().map(|repository| repository.provider.as_str()).collect();
+            let providers = providers.join(", ");
+            Problem::field(
+                "provider",
+                &format!("several providers have this repository; one of {providers} was expected"),
+            )
+        }),
     }
 }
 
-fn shown(app: &App, environment: Environment) -> EmbeddedEnvironment {
-    let silence = now().micros().saturating_sub(environment.last_report_at.micros());
+fn shown(app: &App, environment: &Environment) -> EmbeddedEnvironment {
     let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
     EmbeddedEnvironment {
         id: environment.id.to_string(),
-        name: environment.name,
+        name: environment.name.clone(),
         kind: "K8S",
         last_report_at: environment.last_report_at,
-        is_silent: u128::from(silence.unsigned_abs()) > longest.as_micros() && silence > 0,
+        // A report from the future vouches for nothing either.
+        is_silent: now().distance(environment.last_report_at) > longest,
         links: BTreeMap::new(),
     }
 }

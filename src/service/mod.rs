@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -136,30 +136,51 @@ impl Service {
 
     /// Serves until `shutdown`; `reloads` says when to read the bootstrap file again. Requests that
     /// are under way are finished, then probes are no longer answered, and the database is closed.
-    pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) {
+    ///
+    /// # Errors
+    ///
+    /// [`Ended`] where a part of it ended on its own: the others were told to end, and did.
+    pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) -> Result<(), Ended> {
         let drained = CancellationToken::new();
-        let admin_router = admin::router(self.app.clone(), shutdown.clone());
+        let admin = admin::router(self.app.clone(), shutdown.clone());
         let mut beside = JoinSet::new();
-        beside.spawn(listener::serve(self.admin, admin_router, self.bounds, drained.clone()));
+        beside.spawn(listener::serve(self.admin, admin, self.bounds, drained.clone()));
         beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
-        let reloading = async {
-            while let Some(path) = &self.bootstrap
-                && reloads.next().await
-            {
-                reload(&self.app, path).await;
-            }
-            std::future::pending::<()>().await;
-        };
         let router = routes::router(self.app.clone());
-        tokio::select! {
-            () = listener::serve(self.listener, router, self.bounds, shutdown) => {}
-            () = reloading => {}
+        let mut requests =
+            tokio::spawn(listener::serve(self.listener, router, self.bounds, shutdown.clone()));
+        let mut outcome = Ok(());
+        loop {
+            tokio::select! {
+                served = &mut requests => {
+                    outcome = outcome.and(served.map_err(Ended));
+                    break;
+                }
+                Some(ended) = beside.join_next(), if outcome.is_ok() && !shutdown.is_cancelled() => {
+                    outcome = ended.map_err(Ended);
+                    shutdown.cancel();
+                }
+                // A file that is slow to read holds up nothing: `load` reads it on a thread of its own.
+                true = reloads.next() => {
+                    if let Some(path) = &self.bootstrap {
+                        reload(&self.app, path).await;
+                    }
+                }
+            }
         }
         drained.cancel();
-        while beside.join_next().await.is_some() {}
+        while let Some(ended) = beside.join_next().await {
+            outcome = outcome.and(ended.map_err(Ended));
+        }
         self.app.store.close().await;
+        outcome
     }
 }
+
+/// A part of the service that ended on its own: it panicked, and the log says how.
+#[derive(Debug, thiserror::Error)]
+#[error("a part of the service ended on its own")]
+pub struct Ended(#[source] JoinError);
 
 /// Says when to read the bootstrap file again.
 pub trait Reloads {

@@ -159,6 +159,13 @@ impl From<store::Error> for Problem {
             tracing::warn!(kind = "unavailable", "{causes}");
             return Self::unavailable("the database is not available; nothing was recorded");
         }
+        if matches!(error, store::Error::InDoubt(_)) {
+            tracing::warn!(kind = "in doubt", "{causes}");
+            return Self::unavailable(
+                "the database went away, and whether this was recorded is not known: a report can be sent again, \
+                 an attestation may then be there twice",
+            );
+        }
         tracing::error!(kind = "failed", "{causes}");
         Self::defect()
     }

@@ -9,12 +9,12 @@ use tokio::task::spawn_blocking;
 
 use super::access::{Caller, admit};
 use super::app::{App, now};
-use super::body::{Paced, announced};
+use super::body::{self, Paced, announced};
 use super::json;
 use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::domain::snapshot::change;
 use crate::domain::snapshot::reported::{K8sReport, Reported};
 use crate::store;
@@ -30,9 +30,6 @@ enum Changed {
     /// Other artifacts run: a new snapshot, of this number.
     Artifacts(i64),
 }
-
-/// The largest body that is read on the thread that also serves others, in bytes.
-const SMALL: usize = 64 * 1024;
 
 /// Report the pods of an environment and the image digests that they run.
 #[utoipa::path(
@@ -65,11 +62,9 @@ pub(super) async fn report_k8s(
     }
     let most = app.policy.report;
     let expected = announced(&headers, "the report", most)?;
-    let share = app.inbound.reserve(expected.unwrap_or(most)).await?;
-    let body =
-        Paced::new(body, app.policy.pace).read("the report", most, expected.unwrap_or_default()).await?;
+    let paced = Paced::new(body, app.policy.pace);
+    let body = paced.read("the report", most, expected.unwrap_or_default(), app.inbound.share()).await?;
     let changed = receive(&app, &caller, &organization, &environment, body).await?;
-    drop(share);
     Ok(answer(&app, changed))
 }
 
@@ -98,27 +93,22 @@ async fn receive(
     caller: &Caller,
     organization: &str,
     environment: &EnvironmentName,
-    body: Vec<u8>,
+    body: body::Received,
 ) -> Result<Changed, Problem> {
-    let (body, body_hash) = if body.len() > SMALL {
-        let hashed = spawn_blocking(move || {
-            let hash = Fingerprint::of(&body);
-            (body, hash)
-        });
-        hashed.await.map_err(|_| Problem::defect())?
-    } else {
-        let hash = Fingerprint::of(&body);
-        (body, hash)
-    };
     // The same bytes say the same: they need not be read again.
     let silent_after = app.policy.silent_after;
-    let name = environment.as_str();
-    if app.store.confirm(organization, name, body_hash, now(), silent_after).await? {
+    let (name, hash) = (environment.as_str(), body.hash);
+    if app.store.confirm(organization, name, hash, now(), silent_after).await? {
         return Ok(Changed::Nothing);
     }
-    let read = move || json::read::<K8sReport<'_>>("the report", &body).map(Reported::new);
+    let read = move || {
+        let body::Received { bytes, share, .. } = body;
+        let reported = json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new);
+        drop(share);
+        reported
+    };
     let reported = spawn_blocking(read).await.map_err(|_| Problem::defect())??;
-    Ok(record(app, caller, organization, name, body_hash, &reported).await?)
+    Ok(record(app, caller, organization, name, hash, &reported).await?)
 }
 
 /// Writes down what a report says and what follows from it, all or nothing, while no other report
@@ -133,16 +123,11 @@ async fn record(
 ) -> Result<Changed, store::Error> {
     let mut transaction = app.store.write().await?;
     let held = transaction.environment(organization, environment, now()).await?;
-    // Another replica's clock may be ahead: time in an environment only goes forward.
-    let after_last = held.last_report_at.map(|last| Timestamp::from_micros(last.micros() + 1));
-    let at = after_last.map_or_else(now, |after_last| now().max(after_last));
+    let at = now().after(held.last_report_at);
     let received = Received { at, body_hash, report_hash: reported.hash };
-    if let Some(last) = held.last_report_at {
-        let silence = u64::try_from(at.micros() - last.micros()).unwrap_or_default();
-        let longest = held.silent_after.unwrap_or(app.policy.silent_after);
-        if u128::from(silence) > longest.as_micros() {
-            transaction.insert_gap(held.id, last, at).await?;
-        }
+    let longest = held.silent_after.unwrap_or(app.policy.silent_after);
+    if let Some(last) = held.last_report_at.filter(|last| at.distance(*last) > longest) {
+        transaction.insert_gap(held.id, last, at).await?;
     }
     if held.report_hash == Some(reported.hash) {
         transaction.note_report(held.id, received, held.snapshot).await?;

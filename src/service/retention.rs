@@ -6,6 +6,7 @@ use super::app::{App, now};
 use crate::domain::model::Timestamp;
 use crate::process::causes;
 use crate::store;
+use crate::store::retention::Retained;
 
 /// Removes until `shutdown`.
 pub(super) async fn keep(app: App, shutdown: CancellationToken) {
@@ -15,28 +16,53 @@ pub(super) async fn keep(app: App, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             _ = interval.tick() => {}
         }
-        match remove(&app).await {
-            Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "{rows} rows past their retention were removed"),
+        let environments = match environments(&app).await {
+            Ok(environments) => environments,
             Err(error) => {
-                tracing::warn!("retention is behind: {}", causes::said_once(&error).join(": "));
+                behind(&error);
+                continue;
             }
+        };
+        let mut removed = 0;
+        for environment in environments {
+            // One that fails does not keep the others.
+            match remove(&app, &environment, &shutdown).await {
+                Ok(rows) => removed += rows,
+                Err(error) => behind(&error),
+            }
+        }
+        if removed > 0 {
+            tracing::info!(removed, "{removed} rows past their retention were removed");
         }
     }
 }
 
-/// One environment at a time, so that reports get their turn.
-async fn remove(app: &App) -> Result<u64, store::Error> {
-    let environments = app.store.read().await?.retained_environments().await?;
+fn behind(error: &store::Error) {
+    tracing::warn!("retention is behind: {}", causes::said_once(error).join(": "));
+}
+
+async fn environments(app: &App) -> Result<Vec<Retained>, store::Error> {
+    app.store.read().await?.retained_environments().await
+}
+
+/// Removes what is past an environment's retention, a batch at a time.
+async fn remove(
+    app: &App,
+    environment: &Retained,
+    shutdown: &CancellationToken,
+) -> Result<u64, store::Error> {
+    let retention = i64::try_from(environment.retention.as_micros()).unwrap_or(i64::MAX);
+    let horizon = Timestamp::from_micros(now().micros().saturating_sub(retention));
     let mut removed = 0;
-    for environment in environments {
-        let retention = i64::try_from(environment.retention.as_micros()).unwrap_or(i64::MAX);
-        let horizon = Timestamp::from_micros(now().micros().saturating_sub(retention));
+    while !shutdown.is_cancelled() {
         let mut transaction = app.store.write().await?;
         let rows = transaction.remove_before(environment.id, horizon).await?;
         transaction.commit().await?;
         app.metrics.removed(rows);
         removed += rows;
+        if rows == 0 {
+            break;
+        }
     }
     Ok(removed)
 }

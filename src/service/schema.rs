@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::model::{
     EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName, ShortText, Text, Timestamp,
-    TrailName,
+    TrailName, UrlText,
 };
 use crate::domain::snapshot::reported::{ImageDigests, Name};
 
@@ -89,6 +89,7 @@ described! {
     FlowName => short(FLOW, 255),
     Fingerprint => text(FINGERPRINT).build(),
     Text => text(WITHOUT_NUL).build(),
+    UrlText => text(WITHOUT_NUL).build(),
     ShortText => short(WITHOUT_NUL, 255),
     FreeForm => ObjectBuilder::new().build(),
     Timestamp => seconds(),

@@ -116,6 +116,6 @@ fn commit(sent: GitCommit) -> TrailCommit {
         author: text(sent.author),
         branch: text(sent.branch),
         timestamp: sent.timestamp,
-        url: text(sent.url),
+        url: sent.url.map(|url| url.as_str().to_owned()),
     }
 }

@@ -8,7 +8,8 @@ use super::reports::json;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
-    Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text, Timestamp,
+    Ambiguous, Attestation, Fingerprint, FreeForm, JunitAttestation, Known, Meant, Page, Provider,
+    RepositoryInfo, Text, Timestamp, UrlText, meant,
 };
 
 /// The version of what is kept of an attestation.
@@ -35,8 +36,15 @@ pub struct NewAttestation<'a> {
     pub attachment: Option<(Fingerprint, Option<&'a str>)>,
     /// The token's name.
     pub reported_by: &'a str,
-    /// When it came.
-    pub at: Timestamp,
+}
+
+/// A trail, held against other attestations until the transaction ends.
+#[derive(Debug, Clone, Copy)]
+pub struct HeldTrail {
+    /// Its identifier.
+    id: Uuid,
+    /// When its last attestation came.
+    pub last_modified_at: Timestamp,
 }
 
 /// Between which times a list's attestations were received.
@@ -46,6 +54,29 @@ pub struct Span {
     pub from: i64,
     /// The first that no longer does.
     pub until: i64,
+}
+
+/// What an attestation became when it was recorded.
+struct Record<'a> {
+    id: Uuid,
+    trail: Uuid,
+    repository: Option<Uuid>,
+    /// The artifacts of the template that it is about, as JSON.
+    targets: &'a str,
+    /// The one before, of the same name and targets.
+    overrides: Option<Uuid>,
+    at: Timestamp,
+}
+
+/// An attestation that was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It names a repository that could be any of several.
+    #[error(transparent)]
+    Repository(#[from] Ambiguous),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] Error),
 }
 
 impl Transaction {
@@ -71,90 +102,139 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records an attestation, with the flow, trail and repository that it is the first to name.
+    /// The trail of this name, created with its flow if it is new. Until the transaction ends no other
+    /// attestation can take it, so that times and order agree.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn insert_attestation(&mut self, new: &NewAttestation<'_>) -> Result<Uuid, Error> {
-        let trail = self.trail(new).await?;
+    pub async fn hold_trail(&mut self, new: &NewAttestation<'_>, now: Timestamp) -> Result<HeldTrail, Error> {
+        const FLOW: &str = "
+            INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        // The update changes nothing and locks the row.
+        const TRAIL: &str = "
+            INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+            VALUES ($1, $2, $3, $4, $5, $5, $6)
+            ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
+            RETURNING id, last_modified_at";
+        on!(self, |connection| {
+            let flow = sqlx::query(FLOW).bind(new.organization).bind(new.flow).bind(now.micros());
+            flow.execute(connection).await?;
+        });
+        let (id, last_modified_at): (Uuid, i64) = on!(self, |connection| {
+            let trail = sqlx::query_as(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
+            let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
+            trail.fetch_one(connection).await?
+        });
+        Ok(HeldTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
+    }
+
+    /// Records an attestation, with the repository that it is the first to name.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Repository`] where it could mean any of several, and those of the database.
+    pub async fn insert_attestation(
+        &mut self,
+        new: &NewAttestation<'_>,
+        trail: HeldTrail,
+        at: Timestamp,
+    ) -> Result<(), RecordError> {
         let repository = match new.repository {
-            Some(repository) => Some(self.repository(new, repository).await?),
+            Some(named) => Some(self.repository(new.organization, named, at).await?),
             None => None,
         };
         let targets = json(&new.sent.template_targets());
-        let before = self.latest(trail, new.sent.attestation_name.as_str(), &targets).await?;
+        let before = self.latest(trail.id, new.sent.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
-        self.insert_record(new, id, trail, repository, &targets, before).await?;
+        let record = Record { id, trail: trail.id, repository, targets: &targets, overrides: before, at };
+        self.insert_record(new, record).await?;
         if let Some(before) = before {
             const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE id = $2";
             on!(self, |connection| {
-                sqlx::query(SUPERSEDE).bind(id).bind(before).execute(connection).await?;
+                sqlx::query(SUPERSEDE)
+                    .bind(id)
+                    .bind(before)
+                    .execute(connection)
+                    .await
+                    .map_err(Error::from)?;
             });
         }
-        self.link(new, id, trail, repository, &new.sent.fingerprints()).await?;
-        Ok(id)
+        self.modify_trail(new, trail.id, at).await?;
+        self.link(new, id, trail.id, repository, &new.sent.fingerprints(), at).await?;
+        Ok(())
     }
 
-    /// The trail, created or brought up to date; locked until the transaction ends.
-    async fn trail(&mut self, new: &NewAttestation<'_>) -> Result<Uuid, Error> {
-        const FLOW: &str = "
-            INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-        const TRAIL: &str = "
-            INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by,
-                                git_commit_info)
-            VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
-            ON CONFLICT (organization, flow, name) DO UPDATE
-            SET last_modified_at = excluded.last_modified_at,
-                git_commit_info = COALESCE(excluded.git_commit_info, trails.git_commit_info)
-            RETURNING id";
+    async fn modify_trail(
+        &mut self,
+        new: &NewAttestation<'_>,
+        trail: Uuid,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const MODIFY: &str = "
+            UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
         let commit = new.sent.git_commit_info.as_ref().map(json);
         on!(self, |connection| {
-            let flow = sqlx::query(FLOW).bind(new.organization).bind(new.flow).bind(new.at.micros());
-            flow.execute(connection).await?;
+            sqlx::query(MODIFY).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
         });
-        Ok(on!(self, |connection| {
-            let trail = sqlx::query_scalar(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
-            let trail = trail.bind(new.trail).bind(new.at.micros()).bind(new.reported_by).bind(commit);
-            trail.fetch_one(connection).await?
-        }))
+        Ok(())
     }
 
-    /// The repository, created or brought up to date. One whose provider nobody has said yet is the
-    /// one that is named with a provider; and a name without one means the only one of that name.
-    async fn repository(&mut self, new: &NewAttestation<'_>, named: &RepositoryInfo) -> Result<Uuid, Error> {
-        const ADOPT: &str = "
-            UPDATE repositories SET provider = $1 WHERE organization = $2 AND name = $3 AND provider = ''
-              AND NOT EXISTS (SELECT 1 FROM repositories r
-                              WHERE r.organization = $2 AND r.name = $3 AND r.provider = $1)";
-        const PROVIDERS: &str = "SELECT provider FROM repositories WHERE organization = $1 AND name = $2";
-        const REPOSITORY: &str = "
+    /// The repository, created or brought up to date.
+    async fn repository(
+        &mut self,
+        organization: &str,
+        named: &RepositoryInfo,
+        at: Timestamp,
+    ) -> Result<Uuid, RecordError> {
+        let name = named.name.as_str();
+        let known = self.known_repositories(organization, name).await?;
+        let (before, provider) = match meant(&known, named)? {
+            Meant::Known(provider) | Meant::New(provider) => (provider, provider),
+            Meant::Adopted(provider) => (None, Some(provider)),
+        };
+        Ok(self.keep_repository(organization, named, before, provider, at).await?)
+    }
+
+    /// The repositories of a name. Until the transaction ends nobody else can add one: on SQLite nobody
+    /// else writes, on PostgreSQL the name is locked.
+    async fn known_repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Known>, Error> {
+        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))";
+        const SELECT: &str = "SELECT provider, url FROM repositories WHERE organization = $1 AND name = $2";
+        if let Self::Postgres(transaction) = self {
+            sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
+        }
+        let rows: Vec<(String, Option<String>)> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(organization).bind(name).fetch_all(connection).await?
+        });
+        Ok(rows.into_iter().map(|(provider, url)| Known { provider: provider.parse().ok(), url }).collect())
+    }
+
+    /// Writes down what is known of a repository, which was kept under `before`.
+    async fn keep_repository(
+        &mut self,
+        organization: &str,
+        named: &RepositoryInfo,
+        before: Option<Provider>,
+        provider: Option<Provider>,
+        at: Timestamp,
+    ) -> Result<Uuid, Error> {
+        const KEEP: &str = "
             INSERT INTO repositories (id, organization, provider, name, url, external_id, description, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
             ON CONFLICT (organization, name, provider) DO UPDATE
-            SET url = COALESCE(excluded.url, repositories.url),
+            SET provider = $9,
+                url = COALESCE(excluded.url, repositories.url),
                 external_id = COALESCE(excluded.external_id, repositories.external_id),
                 description = COALESCE(excluded.description, repositories.description)
             RETURNING id";
-        let name = named.name.as_str();
-        let provider = if let Some(provider) = named.provider() {
-            on!(self, |connection| {
-                let adopt = sqlx::query(ADOPT).bind(provider.as_str()).bind(new.organization).bind(name);
-                adopt.execute(connection).await?;
-            });
-            provider.as_str().to_owned()
-        } else {
-            let known: Vec<String> = on!(self, |connection| {
-                sqlx::query_scalar(PROVIDERS).bind(new.organization).bind(name).fetch_all(connection).await?
-            });
-            <[String; 1]>::try_from(known).map(|[only]| only).unwrap_or_default()
-        };
+        let word = |provider: Option<Provider>| provider.map_or("", Provider::as_str);
         let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
-            let repository = sqlx::query_scalar(REPOSITORY).bind(Uuid::now_v7()).bind(new.organization);
-            let repository = repository.bind(provider).bind(name).bind(named.public_url());
-            let repository = repository.bind(text(&named.id)).bind(text(&named.description));
-            repository.bind(new.at.micros()).fetch_one(connection).await?
+            let keep = sqlx::query_scalar(KEEP).bind(Uuid::now_v7()).bind(organization).bind(word(before));
+            let keep = keep.bind(named.name.as_str()).bind(named.url.as_ref().map(UrlText::as_str));
+            let keep = keep.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
+            keep.bind(word(provider)).fetch_one(connection).await?
         }))
     }
 
@@ -169,15 +249,7 @@ impl Transaction {
         }))
     }
 
-    async fn insert_record(
-        &mut self,
-        new: &NewAttestation<'_>,
-        id: Uuid,
-        trail: Uuid,
-        repository: Option<Uuid>,
-        targets: &str,
-        overrides: Option<Uuid>,
-    ) -> Result<(), Error> {
+    async fn insert_record(&mut self, new: &NewAttestation<'_>, record: Record<'_>) -> Result<(), Error> {
         const INSERT: &str = "
             INSERT INTO attestations
                 (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
@@ -189,15 +261,19 @@ impl Transaction {
         let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
         let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
         on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(id).bind(new.organization).bind(new.flow).bind(trail);
-            let insert = insert.bind(sent.attestation_name.as_str()).bind(targets).bind(new.at.micros());
+            let insert =
+                sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
+            let insert =
+                insert.bind(sent.attestation_name.as_str()).bind(record.targets).bind(record.at.micros());
             let insert = insert.bind(new.reported_by).bind(SCHEMA_VERSION).bind(new.passes);
             let insert = insert.bind(json(&sent.junit_results)).bind(text(&sent.description));
-            let insert = insert.bind(text(&sent.origin_url)).bind(object(&sent.user_data));
+            let insert = insert
+                .bind(sent.origin_url.as_ref().map_or("", UrlText::as_str))
+                .bind(object(&sent.user_data));
             let insert = insert.bind(object(&sent.annotations)).bind(object(&sent.external_urls));
-            let insert = insert.bind(sent.git_commit_info.as_ref().map(json)).bind(repository);
+            let insert = insert.bind(sent.git_commit_info.as_ref().map(json)).bind(record.repository);
             let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
-            let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(overrides);
+            let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
             insert.execute(connection).await?;
         });
         Ok(())
@@ -211,15 +287,8 @@ impl Transaction {
         trail: Uuid,
         repository: Option<Uuid>,
         artifacts: &BTreeSet<Fingerprint>,
+        at: Timestamp,
     ) -> Result<(), Error> {
-        const PROVENANCE: &str = "
-            INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at)
-            VALUES ($1, $2, $3, $4, $5, $6)
-            ON CONFLICT (organization, repository, fingerprint) DO UPDATE
-            SET commit_sha = COALESCE(excluded.commit_sha, provenance.commit_sha),
-                commit_url = CASE WHEN excluded.commit_sha IS NULL THEN provenance.commit_url
-                             ELSE excluded.commit_url END,
-                recorded_at = excluded.recorded_at";
         insert!(
             self,
             "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail) ",
@@ -232,14 +301,21 @@ impl Transaction {
         );
         let Some(repository) = repository else { return Ok(()) };
         let commit = new.sent.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref());
-        for artifact in artifacts {
-            on!(self, |connection| {
-                let link = sqlx::query(PROVENANCE).bind(new.organization).bind(repository);
-                let link =
-                    link.bind(artifact.bytes().as_slice()).bind(commit).bind(new.commit_url.as_deref());
-                link.bind(new.at.micros()).execute(connection).await?;
-            });
-        }
+        insert!(
+            self,
+            "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at) ",
+            " ON CONFLICT (organization, repository, fingerprint) DO UPDATE
+              SET commit_sha = COALESCE(excluded.commit_sha, provenance.commit_sha),
+                  commit_url = CASE WHEN excluded.commit_sha IS NULL THEN provenance.commit_url
+                               ELSE excluded.commit_url END,
+                  recorded_at = excluded.recorded_at",
+            artifacts,
+            |values, artifact| {
+                values.push_bind(new.organization).push_bind(repository);
+                values.push_bind(artifact.bytes().as_slice()).push_bind(commit);
+                values.push_bind(new.commit_url.as_deref()).push_bind(at.micros());
+            }
+        );
         Ok(())
     }
 

@@ -19,6 +19,8 @@ use crate::domain::model::{
 pub struct Plan {
     /// Grows with each change of the file.
     pub generation: i64,
+    /// The hash of the file, without what it refers to.
+    pub sha256: Fingerprint,
     /// The organizations.
     pub organizations: Vec<Organization>,
 }
@@ -78,6 +80,8 @@ pub struct Environment {
 pub enum Applied {
     /// The database is as it says.
     Done,
+    /// The database has seen this generation with another file, and stays as it is.
+    Changed,
     /// The database has seen this later generation, and stays as it is.
     Outdated(i64),
 }
@@ -89,29 +93,36 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Applied, Error> {
+        const SEEN: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
+        const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
         if let Self::Postgres(transaction) = self {
             // On SQLite nobody else writes.
             sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
         }
-        let seen: Option<i64> = on!(self, |connection| {
-            sqlx::query_scalar("SELECT MAX(generation) FROM bootstraps").fetch_one(connection).await?
-        });
-        if let Some(seen) = seen.filter(|seen| *seen > plan.generation) {
-            return Ok(Applied::Outdated(seen));
+        let seen: Option<(i64, Vec<u8>)> =
+            on!(self, |connection| sqlx::query_as(SEEN).fetch_optional(connection).await?);
+        match seen {
+            Some((seen, _)) if seen > plan.generation => return Ok(Applied::Outdated(seen)),
+            Some((seen, sha256)) if seen == plan.generation => {
+                if fingerprint(&sha256)? != plan.sha256 {
+                    return Ok(Applied::Changed);
+                }
+            }
+            _ => on!(self, |connection| {
+                let insert = sqlx::query(INSERT).bind(plan.generation).bind(plan.sha256.bytes().as_slice());
+                insert.bind(now.micros()).execute(connection).await?;
+            }),
         }
-        if seen != Some(plan.generation) {
-            const INSERT: &str = "INSERT INTO bootstraps (id, generation, applied_at) VALUES ($1, $2, $3)";
-            on!(self, |connection| {
-                let insert =
-                    sqlx::query(INSERT).bind(Uuid::now_v7()).bind(plan.generation).bind(now.micros());
-                insert.execute(connection).await?;
-            });
-        }
+        // First all that is to be closed: a token may move from one organization to another.
         self.close_organizations(plan, now).await?;
+        let mut missing = Vec::new();
         for organization in &plan.organizations {
+            missing.push(self.close_tokens(organization.name.as_str(), &organization.tokens, now).await?);
+        }
+        for (organization, missing) in plan.organizations.iter().zip(missing) {
             let name = organization.name.as_str();
             self.open_organization(name, organization.retention, now).await?;
-            self.reconcile_tokens(name, &organization.tokens, now).await?;
+            self.open_tokens(name, &missing, now).await?;
             self.reconcile_flows(name, &organization.flows, now).await?;
             self.reconcile_environments(name, &organization.environments, now).await?;
         }
@@ -129,7 +140,7 @@ impl Transaction {
             on!(self, |connection| {
                 sqlx::query(CLOSE).bind(now.micros()).bind(name).execute(connection).await?;
             });
-            self.reconcile_tokens(name, &[], now).await?;
+            self.close_tokens(name, &[], now).await?;
         }
         Ok(())
     }
@@ -150,20 +161,18 @@ impl Transaction {
         Ok(())
     }
 
-    async fn reconcile_tokens(
+    /// Closes the open tokens that are not wanted; gives those that are wanted and not open.
+    async fn close_tokens<'a>(
         &mut self,
         organization: &str,
-        wanted: &[Token],
+        wanted: &'a [Token],
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<&'a Token>, Error> {
         type Row = (Uuid, String, Vec<u8>, String, String, Option<i64>);
         const SELECT: &str = "
             SELECT id, name, sha256, role, scope, expires_at FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
-        const INSERT: &str = "
-            INSERT INTO tokens (id, organization, name, sha256, role, scope, expires_at, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let rows: Vec<Row> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let mut missing: Vec<&Token> = wanted.iter().collect();
@@ -183,7 +192,19 @@ impl Transaction {
                 });
             }
         }
-        for token in missing {
+        Ok(missing)
+    }
+
+    async fn open_tokens(
+        &mut self,
+        organization: &str,
+        tokens: &[&Token],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO tokens (id, organization, name, sha256, role, scope, expires_at, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        for token in tokens {
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(&token.name);
                 let insert = insert.bind(token.sha256.bytes().as_slice()).bind(token.role.as_str());
@@ -202,13 +223,8 @@ impl Transaction {
     ) -> Result<(), Error> {
         const FLOW: &str = "
             INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-        const TAG: &str =
-            "INSERT INTO flow_tags (organization, flow, tag, tag_value) VALUES ($1, $2, $3, $4)";
-        on!(self, |connection| {
-            let forget = sqlx::query("DELETE FROM flow_tags WHERE organization = $1").bind(organization);
-            forget.execute(connection).await?;
-        });
-        let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
+        let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+        let mut templates: BTreeMap<&str, String> = BTreeMap::new();
         for flow in flows {
             let name = flow.name.as_str();
             on!(self, |connection| {
@@ -219,15 +235,42 @@ impl Transaction {
                     .execute(connection)
                     .await?;
             });
-            for (tag, value) in &flow.tags {
+            tags.extend(flow.tags.iter().map(|(tag, value)| (name, tag.as_str(), value.as_str())));
+            templates.extend(flow.template.as_ref().map(|template| (name, json(template))));
+        }
+        self.reconcile_tags(organization, tags, now).await?;
+        self.reconcile_templates(organization, templates, now).await
+    }
+
+    async fn reconcile_tags(
+        &mut self,
+        organization: &str,
+        wanted: BTreeSet<(&str, &str, &str)>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        const SELECT: &str = "
+            SELECT id, flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
+        const CLOSE: &str = "UPDATE flow_tags SET closed_at = $1 WHERE id = $2";
+        const INSERT: &str = "
+            INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        let open: Vec<(Uuid, String, String, String)> =
+            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let mut wanted = wanted;
+        for (id, flow, tag, value) in &open {
+            if !wanted.remove(&(flow.as_str(), tag.as_str(), value.as_str())) {
                 on!(self, |connection| {
-                    let insert = sqlx::query(TAG).bind(organization).bind(name).bind(tag).bind(value);
-                    insert.execute(connection).await?;
+                    sqlx::query(CLOSE).bind(now.micros()).bind(id).execute(connection).await?;
                 });
             }
-            wanted.extend(flow.template.as_ref().map(|template| (name, json(template))));
         }
-        self.reconcile_templates(organization, wanted, now).await
+        for (flow, tag, value) in wanted {
+            on!(self, |connection| {
+                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+                insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
+            });
+        }
+        Ok(())
     }
 
     async fn reconcile_templates(

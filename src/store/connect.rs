@@ -1,11 +1,15 @@
 //! Opening a database: its pools, its migrations.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{Connection, PgConnection, PgPool, SqlitePool};
+use tokio::time::timeout;
 
 use super::url::{DatabaseUrl, SqlitePlace};
 use super::{Error, Transaction};
@@ -21,7 +25,8 @@ pub enum Store {
     Postgres(PgPool),
 }
 
-/// SQLite has one writer at a time: others queue for its connection and not for the file's lock.
+/// SQLite has one writer at a time: within a process writers queue for its connection, and only the
+/// heartbeat and other processes wait for the file's lock.
 #[derive(Clone)]
 pub struct SqlitePools {
     readers: SqlitePool,
@@ -163,6 +168,9 @@ async fn open_sqlite(
         migrate_sqlite(&only, "BEGIN IMMEDIATE").await?;
         return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), toucher: only });
     }
+    if place == SqlitePlace::File {
+        create_private(options.get_filename());
+    }
     let durable = options.clone().synchronous(SqliteSynchronous::Full);
     let durable = match place {
         SqlitePlace::ReadOnlyFile => durable,
@@ -177,6 +185,12 @@ async fn open_sqlite(
     Ok(SqlitePools { readers, writer, toucher })
 }
 
+/// Creates a file that only its owner reads; SQLite gives its log the same rights. Where that fails,
+/// opening it says why.
+fn create_private(path: &Path) {
+    let _ = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+}
+
 async fn migrate_sqlite(pool: &SqlitePool, begin: &'static str) -> Result<(), Error> {
     let mut transaction = pool.begin_with(begin).await?;
     MIGRATIONS.run(&mut *transaction).await?;
@@ -189,9 +203,11 @@ async fn open_postgres(options: &PgConnectOptions, patience: Patience) -> Result
     let pool =
         PgPoolOptions::new().acquire_timeout(patience.connection).max_connections(patience.connections);
     // Without limits on time, for a migration may take some. sqlx holds an advisory lock meanwhile.
-    let migrating = pool.clone().max_connections(1).connect_with(options.clone()).await?;
-    MIGRATIONS.run(&migrating).await?;
-    migrating.close().await;
+    // By itself, since a pool would try again and then say that it waited.
+    let connecting = timeout(patience.connection, PgConnection::connect_with(options));
+    let mut migrating = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    MIGRATIONS.run(&mut migrating).await?;
+    migrating.close().await?;
     let options = options.clone().options([
         ("statement_timeout", milliseconds(patience.statement)),
         ("lock_timeout", milliseconds(patience.lock)),

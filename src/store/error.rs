@@ -6,6 +6,9 @@ pub enum Error {
     /// It cannot be reached, is full, or takes no writes: later it may.
     #[error("the database is not available")]
     Unavailable(#[source] sqlx::Error),
+    /// It went away while it was told to keep what was written.
+    #[error("the database went away; whether it kept what was written is not known")]
+    InDoubt(#[source] sqlx::Error),
     /// It was written by a newer version.
     #[error(
         "the database has migration {0}, which this version does not know: it was written by a newer supercargo"

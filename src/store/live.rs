@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::access::fingerprint;
+use super::rows::{Bytes, Id, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -19,16 +20,31 @@ pub struct Repository {
 }
 
 /// An artifact that runs in an environment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
     /// The environment.
-    pub environment: Uuid,
-    /// The artifact.
-    pub fingerprint: Fingerprint,
+    pub environment: Environment,
     /// The image's name.
     pub name: String,
+    /// The artifact.
+    pub fingerprint: Fingerprint,
     /// Since when it runs.
     pub started_at: Timestamp,
+}
+
+/// An environment in which something runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Environment {
+    /// Its name.
+    pub name: String,
+    /// Its identifier.
+    pub id: Uuid,
+    /// Its current snapshot.
+    pub snapshot: i64,
+    /// When it was last reported.
+    pub last_report_at: Timestamp,
+    /// How long it may be silent; `None`: the default.
+    pub silent_after: Option<Duration>,
 }
 
 /// An artifact that was built from the repository.
@@ -40,34 +56,6 @@ pub struct Built {
     pub commit_sha: Option<String>,
     /// Where the commit can be seen.
     pub commit_url: Option<String>,
-}
-
-/// An environment in which something runs.
-#[derive(Debug, Clone)]
-pub struct Environment {
-    /// Its identifier.
-    pub id: Uuid,
-    /// Its name.
-    pub name: String,
-    /// Its current snapshot.
-    pub snapshot: i64,
-    /// When it was last reported.
-    pub last_report_at: Timestamp,
-    /// How long it may be silent; `None`: the default.
-    pub silent_after: Option<Duration>,
-}
-
-/// A query over the artifacts of a repository that run anywhere.
-macro_rules! of_live {
-    ($what:literal, $end:literal) => {
-        concat!(
-            $what,
-            " FROM provenance p JOIN artifact_runs r
-               ON r.organization = p.organization AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
-             WHERE p.organization = $1 AND p.repository = $2",
-            $end
-        )
-    };
 }
 
 impl Transaction {
@@ -90,16 +78,37 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<Running>, Error> {
-        const SELECT: &str = of_live!("SELECT r.environment, r.fingerprint, r.name, r.started_at", "");
-        let rows: Vec<(Uuid, Vec<u8>, String, i64)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(repository).fetch_all(connection).await?
-        });
-        rows.into_iter()
-            .map(|(environment, artifact, name, started_at)| {
+        type Row = (String, Bytes, i64, Id, String, i64, i64, Option<i64>);
+        // SQLite takes a CROSS JOIN in the order in which it stands (sqlite.org/optoverview.html, "Manual
+        // Control Of Query Plans"); by itself it would begin with all that the organization runs.
+        let rows: Vec<Row> = rows!(
+            self,
+            "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after",
+            "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
+                    e.last_report_at, e.silent_after
+             FROM provenance p CROSS JOIN artifact_runs r CROSS JOIN environments e
+             WHERE p.organization = $1 AND p.repository = $2
+               AND r.organization = p.organization AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
+               AND e.id = r.environment AND e.last_report_at IS NOT NULL",
+            |query| query.bind(organization).bind(repository)
+        );
+        let running = rows.into_iter().map(
+            |(artifact, Bytes(fingerprint), started_at, Id(id), name, snapshot, last_report_at, silent)| {
+                let environment = Environment {
+                    name,
+                    id,
+                    snapshot,
+                    last_report_at: Timestamp::from_micros(last_report_at),
+                    silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+                };
                 let started_at = Timestamp::from_micros(started_at);
-                Ok(Running { environment, fingerprint: fingerprint(&artifact)?, name, started_at })
-            })
-            .collect()
+                Running { environment, name: artifact, fingerprint, started_at }
+            },
+        );
+        let mut running: Vec<_> = running.collect();
+        // Not by the database, which sorts names as its locale does.
+        running.sort_unstable();
+        Ok(running)
     }
 
     /// The artifacts among them, and where they were built from.
@@ -112,7 +121,13 @@ impl Transaction {
         organization: &str,
         repository: Uuid,
     ) -> Result<Vec<Built>, Error> {
-        const SELECT: &str = of_live!("SELECT DISTINCT p.fingerprint, p.commit_sha, p.commit_url", "");
+        const SELECT: &str = "
+            SELECT p.fingerprint, p.commit_sha, p.commit_url FROM provenance p
+            WHERE p.organization = $1 AND p.repository = $2
+              AND EXISTS (SELECT 1 FROM artifact_runs r
+                          WHERE r.organization = p.organization AND r.fingerprint = p.fingerprint
+                            AND r.ended_at IS NULL)
+            ORDER BY p.fingerprint";
         let rows: Vec<(Vec<u8>, Option<String>, Option<String>)> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(repository).fetch_all(connection).await?
         });
@@ -121,35 +136,5 @@ impl Transaction {
                 Ok(Built { fingerprint: fingerprint(&artifact)?, commit_sha, commit_url })
             })
             .collect()
-    }
-
-    /// The environments among them.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn live_environments(
-        &mut self,
-        organization: &str,
-        repository: Uuid,
-    ) -> Result<Vec<Environment>, Error> {
-        const SELECT: &str = of_live!(
-            "SELECT id, name, snapshot, last_report_at, silent_after FROM environments
-             WHERE id IN (SELECT r.environment",
-            ") AND last_report_at IS NOT NULL"
-        );
-        let rows: Vec<(Uuid, String, i64, i64, Option<i64>)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(repository).fetch_all(connection).await?
-        });
-        Ok(rows
-            .into_iter()
-            .map(|(id, name, snapshot, last_report_at, silent_after)| Environment {
-                id,
-                name,
-                snapshot,
-                last_report_at: Timestamp::from_micros(last_report_at),
-                silent_after: silent_after.map(|micros| Duration::from_micros(micros.unsigned_abs())),
-            })
-            .collect())
     }
 }

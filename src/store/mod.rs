@@ -12,6 +12,7 @@ mod error;
 pub mod live;
 pub mod reports;
 pub mod retention;
+mod rows;
 pub mod trails;
 mod transaction;
 mod url;

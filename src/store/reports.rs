@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::access::fingerprint;
+use super::rows::{Bytes, Id, rows};
 use super::transaction::{for_all, insert, on};
 use super::{Error, Store, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp, Workload};
@@ -39,8 +40,8 @@ pub struct Received {
 }
 
 const TOUCH: &str = "
-    UPDATE environments SET last_report_at = $1
-    WHERE organization = $2 AND name = $3 AND body_hash = $4 AND last_report_at <= $1
+    UPDATE environments SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END
+    WHERE organization = $2 AND name = $3 AND body_hash = $4
       AND last_report_at >= $1 - COALESCE(silent_after, $5)";
 
 const CREATE: &str = "
@@ -58,8 +59,8 @@ macro_rules! select_environment {
 }
 
 impl Store {
-    /// Moves the time of the last report where these very bytes were the last report and no gap lies
-    /// between; says whether it did. On SQLite this may be lost with the machine's power: the time is
+    /// Confirms the last report where these very bytes were it and no gap lies between; says whether
+    /// it did. Its time only goes forward: another that came later may have been written first. On SQLite this may be lost with the machine's power: the time is
     /// then earlier, and the next report moves it.
     ///
     /// # Errors
@@ -224,20 +225,19 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn running_pods(&mut self, environment: Uuid) -> Result<Vec<Running<Uuid>>, Error> {
-        type Row = (Uuid, String, String, i64, Vec<u8>);
-        const SELECT: &str = "
-            SELECT id, namespace, pod, created_at, workload FROM pod_runs
-            WHERE environment = $1 AND ended_at IS NULL";
-        let rows: Vec<Row> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_all(connection).await?);
-        rows.into_iter()
-            .map(|(row, namespace, name, created_at, workload)| {
-                let created_at = Timestamp::from_micros(created_at);
-                let workload = fingerprint(&workload)?;
-                let pod = Pod { namespace: namespace.into(), name: name.into(), created_at, workload };
-                Ok(Running { pod, row })
-            })
-            .collect()
+        let rows: Vec<(Id, String, String, i64, Bytes)> = rows!(
+            self,
+            "hex(id), namespace, pod, created_at, hex(workload)",
+            "SELECT id, namespace, pod, created_at, workload FROM pod_runs
+             WHERE environment = $1 AND ended_at IS NULL",
+            |query| query.bind(environment)
+        );
+        let running = rows.into_iter().map(|(Id(row), namespace, name, created_at, Bytes(workload))| {
+            let created_at = Timestamp::from_micros(created_at);
+            let pod = Pod { namespace: namespace.into(), name: name.into(), created_at, workload };
+            Running { pod, row }
+        });
+        Ok(running.collect())
     }
 
     /// Closes pods.
@@ -302,11 +302,13 @@ impl Transaction {
         &mut self,
         environment: Uuid,
     ) -> Result<BTreeMap<Fingerprint, String>, Error> {
-        const SELECT: &str =
-            "SELECT fingerprint, name FROM artifact_runs WHERE environment = $1 AND ended_at IS NULL";
-        let rows: Vec<(Vec<u8>, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_all(connection).await?);
-        rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
+        let rows: Vec<(Bytes, String)> = rows!(
+            self,
+            "hex(fingerprint), name",
+            "SELECT fingerprint, name FROM artifact_runs WHERE environment = $1 AND ended_at IS NULL",
+            |query| query.bind(environment)
+        );
+        Ok(rows.into_iter().map(|(Bytes(artifact), name)| (artifact, name)).collect())
     }
 
     /// Closes artifacts: the last snapshot that has them is `last_snapshot`.

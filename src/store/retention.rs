@@ -17,12 +17,19 @@ pub struct Retained {
     pub retention: Duration,
 }
 
+/// How many rows of a table one transaction removes at most: reports get their turn in between.
+const BATCH: i64 = 5_000;
+
 /// What is removed: closed before the horizon. What still runs stays, however old.
 const REMOVALS: [&str; 4] = [
-    "DELETE FROM pod_runs WHERE environment = $1 AND ended_at < $2",
-    "DELETE FROM artifact_runs WHERE environment = $1 AND ended_at < $2",
-    "DELETE FROM snapshots WHERE environment = $1 AND superseded_at < $2",
-    "DELETE FROM gaps WHERE environment = $1 AND to_at < $2",
+    "DELETE FROM pod_runs WHERE id IN
+     (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
+    "DELETE FROM artifact_runs WHERE environment = $1 AND (fingerprint, first_snapshot) IN
+     (SELECT fingerprint, first_snapshot FROM artifact_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
+    "DELETE FROM snapshots WHERE environment = $1 AND snapshot IN
+     (SELECT snapshot FROM snapshots WHERE environment = $1 AND superseded_at < $2 LIMIT $3)",
+    "DELETE FROM gaps WHERE environment = $1 AND from_at IN
+     (SELECT from_at FROM gaps WHERE environment = $1 AND to_at < $2 LIMIT $3)",
 ];
 
 impl Transaction {
@@ -43,8 +50,8 @@ impl Transaction {
             .collect())
     }
 
-    /// Removes what ended before a horizon, and records that; says how many rows went. Where none
-    /// did, the horizon stays, for all is still there.
+    /// Removes some of what ended before a horizon, and records that; says how many rows went. Where
+    /// none did, the horizon stays, for all is still there.
     ///
     /// # Errors
     ///
@@ -57,7 +64,7 @@ impl Transaction {
         for removal in REMOVALS {
             removed += on!(self, |connection| {
                 let removal = sqlx::query(removal).bind(environment).bind(horizon.micros());
-                removal.execute(connection).await?.rows_affected()
+                removal.bind(BATCH).execute(connection).await?.rows_affected()
             });
         }
         if removed > 0 {

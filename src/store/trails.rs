@@ -69,7 +69,7 @@ macro_rules! filtered {
         }
         if let Some((tag, value)) = $filter.tag {
             $query.push(" AND t.flow IN (SELECT flow FROM flow_tags WHERE organization = ");
-            $query.push_bind($organization).push(" AND tag = ").push_bind(tag);
+            $query.push_bind($organization).push(" AND closed_at IS NULL AND tag = ").push_bind(tag);
             $query.push(" AND tag_value = ").push_bind(value).push(")");
         }
         if let Some(fingerprint) = $filter.fingerprint {
@@ -168,7 +168,8 @@ impl Transaction {
 
     /// The tags of an organization's flows: there are as many as a person wrote into a file.
     async fn tags(&mut self, organization: &str) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
-        const SELECT: &str = "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1";
+        const SELECT: &str =
+            "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
         let rows: Vec<(String, String, String)> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();

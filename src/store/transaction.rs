@@ -75,11 +75,14 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// Those of the database; nothing was written then, or nobody knows.
+    /// [`Error::InDoubt`] where nobody knows whether it was; with any other, nothing was.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(transaction) => transaction.commit().await?,
-            Self::Postgres(transaction) => transaction.commit().await?,
+            Self::Postgres(transaction) => transaction.commit().await.map_err(|error| match error {
+                sqlx::Error::Database(_) => error.into(),
+                error => Error::InDoubt(error),
+            })?,
         }
         Ok(())
     }

@@ -39,6 +39,23 @@ pub enum SqlitePlace {
 )]
 pub struct InvalidUrl(&'static str);
 
+/// The parameters of a PostgreSQL URL (PostgreSQL documentation, "Connection Strings") that are
+/// honoured.
+const PARAMETERS: [&str; 12] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
 impl FromStr for DatabaseUrl {
     type Err = InvalidUrl;
 
@@ -65,8 +82,15 @@ impl FromStr for DatabaseUrl {
             });
             Ok(Self::Sqlite { options, place })
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            // sqlx passes over what it does not know, and a misspelt sslmode with it.
+            let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
+            let named =
+                parameters.split('&').filter_map(|p| p.split('=').next()).filter(|name| !name.is_empty());
+            if !named.into_iter().all(|name| PARAMETERS.contains(&name)) {
+                return Err(InvalidUrl("it has a parameter that is not known"));
+            }
             let options = PgConnectOptions::from_str(url)
-                .map_err(|_| InvalidUrl("it is no PostgreSQL connection URI"))?;
+                .map_err(|_| InvalidUrl("it is no PostgreSQL connection URI, in which other characters than letters and digits are percent-encoded"))?;
             Ok(Self::Postgres(Box::new(options.application_name("supercargo"))))
         } else {
             Err(InvalidUrl("its scheme is not known"))
@@ -124,7 +148,14 @@ mod tests {
             assert!(url.to_string().contains(shown), "{url}");
             assert!(!format!("{url} {url:?}").contains("s3cret"), "{url:?}");
         }
-        for bad in ["", "x.db", "mysql://u:s3cret@h/d", "sqlite:", "postgres://u:s3cret@h:port/d"] {
+        for bad in [
+            "postgres://u:s3cret@h/d?sslmod=require",
+            "",
+            "x.db",
+            "mysql://u:s3cret@h/d",
+            "sqlite:",
+            "postgres://u:s3cret@h:port/d",
+        ] {
             let error = bad.parse::<DatabaseUrl>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }

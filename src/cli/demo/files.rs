@@ -3,8 +3,10 @@
 //! Nobody else may enter it, and it goes when [`Files`] does.
 
 use std::fs::OpenOptions;
+use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -22,8 +24,11 @@ pub(super) struct Files {
 impl Files {
     /// Makes the folder and writes everything into it, a new token included.
     pub(super) fn write() -> Result<Self, DemoError> {
-        let folder =
-            tempfile::Builder::new().prefix("supercargo-demo-").tempdir().map_err(DemoError::Folder)?;
+        let folder = tempfile::Builder::new()
+            .prefix("supercargo-demo-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(DemoError::Folder)?;
         let attestations = Vec::new();
         let mut files = Self { folder, attestations };
         let mut token = [0; 32];

@@ -116,7 +116,7 @@ impl Demo {
             () = stop.cancelled() => Ok(()),
         };
         stop.cancel();
-        serving.await.map_err(DemoError::Service)?;
+        serving.await.map_err(DemoError::Service)?.map_err(Failure::unexpected)?;
         files.remove()?;
         told?;
         Ok(screen.farewell(self.keep)?)

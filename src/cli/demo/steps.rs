@@ -102,8 +102,7 @@ impl<'a, W: Write> Story<'a, W> {
     pub(super) fn stay(&mut self) -> io::Result<()> {
         let (id, admin) = (std::process::id(), self.addresses.admin);
         self.screen.heading("Your turn: the service stays up until Ctrl-C")?;
-        self.screen
-            .say("In another terminal, after the three exports above, roll back, and see snapshot 3:")?;
+        self.screen.say("In another terminal, after the three exports above, roll back, and look again:")?;
         self.screen.command(&self.agent(&self.files.pods()))?;
         self.screen.say("Every operation of the service; its metrics; its end:")?;
         self.screen.command(&["curl -sS \"$SUPERCARGO_BASE_URL/api/v2/openapi.json\"".to_owned()])?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp};
+use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp, UrlText};
 
 /// `data_json` of operation 5 (interface, "JUnit attestation input"). Fields that the interface does
 /// not know are refused by name.
@@ -17,7 +17,7 @@ pub struct JunitAttestation {
     /// The results, one a suite or file.
     pub junit_results: Vec<JunitResult>,
     /// Where it came from, as a pipeline's page.
-    pub origin_url: Option<Text>,
+    pub origin_url: Option<UrlText>,
     /// What a person wrote about it.
     pub description: Option<Text>,
     /// The artifact that was tested.
@@ -88,7 +88,7 @@ pub struct GitCommit {
     /// When it was made.
     pub timestamp: Option<Timestamp>,
     /// Its page.
-    pub url: Option<Text>,
+    pub url: Option<UrlText>,
     /// The hashes of its parents.
     pub parents: Option<Vec<Text>>,
 }

@@ -13,6 +13,10 @@ use crate::domain::visible::Visible;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
+/// The digest of bytes that come in parts.
+#[derive(Debug, Clone, Default)]
+pub struct Fingerprinting(Sha256);
+
 /// Text that is no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{}\" is no fingerprint; 64 lowercase hex digits were expected", Visible(.0))]
@@ -38,6 +42,19 @@ impl Fingerprint {
         let mut bytes = [0; 32];
         hex::decode_to_slice(digits, &mut bytes).ok()?;
         Some(Self(bytes))
+    }
+}
+
+impl Fingerprinting {
+    /// Takes the next part.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The digest of all parts.
+    #[must_use]
+    pub fn finish(self) -> Fingerprint {
+        Fingerprint(self.0.finalize().into())
     }
 }
 

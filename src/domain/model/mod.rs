@@ -17,15 +17,15 @@ mod trail;
 
 pub use artifact::{Artifact, Digests, OwnerReference, Workload};
 pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult};
-pub use fingerprint::{Fingerprint, InvalidFingerprint};
+pub use fingerprint::{Fingerprint, Fingerprinting, InvalidFingerprint};
 pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};
 pub use name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
-pub use repository::{Provider, RepositoryInfo, commit_url};
+pub use repository::{Ambiguous, Known, Meant, Provider, RepositoryInfo, commit_url, meant};
 pub use template::{Required, RequiredArtifact, Template, TemplateBody};
-pub use text::{FreeForm, ShortText, Text};
+pub use text::{FreeForm, ShortText, Text, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
     ArtifactStatus, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit, TrailTemplate,

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RepositoryName, Text};
+use super::{GitCommit, RepositoryName, Text, UrlText};
 
 /// The version-control providers that `provider` of operation 4 tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct RepositoryInfo {
     /// The repository with its owners, as `acme/cart`; the same that operation 4 asks for.
     pub name: RepositoryName,
     /// Where a person finds it.
-    pub url: Option<Text>,
+    pub url: Option<UrlText>,
     /// The provider's own identifier.
     pub id: Option<Text>,
     /// What it is about.
@@ -83,24 +83,18 @@ impl RepositoryInfo {
     pub fn provider(&self) -> Option<Provider> {
         self.provider.or_else(|| Provider::of_url(self.url.as_ref()?.as_str()))
     }
-
-    /// The URL without the user and password that a pipeline may have in it.
-    #[must_use]
-    pub fn public_url(&self) -> Option<String> {
-        self.url.as_ref().map(|url| without_credentials(url.as_str()))
-    }
 }
 
-/// The page of a commit at the repository's provider; `None` where the provider's scheme of
-/// addresses is not known, or the URL is none that a browser opens.
+/// The page of a commit: the one that is said, or that its provider is known to show it at. `None` where
+/// neither is an address that a browser opens.
 #[must_use]
-pub fn commit_url(repository: &RepositoryInfo, sha: &str) -> Option<String> {
-    let url = repository.public_url()?;
-    let url = url.trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
-    if !url.starts_with("https://") && !url.starts_with("http://") {
-        return None;
+pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Option<String> {
+    if let Some(said) = commit.url.as_ref().filter(|url| url.is_web()) {
+        return Some(said.as_str().to_owned());
     }
+    let (repository, sha) = (repository?, commit.sha1.as_ref()?);
+    let url = repository.url.as_ref().filter(|url| url.is_web())?.as_str().trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url);
     match repository.provider()? {
         Provider::Github | Provider::AzureDevops => Some(format!("{url}/commit/{sha}")),
         Provider::Gitlab => Some(format!("{url}/-/commit/{sha}")),
@@ -109,15 +103,55 @@ pub fn commit_url(repository: &RepositoryInfo, sha: &str) -> Option<String> {
     }
 }
 
-/// Cuts `user:password@` out of a URL.
-fn without_credentials(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}")
+/// A repository that is known by the name that an attestation gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Who hosts it; `None` where nobody has said.
+    pub provider: Option<Provider>,
+    /// Where it is.
+    pub url: Option<String>,
+}
+
+/// Which repository an attestation means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meant {
+    /// The known one of this provider, which may be none.
+    Known(Option<Provider>),
+    /// The known one without a provider: this is its provider.
+    Adopted(Provider),
+    /// One that is not known yet, of this provider.
+    New(Option<Provider>),
+}
+
+/// A repository that could be any of several.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("several providers have this repository; one of {} was expected", .0.join(", "))]
+pub struct Ambiguous(Vec<&'static str>);
+
+/// Which of the known repositories of its name `named` is. One whose provider nobody has said is the
+/// same as one that has a provider as long as their URLs do not differ.
+///
+/// # Errors
+///
+/// [`Ambiguous`] where it says no provider and several have it.
+pub fn meant(known: &[Known], named: &RepositoryInfo) -> Result<Meant, Ambiguous> {
+    let url = named.url.as_ref().map(UrlText::as_str);
+    let may_be = |known: &&Known| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
+    if let Some(provider) = named.provider() {
+        if known.iter().any(|known| known.provider == Some(provider)) {
+            return Ok(Meant::Known(Some(provider)));
         }
-        None => url.to_owned(),
+        let adopted = known.iter().filter(may_be).any(|known| known.provider.is_none());
+        return Ok(if adopted { Meant::Adopted(provider) } else { Meant::New(Some(provider)) });
+    }
+    if let Some(same) = known.iter().find(|known| url.is_some() && known.url.as_deref() == url) {
+        return Ok(Meant::Known(same.provider));
+    }
+    let candidates: Vec<&Known> = known.iter().filter(may_be).collect();
+    match candidates.as_slice() {
+        [] => Ok(Meant::New(None)),
+        [only] => Ok(Meant::Known(only.provider)),
+        several => Err(Ambiguous(several.iter().filter_map(|k| k.provider).map(Provider::as_str).collect())),
     }
 }
 
@@ -158,16 +192,62 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_s_page_is_where_its_provider_shows_it_and_holds_no_credentials() {
-        for (url, page) in [
-            ("https://github.com/acme/cart.git", Some("https://github.com/acme/cart/commit/abc")),
-            ("https://u:p@gitlab.com/acme/cart/", Some("https://gitlab.com/acme/cart/-/commit/abc")),
-            ("https://bitbucket.org/acme/cart", Some("https://bitbucket.org/acme/cart/commits/abc")),
-            ("git@github.com:acme/cart.git", None),
-            ("javascript:alert(1)//github.com", None),
-            ("https://git.example.com/cart", None),
+    fn a_commit_s_page_is_where_its_provider_shows_it_and_never_code() {
+        let sha = "a".repeat(40);
+        for (url, said, page) in [
+            ("https://github.com/acme/cart.git", None, Some("https://github.com/acme/cart/commit/SHA")),
+            ("https://u:p@gitlab.com/acme/cart/", None, Some("https://gitlab.com/acme/cart/-/commit/SHA")),
+            ("https://bitbucket.org/acme/cart", None, Some("https://bitbucket.org/acme/cart/commits/SHA")),
+            (
+                "https://bitbucket.org/acme/cart",
+                Some("https://u:p@x.example.com/c"),
+                Some("https://x.example.com/c"),
+            ),
+            (
+                "https://github.com/a/b",
+                Some("javascript:alert(1)"),
+                Some("https://github.com/a/b/commit/SHA"),
+            ),
+            ("git@github.com:acme/cart.git", None, None),
+            ("javascript:alert(1)//github.com", None, None),
+            ("https://git.example.com/cart", None, None),
         ] {
-            assert_eq!(commit_url(&repository(url), "abc").as_deref(), page, "{url}");
+            let commit = serde_json::from_value(serde_json::json!({"sha1": sha, "url": said})).unwrap();
+            let expected = page.map(|page| page.replace("SHA", &sha));
+            assert_eq!(commit_url(Some(&repository(url)), &commit), expected, "{url} {said:?}");
         }
+    }
+
+    #[test]
+    fn a_name_means_the_repository_that_it_can_mean() {
+        let named = |provider: Option<&str>, url: Option<&str>| -> RepositoryInfo {
+            serde_json::from_value(serde_json::json!({"name": "a/b", "provider": provider, "url": url}))
+                .unwrap()
+        };
+        let known =
+            |provider: Option<Provider>, url: Option<&str>| Known { provider, url: url.map(str::to_owned) };
+        let (github, gitlab) = (Some(Provider::Github), Some(Provider::Gitlab));
+        let (hub, corp) = (Some("https://github.com/a/b"), Some("https://git.corp.example/a/b"));
+        let bare = || known(None, None);
+        for (there, named, expected) in [
+            (vec![], named(None, None), Ok(Meant::New(None))),
+            (vec![], named(None, hub), Ok(Meant::New(github))),
+            (vec![bare()], named(None, None), Ok(Meant::Known(None))),
+            (vec![bare()], named(Some("github"), None), Ok(Meant::Adopted(Provider::Github))),
+            (vec![known(None, corp)], named(None, hub), Ok(Meant::New(github))),
+            (vec![known(None, corp)], named(None, corp), Ok(Meant::Known(None))),
+            (vec![known(github, hub)], named(None, None), Ok(Meant::Known(github))),
+            (vec![known(github, hub)], named(None, corp), Ok(Meant::New(None))),
+            (
+                vec![known(github, hub), known(gitlab, None)],
+                named(Some("gitlab"), None),
+                Ok(Meant::Known(gitlab)),
+            ),
+            (vec![known(github, hub), known(None, corp)], named(None, corp), Ok(Meant::Known(None))),
+        ] {
+            assert_eq!(meant(&there, &named), expected, "{there:?} {named:?}");
+        }
+        let several = meant(&[known(github, None), known(gitlab, None)], &named(None, None)).unwrap_err();
+        assert!(several.to_string().contains("one of github, gitlab"), "{several}");
     }
 }

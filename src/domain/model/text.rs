@@ -17,6 +17,11 @@ pub struct Text(String);
 #[serde(transparent)]
 pub struct ShortText(String);
 
+/// A [`Text`] that is an address, without the user and password that a pipeline may have in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct UrlText(String);
+
 /// A free-form object, kept and given back as it came: numbers keep their digits and keys their order.
 /// It nests no deeper than readers go (128 levels, as `serde_json` does).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +40,39 @@ impl ShortText {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl UrlText {
+    /// The address.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is one that a browser opens: what comes back as a link must not be code.
+    #[must_use]
+    pub fn is_web(&self) -> bool {
+        let scheme = self.0.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        scheme.is_some_and(|scheme| scheme == "https" || scheme == "http")
+    }
+}
+
+/// Cuts `user:password@` out of a URL.
+fn without_credentials(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+impl<'de> Deserialize<'de> for UrlText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|Text(url)| Self(without_credentials(&url)))
     }
 }
 
@@ -102,6 +140,22 @@ impl fmt::Display for ShortText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_has_no_credentials_and_says_whether_it_is_the_web_s() {
+        for (sent, kept, is_web) in [
+            ("https://u:p@git.example.com/x?y#z", "https://git.example.com/x?y#z", true),
+            ("https://token@git.example.com", "https://git.example.com", true),
+            ("HTTP://git.example.com/a@b", "HTTP://git.example.com/a@b", true),
+            ("ssh://git@git.example.com/x", "ssh://git.example.com/x", false),
+            ("git@github.com:acme/cart.git", "git@github.com:acme/cart.git", false),
+            ("javascript:alert(1)//https://x", "javascript:alert(1)//https://x", false),
+            ("", "", false),
+        ] {
+            let url: UrlText = serde_json::from_value(sent.into()).unwrap();
+            assert_eq!((url.as_str(), url.is_web()), (kept, is_web));
+        }
+    }
 
     #[test]
     fn a_free_form_object_comes_back_as_it_came() {

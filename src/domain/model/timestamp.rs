@@ -1,5 +1,7 @@
 //! A moment, as the interface writes it: seconds of Unix time, with or without a fraction.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Microseconds since 1970-01-01T00:00:00Z: exact where a double of seconds is not, and between the
@@ -26,6 +28,19 @@ impl Timestamp {
         let last = Self::LAST_SECOND as f64;
         #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
         (0.0..=last).contains(&seconds).then(|| Self((seconds * 1e6).round() as i64))
+    }
+
+    /// This moment, or the first one after `last`: what is recorded in order has times in order, though a
+    /// clock was set back, or another machine's is ahead.
+    #[must_use]
+    pub fn after(self, last: Option<Self>) -> Self {
+        last.map_or(self, |last| self.max(Self::from_micros(last.0.saturating_add(1))))
+    }
+
+    /// How long ago another moment was; a moment that has not come yet is as far away as it is.
+    #[must_use]
+    pub fn distance(self, other: Self) -> Duration {
+        Duration::from_micros(self.0.abs_diff(other.0))
     }
 
     /// Microseconds since 1970.
@@ -75,6 +90,16 @@ mod tests {
         }
         let exact: Timestamp = serde_json::from_str("1700000000.123456").unwrap();
         assert_eq!(exact.micros(), 1_700_000_000_123_456);
+    }
+
+    #[test]
+    fn time_only_goes_forward_whatever_the_clock_says() {
+        let at = Timestamp::from_micros;
+        assert_eq!(at(5).after(None), at(5));
+        assert_eq!(at(5).after(Some(at(3))), at(5));
+        assert_eq!(at(5).after(Some(at(5))), at(6));
+        assert_eq!(at(5).after(Some(at(9))), at(10));
+        assert_eq!(at(5).distance(at(9)), at(9).distance(at(5)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What began and what ended between what is held as running and what a report says.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::reported::{Pod, Reported};
 use crate::domain::model::Fingerprint;
@@ -34,12 +34,22 @@ pub struct Artifacts<'a> {
     pub renamed: BTreeMap<Fingerprint, &'a str>,
 }
 
-/// Compares pods.
+/// Compares pods, in order on both sides.
 #[must_use]
-pub fn pods<R>(running: Vec<Running<R>>, reported: &Reported) -> Pods<'_, R> {
-    let mut gone: HashMap<Pod, R> = running.into_iter().map(|held| (held.pod, held.row)).collect();
-    let started = reported.pods.iter().filter(|pod| gone.remove(*pod).is_none()).collect();
-    Pods { ended: gone.into_values().collect(), started }
+pub fn pods<R>(mut running: Vec<Running<R>>, reported: &Reported) -> Pods<'_, R> {
+    running.sort_unstable_by(|one, other| one.pod.cmp(&other.pod));
+    let mut held = running.into_iter().peekable();
+    let (mut ended, mut started) = (Vec::new(), Vec::new());
+    for pod in &reported.pods {
+        while let Some(gone) = held.next_if(|held| held.pod < *pod) {
+            ended.push(gone.row);
+        }
+        if held.next_if(|held| held.pod == *pod).is_none() {
+            started.push(pod);
+        }
+    }
+    ended.extend(held.map(|gone| gone.row));
+    Pods { ended, started }
 }
 
 /// Compares artifacts.
@@ -85,7 +95,8 @@ mod tests {
 
     fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {
         let (before, after) = (reported(before), reported(after));
-        let running = before.pods.iter().map(|pod| Running { pod: pod.clone(), row: () }).collect();
+        // In no order, as from a database.
+        let running = before.pods.iter().rev().map(|pod| Running { pod: pod.clone(), row: () }).collect();
         let held = before.artifacts().into_iter().map(|(a, name)| (a, name.to_owned())).collect();
         let (pods, artifacts) = (pods(running, &after), artifacts(&held, &after));
         assert_eq!(artifacts.are_the_same(), artifacts.ended.len() + artifacts.started.len() == 0);
@@ -109,6 +120,17 @@ mod tests {
             (&[web], &[], [1, 0, 1, 0, 0]),
             // Scaled up: pods, but no other artifact.
             (&[web], &[web, ("web2", 2, "web:1", 'a')], [0, 1, 0, 0, 0]),
+            // One goes in the middle, one comes at either end.
+            (
+                &[("c", 1, "web:1", 'a'), web, ("x", 1, "web:1", 'a')],
+                &[
+                    ("a", 1, "web:1", 'a'),
+                    ("c", 1, "web:1", 'a'),
+                    ("x", 1, "web:1", 'a'),
+                    ("z", 1, "web:1", 'a'),
+                ],
+                [1, 2, 0, 0, 0],
+            ),
             // Another pod of the same name.
             (&[web], &[("web", 2, "web:1", 'a')], [1, 1, 0, 0, 0]),
             // A rollout.

@@ -54,7 +54,7 @@ pub struct K8sArtifact<'a> {
 
 /// A pod's or namespace's name: 1 to 255 bytes without a control character. Kubernetes allows fewer
 /// characters, but one odd name must not cost a whole report.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name<'a>(Cow<'a, str>);
 
 /// Image names and their digests, in the order of the body.
@@ -85,38 +85,48 @@ pub struct Pod {
     pub workload: Fingerprint,
 }
 
+impl K8sArtifact<'_> {
+    /// What tells pods apart.
+    fn key(&self) -> (&Name<'_>, &Name<'_>, Timestamp) {
+        (&self.namespace, &self.pod_name, self.creation_timestamp)
+    }
+}
+
 impl Reported {
     /// The one form of a report. A pod that it names twice is one pod that runs the digests of both.
     #[must_use]
     pub fn new(report: K8sReport<'_>) -> Self {
-        let mut workloads = BTreeMap::new();
-        let mut pods: BTreeMap<(Box<str>, Box<str>, Timestamp), Workload> = BTreeMap::new();
-        for artifact in report.artifacts {
-            let key = (
-                Box::from(&*artifact.namespace.0),
-                Box::from(&*artifact.pod_name.0),
-                artifact.creation_timestamp,
-            );
-            let digests = artifact.digests.0.into_iter().map(|(name, digest)| (Box::from(&*name), digest));
+        let mut artifacts = report.artifacts;
+        // Nearly sorted as it comes from a cluster; stable, so that of what a pod is said to be twice
+        // the first stays first.
+        artifacts.sort_by(|one, other| one.key().cmp(&other.key()));
+        let mut pods: Vec<(Name<'_>, Name<'_>, Timestamp, Workload)> = Vec::with_capacity(artifacts.len());
+        for artifact in artifacts {
+            let digests = artifact.digests.0.into_iter().map(|(name, digest)| (name.into(), digest));
             let workload = Workload {
                 digests: digests.collect(),
                 owners: artifact.owners.unwrap_or_default().into_boxed_slice(),
             };
-            match pods.entry(key) {
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(workload);
+            let (namespace, name, created_at) =
+                (artifact.namespace, artifact.pod_name, artifact.creation_timestamp);
+            match pods.last_mut() {
+                Some((n, p, t, held)) if (&*n, &*p, &*t) == (&namespace, &name, &created_at) => {
+                    *held = merged(held, workload);
                 }
-                std::collections::btree_map::Entry::Occupied(mut entry) => {
-                    let merged = merged(entry.get(), workload);
-                    entry.insert(merged);
-                }
+                _ => pods.push((namespace, name, created_at, workload)),
             }
         }
+        let mut workloads: BTreeMap<Fingerprint, Workload> = BTreeMap::new();
+        let mut last: Option<Fingerprint> = None;
+        let mut canonical = Vec::new();
         let mut whole = Sha256::new();
         let pods = pods
             .into_iter()
-            .map(|((namespace, name, created_at), workload)| {
-                let hash = hash_of(&workload);
+            .map(|(Name(namespace), Name(name), created_at, workload)| {
+                // The pods of one owner lie together and run the same: that is hashed once.
+                let known = last.filter(|hash| workloads.get(hash) == Some(&workload));
+                let hash = known.unwrap_or_else(|| hash_of(&workload, &mut canonical));
+                last = Some(hash);
                 for part in [namespace.as_bytes(), name.as_bytes()] {
                     // Names hold no control character, so a zero ends them.
                     whole.update(part);
@@ -124,8 +134,10 @@ impl Reported {
                 }
                 whole.update(created_at.micros().to_be_bytes());
                 whole.update(hash.bytes());
-                workloads.entry(hash).or_insert(workload);
-                Pod { namespace, name, created_at, workload: hash }
+                if known.is_none() {
+                    workloads.entry(hash).or_insert(workload);
+                }
+                Pod { namespace: namespace.into(), name: name.into(), created_at, workload: hash }
             })
             .collect();
         Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) }
@@ -161,29 +173,18 @@ fn merged(one: &Workload, other: Workload) -> Workload {
     Workload { digests: digests.into_iter().collect(), owners }
 }
 
-/// The hash of a workload's canonical JSON.
-fn hash_of(workload: &Workload) -> Fingerprint {
-    struct Hasher(Sha256);
-    impl std::io::Write for Hasher {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.update(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+/// The hash of a workload's canonical JSON, which is written into a buffer that is used again.
+fn hash_of(workload: &Workload, buffer: &mut Vec<u8>) -> Fingerprint {
     #[derive(Serialize)]
     struct Canonical<'a> {
         digests: &'a Digests,
         owners: &'a [OwnerReference],
     }
-    let mut hasher = Hasher(Sha256::new());
     let canonical = Canonical { digests: &workload.digests, owners: &workload.owners };
+    buffer.clear();
     // Neither the values nor the writer can fail.
-    let _ = serde_json::to_writer(std::io::BufWriter::new(&mut hasher), &canonical);
-    Fingerprint::from(<[u8; 32]>::from(hasher.0.finalize()))
+    let _ = serde_json::to_writer(&mut *buffer, &canonical);
+    Fingerprint::of(buffer)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Span {
         }
         let days = jiff::SpanRelativeTo::days_are_24_hours();
         let duration = span.to_duration(days).map_err(|_| wrong())?;
-        Duration::try_from(duration).map(Self).map_err(|_| wrong())
+        Duration::try_from(duration).ok().filter(|span| !span.is_zero()).map(Self).ok_or_else(wrong)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::file::{self, File};
 use crate::domain::access::{Role, Scope};
-use crate::domain::model::Fingerprint;
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 use crate::store::bootstrap::{Environment, Flow, Organization, Plan, Token};
@@ -41,6 +41,17 @@ pub enum BootstrapError {
         /// What is wrong with it.
         why: String,
     },
+    /// The database has seen this generation with other content.
+    #[error(
+        "the bootstrap file \"{}\" is another than the one of generation {generation} that the database has seen: raise its generation",
+        shown(path)
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Its generation.
+        generation: i64,
+    },
     /// The database has seen a later generation.
     #[error(
         "the bootstrap file \"{}\" has generation {generation}, but the database has seen {seen}: it is out of date",
@@ -68,50 +79,42 @@ pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
     });
     let place = if place == "." { "its top level".to_owned() } else { place };
     let file = file.map_err(|e| BootstrapError::Invalid(path.to_owned(), place, Box::new(e)))?;
-    plan(file, path).map_err(|(key, why)| BootstrapError::Value { path: path.to_owned(), key, why })
+    plan(file, Fingerprint::of(&bytes), path).map_err(|(key, why)| BootstrapError::Value {
+        path: path.to_owned(),
+        key,
+        why,
+    })
 }
 
 /// The place of a value and what is wrong with it.
 type Wrong = (String, String);
 
-fn plan(file: File, path: &Path) -> Result<Plan, Wrong> {
+fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<Plan, Wrong> {
     if file.generation < 0 {
         return Err(("generation".into(), "a number from 0 was expected".into()));
     }
+    let organizations = file.organizations.into_iter().enumerate();
+    let organizations =
+        organizations.map(|(n, organization)| resolve(organization, &format!("organizations[{n}]"), path));
+    let organizations = organizations.collect::<Result<Vec<_>, _>>()?;
+    unique("organizations", organizations.iter().map(|o| o.name.as_str()))?;
     // A token belongs to one organization.
     let mut tokens = BTreeMap::new();
-    let organizations = file.organizations.into_iter().enumerate().map(|(n, organization)| {
-        let place = format!("organizations[{n}]");
+    for (n, organization) in organizations.iter().enumerate() {
         for (m, token) in organization.tokens.iter().enumerate() {
-            let place = format!("{place}.tokens[{m}]");
-            let hash = hash(token, path).map_err(|why| (place.clone(), why))?;
-            if let Some(other) = tokens.insert(hash, place.clone()) {
+            let place = format!("organizations[{n}].tokens[{m}]");
+            if let Some(other) = tokens.insert(token.sha256, place.clone()) {
                 return Err((place, format!("it is the same token as {other}")));
             }
         }
-        resolve(organization, &place, path)
-    });
-    let organizations = organizations.collect::<Result<Vec<_>, _>>()?;
-    unique("organizations", organizations.iter().map(|o| o.name.as_str()))?;
-    Ok(Plan { generation: file.generation, organizations })
+    }
+    Ok(Plan { generation: file.generation, sha256, organizations })
 }
 
 fn resolve(organization: file::Organization, place: &str, path: &Path) -> Result<Organization, Wrong> {
-    let tokens = organization.tokens.iter().enumerate().map(|(n, token)| {
-        let wrong = |why| (format!("{place}.tokens[{n}]"), why);
-        if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
-            return Err(wrong(
-                "its name was expected to be 1 to 255 bytes without control characters".into(),
-            ));
-        }
-        Ok(Token {
-            name: token.name.clone(),
-            sha256: hash(token, path).map_err(wrong)?,
-            role: token.role,
-            scope: scope(token).map_err(|why| wrong(why.into()))?,
-            expires_at: token.expires,
-        })
-    });
+    let tokens = organization.tokens.iter().enumerate();
+    let tokens = tokens
+        .map(|(n, token)| resolve_token(token, path).map_err(|why| (format!("{place}.tokens[{n}]"), why)));
     let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
     unique(&format!("{place}.flows"), organization.flows.iter().map(|flow| flow.name.as_str()))?;
     unique(&format!("{place}.environments"), organization.environments.iter().map(|e| e.name.as_str()))?;
@@ -132,6 +135,19 @@ fn resolve(organization: file::Organization, place: &str, path: &Path) -> Result
             .into_iter()
             .map(|e| Environment { name: e.name, silent_after: e.silent_after.map(|span| span.0) })
             .collect(),
+    })
+}
+
+fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
+    if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
+        return Err("its name was expected to be 1 to 255 bytes without control characters".into());
+    }
+    Ok(Token {
+        name: token.name.clone(),
+        sha256: hash(token, path)?,
+        role: token.role,
+        scope: scope(token)?,
+        expires_at: token.expires,
     })
 }
 
@@ -167,31 +183,41 @@ fn check(flow: &file::Flow) -> Result<(), Wrong> {
     unique("template.artifacts", template.artifacts.iter().map(|a| a.name.as_str()))
 }
 
-fn scope(token: &file::Token) -> Result<Scope, &'static str> {
+/// What a token is for: names that a path can hold, so that a misspelt one is found here.
+fn scope(token: &file::Token) -> Result<Scope, String> {
     let (listed, other, missing, unused) = match token.role {
         Role::Report => (
             &token.environments,
-            token.flows.is_empty(),
+            &token.flows,
             "a token of role report lists the environments that it is for: environments: [NAME], or [\"*\"]",
             "a token of role report is for environments, not flows",
         ),
         Role::Attest => (
             &token.flows,
-            token.environments.is_empty(),
+            &token.environments,
             "a token of role attest lists the flows that it is for: flows: [NAME], or [\"*\"]",
             "a token of role attest is for flows, not environments",
         ),
         Role::Read | Role::Admin => {
             let is_bare = token.environments.is_empty() && token.flows.is_empty();
             let listed = "a token of role read or admin is for the whole organization, and lists nothing";
-            return if is_bare { Ok(Scope::default()) } else { Err(listed) };
+            return if is_bare { Ok(Scope::default()) } else { Err(listed.into()) };
         }
     };
-    match (listed.is_empty(), other) {
-        (true, _) => Err(missing),
-        (_, false) => Err(unused),
-        _ => Ok(Scope(listed.clone())),
+    if listed.is_empty() {
+        return Err(missing.into());
     }
+    if !other.is_empty() {
+        return Err(unused.into());
+    }
+    for name in listed.iter().filter(|name| *name != Scope::ALL) {
+        let checked = match token.role {
+            Role::Report => name.parse::<EnvironmentName>().map(drop),
+            _ => name.parse::<FlowName>().map(drop),
+        };
+        checked.map_err(|error| error.to_string())?;
+    }
+    Ok(Scope(listed.clone()))
 }
 
 /// The hash of a token, wherever the file says that it is.

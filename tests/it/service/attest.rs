@@ -95,6 +95,41 @@ async fn the_latest_attestation_of_a_name_counts_and_the_one_before_stays(databa
     assert_eq!(unit["overridden_attestation_id"], listed["data"][2]["attestation_id"]);
 }
 
+async fn times_in_a_trail_only_go_forward(database: Database) {
+    let service = Running::start(database).await;
+    service.attest(ATTESTER, "cart", "t", form(&passing("unit"))).await.expect(201);
+    // As another replica whose clock is a day ahead would have left it.
+    let ahead = "UPDATE trails SET last_modified_at = last_modified_at + 86400000000";
+    service.database.execute(ahead).await;
+    let before = service.read("/trails/acme").await["data"][0]["last_modified_at"].as_f64().unwrap();
+    service.attest(ATTESTER, "cart", "t", form(&passing("unit"))).await.expect(201);
+    let after = service.read("/trails/acme").await["data"][0]["last_modified_at"].clone();
+    assert!(after.as_f64().unwrap() > before, "{before} {after}");
+    let latest = &service.read("/attestations/acme/cart").await["data"][0];
+    assert_eq!(latest["created_at"], after);
+}
+
+async fn links_are_the_web_s_and_without_credentials(database: Database) {
+    let service = Running::start(database).await;
+    for (said, shown) in [
+        ("javascript:alert(1)", None),
+        ("https://ci:s3cret@x.example.com/c", Some("https://x.example.com/c")),
+    ] {
+        let mut data = complete();
+        data["git_commit_info"]["url"] = json!(said);
+        data["repo_info"]["url"] = json!("https://u:s3cret@git.example.com/cart");
+        data["origin_url"] = json!("https://u:s3cret@ci.example.com/1");
+        service.attest(ATTESTER, "cart", "t", form(&data)).await.expect(201);
+        service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await;
+        let live = service.read("/repos/acme/live-artifacts/acme/cart").await;
+        assert_eq!(live["_embedded"]["artifacts"][0].get("commit_url").and_then(Value::as_str), shown);
+    }
+    for path in ["/trails/acme", "/attestations/acme/cart"] {
+        let answer = service.read(path).await.to_string();
+        assert!(!answer.contains("s3cret"), "{answer}");
+    }
+}
+
 async fn an_attachment_is_kept_with_its_hash_and_never_unpacked(database: Database) {
     let service = Running::start(database).await;
     // Ten megabytes of nothing, a thousandth of that when packed.
@@ -267,6 +302,8 @@ async fn names_in_the_path_are_what_they_are_or_refused(database: Database) {
 super::on_both!(
     an_attestation_is_listed_and_shows_in_its_trail,
     the_latest_attestation_of_a_name_counts_and_the_one_before_stays,
+    times_in_a_trail_only_go_forward,
+    links_are_the_web_s_and_without_credentials,
     an_attachment_is_kept_with_its_hash_and_never_unpacked,
     parts_may_come_in_any_order_and_an_empty_attachment_is_none,
     what_is_too_large_is_413_and_at_the_limit_it_is_not,

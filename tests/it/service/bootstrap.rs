@@ -6,7 +6,7 @@ use super::running::{Options, bootstrap, folder, setup};
 use super::{ADMIN, Database, READER, Running, STRANGER, pod, report};
 
 /// What is said of a file that cannot be used, causes included.
-async fn said(database: &Database, bootstrap: &str) -> String {
+async fn said_of(database: &Database, bootstrap: &str) -> String {
     let folder = folder(bootstrap);
     match Service::start(setup(database, folder.path(), &Options::default())).await {
         Ok(_) => panic!("it was taken: {bootstrap}"),
@@ -44,6 +44,18 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         ),
         (token("{name: x, role: read, file: bootstrap.yaml}"), &["at least 22 visible ASCII"]),
         (
+            token(&format!("{{name: x, role: attest, flows: [a b], file: {ADMIN}}}")),
+            &["tokens[0]", "letter or digit"],
+        ),
+        (
+            token(&format!("{{name: x, role: report, environments: [a/b], file: {ADMIN}}}")),
+            &["tokens[0]", "slash"],
+        ),
+        (
+            "generation: 1\norganizations:\n  - name: a\n    retention: 0s\n".into(),
+            &["organizations[0].retention", "line 4"],
+        ),
+        (
             token("{name: x, role: read, variable: SUPERCARGO_NO_SUCH_VARIABLE}"),
             &["SUPERCARGO_NO_SUCH_VARIABLE", "not set"],
         ),
@@ -72,11 +84,10 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         ),
         (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
     ] {
-        let said = said(&database, &text).await;
+        let said = said_of(&database, &text).await;
         for word in words {
             assert!(said.contains(word), "{word}: {said}\n{text}");
         }
-        assert!(!said.contains(ADMIN) || !said.contains("0123456789abcdef0123456789\n"), "{said}");
     }
 }
 
@@ -96,9 +107,12 @@ async fn a_lower_generation_is_refused_at_the_start_and_later(database: Database
     service.reload(&older).await;
     service.report(READER, "prod", report(&[])).await.expect(403);
     let database = service.stop().await;
-    let said = said(&database, &older).await;
+    let said = said_of(&database, &older).await;
     assert!(said.contains("generation 4") && said.contains("seen 5"), "{said}");
-    // The same generation may be read again.
+    // The same generation may be read again, but not with other content.
+    let other = bootstrap(5, "").replace("role: read", "role: admin");
+    let said = said_of(&database, &other).await;
+    assert!(said.contains("generation 5") && said.contains("raise its generation"), "{said}");
     let service =
         Running::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() }).await;
     service.get(READER, "/trails/acme").await.expect(200);
@@ -135,7 +149,31 @@ async fn without_a_file_and_without_an_organization_it_does_not_start(database: 
     assert!(Service::start(again).await.is_ok());
 }
 
+async fn a_token_may_move_to_another_organization(database: Database) {
+    let service = Running::start(database).await;
+    // From the second organization of the file to the first.
+    let moved = bootstrap(2, &format!("      - {{name: moved, role: read, file: {STRANGER}}}"));
+    let (acme, _) = moved.split_once("  - name: stranger").unwrap();
+    service.reload(acme).await;
+    service.get(STRANGER, "/trails/acme").await.expect(200);
+    service.get(STRANGER, "/trails/stranger").await.expect(403);
+}
+
+async fn what_is_taken_out_of_it_is_closed_and_kept(database: Database) {
+    let flow = "    flows: [{name: cart, tags: {team: shop}, template: {attestations: [{name: unit, type: junit}]}}]";
+    let service =
+        Running::start_with(database, Options { bootstrap: bootstrap(1, flow), ..Options::default() }).await;
+    service.reload(&bootstrap(2, &flow.replace("shop", "pay"))).await;
+    service.reload(&bootstrap(3, "")).await;
+    let tags = "SELECT tag_value, CASE WHEN closed_at IS NULL THEN 'open' ELSE 'closed' END FROM flow_tags ORDER BY created_at";
+    assert_eq!(service.database.rows(tags).await, ["shop|closed", "pay|closed"]);
+    let templates = "SELECT CAST(version AS TEXT) FROM flow_templates WHERE closed_at IS NOT NULL";
+    assert_eq!(service.database.rows(templates).await, ["1"]);
+}
+
 super::on_both!(
+    a_token_may_move_to_another_organization,
+    what_is_taken_out_of_it_is_closed_and_kept,
     a_mistake_is_named_with_its_key_and_place,
     a_file_that_cannot_be_used_leaves_what_was_there,
     a_lower_generation_is_refused_at_the_start_and_later,

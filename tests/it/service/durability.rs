@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::running::{bootstrap, folder};
+use super::running::{bootstrap, eventually, folder};
 use super::{ADMIN, Answer, Database, READER, form, report};
 
 /// `supercargo serve`.
@@ -152,9 +152,7 @@ async fn what_was_acknowledged_is_there_after_kill_9(database: Database) {
                 (attested, reported)
             });
         }
-        while acknowledged.load(Ordering::Relaxed) < 40 {
-            tokio::task::yield_now().await;
-        }
+        eventually("40 writes", async || acknowledged.load(Ordering::Relaxed) >= 40).await;
         process.signal(Signal::SIGKILL);
         while let Some(written) = writers.join_next().await {
             let (trails, numbers) = written.unwrap();
@@ -354,9 +352,7 @@ async fn signals_end_it_in_order_and_reload_its_file(database: Database) {
     process.signal(Signal::SIGHUP);
     let http = client();
     let list = || http.get(format!("{}/api/v2/trails/acme", process.base)).bearer_auth(second).send();
-    while list().await.unwrap().status() != 200 {
-        tokio::task::yield_now().await;
-    }
+    eventually("the file is read again", async || list().await.unwrap().status() == 200).await;
     process.signal(Signal::SIGTERM);
     let (code, said) = process.wait();
     assert_eq!(code, Some(0));

@@ -230,6 +230,31 @@ async fn a_client_that_sends_a_byte_at_a_time_is_timed_out(database: Database) {
     service.get(READER, "/trails/acme").await.expect(200);
 }
 
+async fn those_who_only_announce_a_body_take_nothing_from_others(database: Database) {
+    // Room for one report at a time.
+    let policy = Policy { inbound_kibibytes: 1024, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    let host = service.base.strip_prefix("http://").unwrap();
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        let head = format!(
+            "PUT /api/v2{REPORT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\nExpect: 100-continue\r\n\
+             Content-Type: application/json\r\nContent-Length: 60000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 25]).await.unwrap();
+        stream.write_all(b"{").await.unwrap();
+        slow.push(stream);
+    }
+    service.report(REPORTER, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
+    // What is received at once is bounded all the same.
+    let large = report(&[pod("p", "i", 'a')]) + &" ".repeat(2 * 1024 * 1024);
+    service.report(REPORTER, "prod", large).await.expect(503);
+    drop(slow);
+    service.report(REPORTER, "prod", report(&[pod("q", "i", 'a')])).await.expect(200);
+}
+
 async fn a_refusal_is_read_even_by_a_client_that_is_still_sending(database: Database) {
     let service = Running::start(database).await;
     for _ in 0..10 {
@@ -288,6 +313,7 @@ super::on_both!(
     a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept,
     ten_thousand_images_in_one_pod_are_kept,
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
+    those_who_only_announce_a_body_take_nothing_from_others,
     a_refusal_is_read_even_by_a_client_that_is_still_sending,
     who_may_not_is_told_before_the_body_is_read,
     requests_that_break_off_record_nothing_and_harm_nobody,

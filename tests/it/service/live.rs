@@ -85,6 +85,26 @@ async fn a_repository_is_one_whether_its_provider_was_said_or_not(database: Data
     }
 }
 
+async fn an_attestation_that_could_mean_two_repositories_is_refused_and_another_s_is_not_taken(
+    database: Database,
+) {
+    let service = Running::start(database).await;
+    let internal = "https://git.corp.example/acme/cart";
+    attest(&service, json!({"name": "acme/cart", "url": internal}), 'a').await;
+    attest(&service, json!({"name": "acme/cart", "url": "https://github.com/acme/cart"}), 'b').await;
+    service.report(ADMIN, "prod", report(&[pod("p", "a", 'a'), pod("q", "b", 'b')])).await.expect(201);
+    let path = "/repos/acme/live-artifacts/acme/cart";
+    // The one at no provider is asked for without one, and has stayed what it was.
+    assert_eq!(digits(&service.read(path).await), ['a']);
+    let of_github = service.read(&format!("{path}?provider=github")).await;
+    assert_eq!(digits(&of_github), ['b']);
+    // Its own address leads back to it.
+    let own = of_github["_links"]["self"]["href"].as_str().unwrap().split_once("/api/v2").unwrap().1;
+    assert_eq!(service.read(own).await, of_github);
+    let data = json!({"attestation_name": "unit", "junit_results": [], "repo_info": {"name": "acme/cart"}});
+    service.attest(ADMIN, "cart", "t", form(&data)).await.blames("repo_info.provider", "one of github");
+}
+
 async fn what_does_not_run_and_what_was_never_attested_differ(database: Database) {
     let service = Running::start(database).await;
     attest(&service, json!({"name": "acme/cart"}), 'a').await;
@@ -120,6 +140,7 @@ super::on_both!(
     a_repository_s_artifacts_are_found_in_every_environment,
     a_name_that_two_providers_share_needs_the_provider,
     a_repository_is_one_whether_its_provider_was_said_or_not,
+    an_attestation_that_could_mean_two_repositories_is_refused_and_another_s_is_not_taken,
     what_does_not_run_and_what_was_never_attested_differ,
     the_latest_commit_that_an_artifact_was_attested_for_is_shown,
 );

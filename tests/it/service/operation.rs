@@ -9,7 +9,7 @@ use supercargo::process::listener::Bounds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::running::Options;
+use super::running::{Options, eventually};
 use super::{ADMIN, Answer, Database, READER, Running, pod, report};
 
 async fn what_is_not_there_is_json_too(database: Database) {
@@ -128,9 +128,7 @@ async fn a_request_under_way_is_finished_when_the_service_stops(database: Databa
     assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
     service.begin_to_stop();
     // Nobody else is let in any more, and it says that it is not ready.
-    while TcpStream::connect(&host).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually("nobody is let in", async || TcpStream::connect(&host).await.is_err()).await;
     Answer::of(service.http.get(format!("{}/readyz", service.admin))).await.expect(503);
     stream.write_all(body.as_bytes()).await.unwrap();
     let mut rest = String::new();

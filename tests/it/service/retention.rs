@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use supercargo::service::Policy;
 
-use super::running::{Options, bootstrap};
+use super::running::{Options, bootstrap, eventually};
 use super::{ADMIN, Database, Running, pod, report};
 
 async fn what_ended_before_the_retention_goes_and_the_horizon_is_recorded(database: Database) {
@@ -32,14 +32,11 @@ async fn what_ended_before_the_retention_goes_and_the_horizon_is_recorded(databa
             format!("UPDATE {table} SET {column} = {column} - {} WHERE {column} IS NOT NULL", 1_001 * day);
         service.database.execute(&age).await;
     }
-    while service.database.rows(history).await != ["2", "1"] {
-        tokio::task::yield_now().await;
-    }
+    eventually("they go", async || service.database.rows(history).await == ["2", "1"]).await;
     let left = "SELECT name FROM artifact_runs ORDER BY name";
     assert_eq!(service.database.rows(left).await, ["i:1", "x:1"]);
-    while !service.metrics().await.contains("supercargo_retention_removed_rows_total 3") {
-        tokio::task::yield_now().await;
-    }
+    let counted = async || service.metrics().await.contains("supercargo_retention_removed_rows_total 3");
+    eventually("they are counted", counted).await;
     // What still runs stays, however old.
     let horizon = "SELECT CASE WHEN horizon_at > 0 THEN 'yes' END FROM environments";
     assert_eq!(service.database.rows(horizon).await, ["yes"]);

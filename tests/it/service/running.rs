@@ -74,7 +74,7 @@ pub struct Running {
     folder: TempDir,
     reload: mpsc::Sender<()>,
     shutdown: CancellationToken,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), supercargo::service::Ended>>,
 }
 
 struct Reloads(mpsc::Receiver<()>);
@@ -83,6 +83,18 @@ impl supercargo::service::Reloads for Reloads {
     async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
+}
+
+/// Waits until it is so, or fails.
+pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), waiting)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not in a minute"));
 }
 
 /// What came back.
@@ -126,7 +138,7 @@ impl Running {
     /// Ends it in order; gives its database back.
     pub async fn stop(self) -> Database {
         self.shutdown.cancel();
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
         self.database
     }
 
@@ -143,9 +155,7 @@ impl Running {
         std::fs::write(self.bootstrap_file(), bootstrap).unwrap();
         let before = self.loads().await;
         self.reload.send(()).await.unwrap();
-        while self.loads().await == before {
-            tokio::task::yield_now().await;
-        }
+        eventually("the file is read again", async || self.loads().await != before).await;
     }
 
     /// How often it has read its bootstrap file, as its metrics say.

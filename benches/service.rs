@@ -1,0 +1,602 @@
+//! What the service costs: `supercargo serve` in a process of its own, asked over HTTP on loopback.
+//!
+//! `cargo bench --bench service` runs it on SQLite in a temporary file, and on PostgreSQL too when
+//! `SUPERCARGO_TEST_DATABASE` holds the URL of a database on a server that may create others: it
+//! makes one of its own there and drops it. Rows that would take long to report are written with
+//! SQL. It prints what each operation takes beside its bound, then what more rows cost as a ratio.
+//! CPU is that of the service and not of PostgreSQL; the clients run on the same machine.
+//!
+//! Words choose: `cargo bench --bench service -- sqlite live trails`.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed"
+)]
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use sqlx::types::Uuid;
+use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
+use tokio::runtime::Runtime;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_supercargo");
+
+/// Organizations, and the trails that each has.
+const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
+
+/// Clients that report at once.
+const CLIENTS: usize = 8;
+
+/// Pods of one deployment.
+const REPLICAS: usize = 25;
+
+/// The words that choose.
+const DATABASES: [&str; 2] = ["sqlite", "postgres"];
+const OPERATIONS: [&str; 4] = ["unchanged", "changed", "live", "trails"];
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if is_chosen(&DATABASES, "sqlite") {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bench.db");
+        let options = SqliteConnectOptions::new()
+            .filename(&file)
+            .busy_timeout(Duration::from_mins(1))
+            .synchronous(SqliteSynchronous::Off);
+        let server = Server::start(folder.path(), &format!("sqlite:{}", file.display()));
+        let pool = runtime.block_on(SqlitePool::connect_with(options)).unwrap();
+        bench("SQLite", &runtime, &Database::Sqlite(pool), &server);
+    }
+    let Ok(url) = std::env::var("SUPERCARGO_TEST_DATABASE") else { return };
+    if is_chosen(&DATABASES, "postgres") {
+        let folder = tempfile::tempdir().unwrap();
+        let main: PgConnectOptions = url.parse().unwrap();
+        let main = runtime.block_on(PgPool::connect_with(main)).unwrap();
+        let name = format!("supercargo_bench_{}", Uuid::now_v7().simple());
+        let create = sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&main);
+        runtime.block_on(create).unwrap();
+        let mut url: url::Url = url.parse().unwrap();
+        url.set_path(&name);
+        let server = Server::start(folder.path(), url.as_str());
+        let pool = runtime.block_on(PgPool::connect(url.as_str())).unwrap();
+        bench("PostgreSQL", &runtime, &Database::Postgres(pool), &server);
+        drop(server);
+        let drop = sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"))).execute(&main);
+        runtime.block_on(drop).unwrap();
+    }
+}
+
+/// Whether one of several was asked for, or none of them was.
+fn is_chosen(several: &[&str], one: &str) -> bool {
+    let asked: Vec<String> = std::env::args().filter(|arg| several.contains(&arg.as_str())).collect();
+    asked.is_empty() || asked.iter().any(|asked| asked == one)
+}
+
+fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server) {
+    let start = Instant::now();
+    println!("\n{name}");
+    println!(
+        "{:<52} {:>9} {:>9} {:>9} {:>10}   bound, and what was measured of it",
+        "", "p50 ms", "p99 ms", "CPU ms", "bytes"
+    );
+    let mut growth = Vec::new();
+    if is_chosen(&OPERATIONS, "unchanged") {
+        unchanged(server, &mut growth);
+    }
+    if is_chosen(&OPERATIONS, "changed") {
+        changed(runtime, database, server, &mut growth);
+    }
+    if is_chosen(&OPERATIONS, "live") {
+        live(runtime, database, server, &mut growth);
+    }
+    if is_chosen(&OPERATIONS, "trails") {
+        trails(runtime, database, server, &mut growth);
+    }
+    println!("with ten times the rows, or as many as it says:");
+    for (what, ratio) in growth {
+        println!("{what:<62} {ratio:>9.2} times");
+    }
+    println!("{name} took {:.0} s", start.elapsed().as_secs_f64());
+}
+
+/// Reports that say what the one before said, in the same bytes.
+fn unchanged(server: &Server, growth: &mut Vec<(String, f64)>) {
+    let mut small = 0.0;
+    for (what, pods, clients, each, environment) in [
+        ("unchanged report, 1,000 pods, 8 environments", 1_000, CLIENTS, 500, None),
+        ("unchanged report, 1,000 pods, one environment", 1_000, CLIENTS, 500, Some("shared")),
+        ("unchanged report, 10,000 pods, one client", 10_000, 1, 200, None),
+    ] {
+        let body = Cluster::new(pods).body();
+        let environment = |client| environment.map_or_else(|| format!("env-{pods}-{client}"), str::to_owned);
+        for client in 0..clients {
+            let status = server.connect().report(&environment(client), &body).status;
+            assert!(matches!(status, 200 | 201), "{status}");
+        }
+        let (cpu, begin) = (server.cpu(), Instant::now());
+        let times: Vec<f64> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..clients)
+                .map(|client| {
+                    let (environment, body) = (environment(client), &body);
+                    scope.spawn(move || {
+                        let mut connection = server.connect();
+                        let answers = (0..each).map(|_| connection.report(&environment, body));
+                        answers.map(|answer| answer.expect(200).milliseconds).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        let (count, wall) = (times.len() as f64, begin.elapsed().as_secs_f64());
+        let figures = Figures::new(times, (server.cpu() - cpu) * 1e3 / count, body.len());
+        let says = format!("{:>6.0} a second here", count / wall);
+        if pods == 1_000 {
+            let rate = 1e3 / figures.cpu;
+            let of = rate / 1_500.0;
+            figures.print(what, &format!("1,500 a second a core: {rate:.0}, {of:.2} times; {says}"));
+            small = figures.cpu;
+        } else {
+            figures.print(what, &says);
+            growth.push(("unchanged report, pods, CPU".to_owned(), figures.cpu / small));
+        }
+    }
+}
+
+/// Reports of rollouts: one deployment after the other has new pods with a new image.
+fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+    let mut connection = server.connect();
+    let mut rollouts = |environment: &str, cluster: &mut Cluster, samples: usize| {
+        let mut times = Vec::new();
+        let mut size = 0;
+        let cpu = server.cpu();
+        for _ in 0..samples {
+            cluster.roll_out();
+            let body = cluster.body();
+            size = body.len();
+            times.push(connection.report(environment, &body).expect(201).milliseconds);
+        }
+        Figures::new(times, (server.cpu() - cpu) * 1e3 / samples as f64, size)
+    };
+    let mut cluster = Cluster::new(10_000);
+    rollouts("rollouts", &mut cluster, 1);
+    let some = rollouts("rollouts", &mut cluster, 100);
+    some.print("changed report, 10,000 pods", &of_bound(some.cpu, 60.0, "ms of CPU"));
+
+    // A hundred snapshots by now. Ten thousand more, and their pods, that ended a while ago.
+    let past = database.micros_ago(Duration::from_hours(1));
+    let (id, hash) = (database.uuid("2000000 + i"), database.bytes("i"));
+    let of = "(SELECT id FROM environments WHERE name = 'rollouts')";
+    runtime.block_on(async {
+        database
+            .run(&format!(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                 INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash,
+                                        confirmed_at, superseded_at)
+                 SELECT {of}, -i, {past} - i, 'bench', {hash}, {past} - i, {past} - i
+                 FROM n;
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                 INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot,
+                                            organization, name, started_at, ended_at)
+                 SELECT {of}, {hash}, -i, -i, 'bench', 'image', {past} - i, {past} - i FROM n;
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250000)
+                 INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at,
+                                       ended_at)
+                 SELECT {id}, {of}, 'team-0001', {pod}, i, {hash}, {past} - i, {past} - i
+                 FROM n;",
+                pod = database.text("pod", "i"),
+            ))
+            .await;
+        database.settle().await;
+    });
+    let more = rollouts("rollouts", &mut cluster, 50);
+    more.print("changed report, 10,000 pods, 10,000 snapshots", &of_bound(more.cpu, 60.0, "ms of CPU"));
+    growth.push(("changed report, a hundred times the snapshots, CPU".to_owned(), more.cpu / some.cpu));
+    growth.push(("changed report, a hundred times the snapshots, p50".to_owned(), more.median / some.median));
+
+    let mut cluster = Cluster::new(100_000);
+    rollouts("large-rollouts", &mut cluster, 1);
+    let large = rollouts("large-rollouts", &mut cluster, 10);
+    large.print("changed report, 100,000 pods", "");
+    growth.push(("changed report, pods, CPU".to_owned(), large.cpu / some.cpu));
+    growth.push(("changed report, pods, p50".to_owned(), large.median / some.median));
+}
+
+/// What runs of one repository in so many environments, which run twenty other artifacts each.
+fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+    let now = database.micros_ago(Duration::ZERO);
+    let name = database.text("live", "i");
+    let id = |i: &str| database.uuid(&format!("3000000 + {i}"));
+    let run = |of: &str, i: &str, fingerprint: &str, condition: &str| {
+        format!(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {of})
+             INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at)
+             SELECT {}, {}, 1, 'bench', 'registry.example.com/acme/image:1.0.0', {now} - i FROM n WHERE {condition};",
+            id(i),
+            database.bytes(fingerprint)
+        )
+    };
+    let repository = |k: u32, name: &str| {
+        format!(
+            "INSERT INTO repositories (id, organization, provider, name, created_at)
+             VALUES ({repository}, 'bench', 'github', '{name}', {now});
+             WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 199)
+             INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at)
+             SELECT 'bench', {repository}, {}, '6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a',
+                    'https://github.com/{name}/commit/6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a', {now} FROM n;",
+            database.bytes(&format!("{k} * 10000000 + i")),
+            repository = database.uuid(&k.to_string()),
+        )
+    };
+    runtime.block_on(async {
+        database
+            .run(&format!(
+                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+                 INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot)
+                 SELECT {}, 'bench', {name}, {now}, {now}, 1 FROM n; {} {} {} {} {}",
+                id("i"),
+                repository(1, "acme/cart"),
+                repository(2, "acme/base"),
+                run("999", "i", "10000000 + i % 10", "i < 1000"),
+                run("9999", "i", "20000000 + i % 10", "i < 10000"),
+                run("199999", "i / 20", "30000000 + i % 2000", "i < 200000"),
+            ))
+            .await;
+        database.settle().await;
+    });
+    let mut medians = Vec::new();
+    for (what, repository, samples) in [
+        ("live artifacts, 1,000 environments of 10,000", "acme/cart", 300),
+        ("live artifacts, 10,000 environments of 10,000", "acme/base", 40),
+    ] {
+        let path = format!("/api/v2/repos/bench/live-artifacts/{repository}");
+        let figures = server.get("bench", &path, samples);
+        let bound = if medians.is_empty() { of_bound(figures.p99, 5.0, "ms p99") } else { String::new() };
+        figures.print(what, &bound);
+        medians.push((figures.median, figures.cpu));
+    }
+    growth.push(("live artifacts, environments, CPU".to_owned(), medians[1].1 / medians[0].1));
+    growth.push(("live artifacts, environments, p50".to_owned(), medians[1].0 / medians[0].0));
+}
+
+/// Pages of trails, near and far.
+fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+    let mut before: Option<[f64; 2]> = None;
+    let mut base = 0;
+    // SQL for SQLite needs no round trips: a million takes seconds.
+    let sizes = SIZES.iter().filter(|(_, count)| *count < 1_000_000 || database.is_sqlite());
+    for (organization, count) in sizes {
+        runtime.block_on(seed_trails(database, organization, base, *count));
+        base += count;
+        let now = [1_u32, 500].map(|page| {
+            let path = format!("/api/v2/trails/{organization}?page={page}&per_page=20");
+            let figures = server.get(organization, &path, 100);
+            figures.print(&format!("trails, page {page} of 20, of {count}"), "");
+            figures.median
+        });
+        if let Some(before) = before {
+            for (page, (now, before)) in [1, 500].iter().zip(now.iter().zip(before)) {
+                growth.push((format!("trails, to {count}, page {page}, p50"), now / before));
+            }
+        }
+        before = Some(now);
+    }
+}
+
+/// Trails of twenty flows, with an attestation each.
+async fn seed_trails(database: &Database, organization: &str, base: u64, count: u64) {
+    let id = database.uuid(&format!("10000000 + {base} + i"));
+    let now = database.micros_ago(Duration::from_hours(1));
+    let numbers = |end: u64| {
+        format!("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {end} - 1)")
+    };
+    let flow = database.text("flow", "i % 20");
+    let repository = database.uuid(&(base + 100).to_string());
+    database
+        .run(&format!(
+            "INSERT INTO repositories (id, organization, provider, name, created_at)
+             VALUES ({repository}, '{organization}', 'github', 'acme/trails', {now});
+             {few} INSERT INTO flows (organization, name, created_at)
+             SELECT '{organization}', {flow}, {now} FROM n;
+             {all} INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+             SELECT {id}, '{organization}', {flow}, {trail}, {now} + i * 1000, {now} + i * 1000, 'bench' FROM n;
+             {all} INSERT INTO attestations (id, organization, flow, trail, name, kind, targets, created_at,
+                 reported_by, schema_version, is_compliant, results, description, origin_url, user_data,
+                 annotations, external_urls, repository)
+             SELECT {id}, '{organization}', {flow}, {id}, 'unit-tests', 'junit', '[]', {now} + i * 1000, 'bench', 1,
+                    TRUE, '[{{\"name\":\"unit\",\"total\":120,\"failures\":0,\"errors\":0,\"skipped\":0}}]', '', '',
+                    '{{}}', '{{}}', '{{}}', {repository} FROM n;
+             {all} INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail)
+             SELECT '{organization}', {hash}, {id}, {id} FROM n;",
+            few = numbers(20),
+            all = numbers(count),
+            trail = database.text("trail", "i"),
+            hash = database.bytes("i"),
+        ))
+        .await;
+    database.settle().await;
+}
+
+fn of_bound(measured: f64, bound: f64, unit: &str) -> String {
+    format!("{bound} {unit}: {:.2} of it", measured / bound)
+}
+
+/// What requests took.
+struct Figures {
+    median: f64,
+    p99: f64,
+    /// Milliseconds of the service's CPU for one request.
+    cpu: f64,
+    bytes: usize,
+}
+
+impl Figures {
+    fn new(mut times: Vec<f64>, cpu: f64, bytes: usize) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
+        Self { median: at(50), p99: at(99), cpu, bytes }
+    }
+
+    fn print(&self, what: &str, bound: &str) {
+        let Self { median, p99, cpu, bytes } = self;
+        println!("{what:<52} {median:>9.2} {p99:>9.2} {cpu:>9.3} {bytes:>10}   {bound}");
+    }
+}
+
+/// A cluster of deployments, as its reports say it.
+struct Cluster {
+    deployments: Vec<String>,
+    rollouts: usize,
+}
+
+impl Cluster {
+    fn new(pods: usize) -> Self {
+        Self { deployments: (0..pods / REPLICAS).map(|n| deployment(n, 0)).collect(), rollouts: 0 }
+    }
+
+    /// The next deployment has a new image, and new pods.
+    fn roll_out(&mut self) {
+        self.rollouts += 1;
+        let n = self.rollouts % self.deployments.len();
+        self.deployments[n] = deployment(n, self.rollouts);
+    }
+
+    fn body(&self) -> Vec<u8> {
+        format!(r#"{{"type":"K8S","artifacts":[{}]}}"#, self.deployments.join(",")).into_bytes()
+    }
+}
+
+/// The pods of a deployment's revision, some 550 bytes each.
+fn deployment(n: usize, revision: usize) -> String {
+    let mut json = String::new();
+    for replica in 0..REPLICAS {
+        let namespace = format!("team-{:04}", n / 40);
+        let owner = format!("service-{:02}-{:010x}", n % 40, n * 1_000_003 + revision);
+        let comma = if replica == 0 { "" } else { "," };
+        write!(
+            json,
+            r#"{comma}{{"podName":"{owner}-{replica:05x}","namespace":"{namespace}","digests":{{"registry.example.com/{namespace}/service-{:02}:1.{revision}.0":"{:064x}","registry.example.com/mesh/proxy:2.14.1":"{:064x}"}},"creationTimestamp":{},"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{owner}","uid":"6d5f8b7c-9d00-4000-8000-{:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
+            n % 40,
+            (n << 32) + revision + 1,
+            1_u64 << 60,
+            1_700_000_000 + revision,
+            (n << 24) + revision,
+        )
+        .unwrap();
+    }
+    json
+}
+
+/// The database beside the service, to fill it.
+enum Database {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+impl Database {
+    fn is_sqlite(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
+    async fn run(&self, sql: &str) {
+        let query = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+        let done = match self {
+            Self::Sqlite(pool) => query.execute(pool).await.map(drop),
+            Self::Postgres(pool) => query.execute(pool).await.map(drop),
+        };
+        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// What the database does by itself some time after many rows were written.
+    async fn settle(&self) {
+        match self {
+            Self::Sqlite(_) => self.run("PRAGMA wal_checkpoint(TRUNCATE)").await,
+            Self::Postgres(_) => self.run("VACUUM ANALYZE").await,
+        }
+    }
+
+    /// A UUID from a number.
+    fn uuid(&self, number: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!("unhex(printf('%032x', {number}))"),
+            Self::Postgres(_) => format!("lpad(to_hex({number}), 32, '0')::uuid"),
+        }
+    }
+
+    /// Thirty-two bytes from a number.
+    fn bytes(&self, number: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!("unhex(printf('%064x', {number}))"),
+            Self::Postgres(_) => format!("decode(lpad(to_hex({number}), 64, '0'), 'hex')"),
+        }
+    }
+
+    /// A name from a number.
+    fn text(&self, prefix: &str, number: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!("printf('{prefix}-%07d', {number})"),
+            Self::Postgres(_) => format!("'{prefix}-' || lpad(({number})::text, 7, '0')"),
+        }
+    }
+
+    fn micros_ago(&self, ago: Duration) -> String {
+        let since = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        match self {
+            Self::Sqlite(_) => since.as_micros().to_string(),
+            Self::Postgres(_) => format!("{}::bigint", since.as_micros()),
+        }
+    }
+}
+
+/// The service in a process of its own.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(folder: &Path, database: &str) -> Self {
+        let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
+        for (organization, _) in SIZES {
+            writeln!(
+                bootstrap,
+                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]"
+            )
+            .unwrap();
+        }
+        std::fs::write(folder.join("bootstrap.yaml"), bootstrap).unwrap();
+        let log = folder.join("log");
+        let process = Command::new(PROGRAM)
+            .env_clear()
+            .env("SUPERCARGO_DATABASE", database)
+            .envs(SIZES.map(|(organization, _)| (format!("TOKEN_{organization}"), token(organization))))
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--bootstrap"])
+            .arg(folder.join("bootstrap.yaml"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut server = Self { process, address: String::new() };
+        let begin = Instant::now();
+        while server.address.is_empty() {
+            let log = std::fs::read_to_string(&log).unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+            assert!(server.process.try_wait().unwrap().is_none(), "{log}");
+            if let Some((_, rest)) = log.split_once("serving on http://") {
+                rest.split_once(',').unwrap().0.clone_into(&mut server.address);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    /// Seconds of CPU that it has used.
+    fn cpu(&self) -> f64 {
+        // Clock ticks, which user space sees as hundredths of a second (proc_pid_stat(5)).
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        ticks as f64 / 100.0
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection { stream, received: vec![0; 64 * 1024] }
+    }
+
+    /// Asks the same again and again, on one connection.
+    fn get(&self, organization: &str, path: &str, samples: usize) -> Figures {
+        let mut connection = self.connect();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
+            token(organization)
+        );
+        for _ in 0..3 {
+            connection.ask(&head, &[]).expect(200);
+        }
+        let cpu = self.cpu();
+        let answers: Vec<_> = (0..samples).map(|_| connection.ask(&head, &[]).expect(200)).collect();
+        let cpu = (self.cpu() - cpu) * 1e3 / samples as f64;
+        Figures::new(answers.iter().map(|answer| answer.milliseconds).collect(), cpu, answers[0].bytes)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn token(organization: &str) -> String {
+    format!("{organization:0>64}")
+}
+
+/// A connection that is kept.
+struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+struct Answer {
+    status: u16,
+    milliseconds: f64,
+    bytes: usize,
+}
+
+impl Answer {
+    fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status);
+        self
+    }
+}
+
+impl Connection {
+    fn report(&mut self, environment: &str, body: &[u8]) -> Answer {
+        let head = format!(
+            "PUT /api/v2/environments/bench/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n\
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            token("bench"),
+            body.len()
+        );
+        self.ask(&head, body)
+    }
+
+    fn ask(&mut self, head: &str, body: &[u8]) -> Answer {
+        let begin = Instant::now();
+        self.stream.write_all(head.as_bytes()).unwrap();
+        self.stream.write_all(body).unwrap();
+        let (mut filled, mut end) = (0, None);
+        let end = loop {
+            let count = self.stream.read(&mut self.received[filled..]).unwrap();
+            assert!(count > 0, "the service closed the connection");
+            filled += count;
+            end = end.or_else(|| {
+                let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
+                let head = String::from_utf8_lossy(&self.received[..at]).to_lowercase();
+                let (_, length) = head.split_once("content-length: ").expect("an answer has a length");
+                Some(at + 4 + length.lines().next().unwrap().parse::<usize>().unwrap())
+            });
+            match end {
+                Some(end) if filled >= end => break end,
+                Some(end) if end > self.received.len() => self.received.resize(end, 0),
+                _ => {}
+            }
+        };
+        let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
+        let status = String::from_utf8_lossy(&self.received[9..12]).parse().unwrap();
+        Answer { status, milliseconds, bytes: end }
+    }
+}

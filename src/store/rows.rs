@@ -1,0 +1,97 @@
+//! Many rows at once.
+//!
+//! sqlx hands each row of SQLite from one thread to another, with each of its values copied to the
+//! heap, which takes several times what SQLite itself does. There, a large answer is one JSON text.
+
+use serde::{Deserialize, Deserializer};
+use sqlx::error::BoxDynError;
+use sqlx::types::Uuid;
+use sqlx::{Database, Decode, Type};
+
+use crate::domain::model::Fingerprint;
+
+/// An identifier: a value of the database, or what SQLite's `hex` makes of it.
+#[derive(Debug, Clone, Copy, sqlx::Type)]
+#[sqlx(transparent)]
+pub(super) struct Id(pub(super) Uuid);
+
+/// Thirty-two bytes: a value of the database, or what SQLite's `hex` makes of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes(pub(super) Fingerprint);
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = <&str>::deserialize(deserializer)?;
+        Uuid::try_parse(digits).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = <&str>::deserialize(deserializer)?;
+        let bytes = Fingerprint::from_hex(digits);
+        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("32 bytes in hex were expected"))
+    }
+}
+
+impl<DB: Database> Type<DB> for Bytes
+where
+    Vec<u8>: Type<DB>,
+{
+    fn type_info() -> DB::TypeInfo {
+        <Vec<u8>>::type_info()
+    }
+}
+
+impl<'r, DB: Database> Decode<'r, DB> for Bytes
+where
+    &'r [u8]: Decode<'r, DB>,
+{
+    fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
+        let bytes: [u8; 32] = <&[u8]>::decode(value)?.try_into()?;
+        Ok(Self(Fingerprint::from(bytes)))
+    }
+}
+
+/// All rows of a `SELECT`, as tuples of its columns. They are named once more, identifiers and bytes
+/// inside `hex`: `rows!(tx, "hex(id), name", "SELECT id, name FROM …", |query| query.bind(…))`.
+macro_rules! rows {
+    ($transaction:expr, $columns:literal, $select:literal, |$query:ident| $bind:expr) => {
+        match $transaction {
+            $crate::store::Transaction::Sqlite(transaction) => {
+                let $query = sqlx::query_scalar(concat!(
+                    "SELECT json_group_array(json_array(",
+                    $columns,
+                    ")) FROM (",
+                    $select,
+                    ")"
+                ));
+                let json: String = $bind.fetch_one(&mut **transaction).await?;
+                serde_json::from_str(&json).map_err(|_| $crate::store::Error::Unreadable("rows"))?
+            }
+            $crate::store::Transaction::Postgres(transaction) => {
+                let $query = sqlx::query_as($select);
+                $bind.fetch_all(&mut **transaction).await?
+            }
+        }
+    };
+}
+pub(super) use rows;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hex_writes_is_read_as_the_value_that_it_was() {
+        let id = Uuid::from_u128(0x0197_ab00_0000_7000_8000_0000_0000_00ff);
+        let json = format!(r#"[["{:X}", "{}", "a\"b\u000a", null]]"#, id.simple(), "0F".repeat(32));
+        let rows: Vec<(Id, Bytes, String, Option<i64>)> = serde_json::from_str(&json).unwrap();
+        let [(Id(read), Bytes(fingerprint), text, None)] = rows.as_slice() else { panic!("{json}") };
+        assert_eq!((*read, fingerprint.bytes(), text.as_str()), (id, &[15; 32], "a\"b\n"));
+        for bad in [r#"["", "00"]"#, r#"["0197", "0197"]"#, "[1, 2]"] {
+            assert!(serde_json::from_str::<(Id, Bytes)>(bad).is_err(), "{bad}");
+            assert!(serde_json::from_str::<(Bytes, Id)>(bad).is_err(), "{bad}");
+        }
+    }
+}
