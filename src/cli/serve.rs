@@ -44,11 +44,11 @@ const DATABASE: &str = "Where evidence is kept: sqlite:FILE, sqlite::memory: or 
 const EXAMPLES: &str = "\
 Examples:
   Keep evidence in supercargo.db, with a token of your own:
-    export SUPERCARGO_ADMIN_TOKEN=$(openssl rand -hex 32)
+    openssl rand -hex 32 >examples/admin.token
     supercargo serve --bootstrap examples/bootstrap.yaml
   Keep it in PostgreSQL, without the password in the process list:
     export SUPERCARGO_DATABASE=postgres://USER:PASSWORD@HOST/DB
-    supercargo serve --bootstrap examples/bootstrap.yaml --listen 0.0.0.0:8080
+    supercargo serve --bootstrap FILE --listen 0.0.0.0:8080
 
 Exit codes: see supercargo --help";
 

@@ -181,6 +181,20 @@ super::on_both!(
     without_a_file_and_without_an_organization_it_does_not_start,
 );
 
+#[tokio::test]
+async fn the_example_can_be_used_as_it_stands() {
+    let database = Database::sqlite();
+    let example =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bootstrap.yaml")).unwrap();
+    let folder = folder(&example);
+    std::fs::write(folder.path().join("admin.token"), ADMIN).unwrap();
+    assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
+    assert_eq!(
+        database.rows("SELECT role FROM tokens ORDER BY role").await,
+        ["admin", "attest", "read", "report"]
+    );
+}
+
 #[test]
 fn the_committed_schema_is_the_code_s() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bootstrap.schema.json");
