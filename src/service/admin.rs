@@ -28,9 +28,10 @@ pub(super) fn router(app: App, shutdown: CancellationToken) -> Router {
             return Err(Problem::unavailable("the service is stopping"));
         }
         // Within the time that a kubelet gives a probe by default.
-        match timeout(PROBE, app.store.ping()).await {
-            Ok(answered) => answered.map_err(Problem::from).map(|()| "ok\n"),
-            Err(_) => Err(Problem::unavailable("the database does not answer")),
+        let ping = tokio::spawn(async move { app.store.ping().await });
+        match timeout(PROBE, ping).await {
+            Ok(Ok(answered)) => answered.map_err(Problem::from).map(|()| "ok\n"),
+            _ => Err(Problem::unavailable("the database does not answer")),
         }
     };
     let metrics = async |State(app): State<App>| {

@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::Semaphore;
+
 use super::body::{Budget, Pace};
 use super::links::Links;
 use super::metrics::Metrics;
@@ -21,6 +23,8 @@ pub struct Policy {
     pub pace: Pace,
     /// The memory that bodies may take at once, in KiB.
     pub inbound_kibibytes: u32,
+    /// How many requests run at once, those included whose clients went away.
+    pub requests: usize,
     /// How long an environment may be silent where it does not say itself.
     pub silent_after: Duration,
     /// How often what is past its retention is removed.
@@ -34,6 +38,7 @@ impl Default for Policy {
             attachment: 10 * 1024 * 1024,
             pace: Pace::default(),
             inbound_kibibytes: 256 * 1024,
+            requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
         }
@@ -50,12 +55,15 @@ pub(super) struct Parts {
     pub(super) links: Links,
     pub(super) metrics: Metrics,
     pub(super) inbound: Budget,
+    /// One permit for each request that may run.
+    pub(super) running: Arc<Semaphore>,
 }
 
 impl App {
     pub(super) fn new(store: Store, policy: Policy, links: Links, metrics: Metrics) -> Self {
         let inbound = Budget::new(policy.inbound_kibibytes);
-        Self(Arc::new(Parts { store, policy, links, metrics, inbound }))
+        let running = Arc::new(Semaphore::new(policy.requests));
+        Self(Arc::new(Parts { store, policy, links, metrics, inbound, running }))
     }
 }
 

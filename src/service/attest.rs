@@ -2,11 +2,12 @@
 
 use std::io;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use super::access::admit;
@@ -180,15 +181,25 @@ async fn content(mut field: Field<'_>, share: &mut Share) -> Result<Vec<u8>, Pro
     Ok(content)
 }
 
-/// The body as the stream that the form's reader takes; what stopped it travels inside the error.
-fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<axum::body::Bytes, io::Error>> {
+/// The body as the stream that the form's reader takes; what stopped it travels inside the error. The
+/// reader searches all that it holds again whenever more comes, so a body that comes byte by byte is
+/// gathered first.
+fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<Bytes, io::Error>> {
     futures_util::stream::try_unfold(paced, |mut paced| async move {
-        match paced.next().await {
-            Ok(chunk) => Ok(chunk.map(|chunk| (chunk, paced))),
-            Err(problem) => Err(io::Error::other(Stopped(problem))),
+        let mut gathered = BytesMut::new();
+        while gathered.len() < GATHERED {
+            match paced.next().await {
+                Ok(Some(chunk)) => gathered.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(problem) => return Err(io::Error::other(Stopped(problem))),
+            }
         }
+        Ok((!gathered.is_empty()).then(|| (gathered.freeze(), paced)))
     })
 }
+
+/// How much of a body is gathered before it is looked at, in bytes.
+const GATHERED: usize = 32 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the body could not be read")]

@@ -33,6 +33,7 @@ use std::path::PathBuf;
 
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -169,10 +170,18 @@ impl Service {
             }
         }
         drained.cancel();
-        while let Some(ended) = beside.join_next().await {
-            outcome = outcome.and(ended.map_err(Ended));
+        let ending = async {
+            while let Some(ended) = beside.join_next().await {
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(ended.map_err(Ended));
+            }
+            self.app.store.close().await;
+        };
+        if timeout(self.bounds.drain, ending).await.is_err() {
+            tracing::warn!(
+                "the database did not let go within {:?}: it is left to itself",
+                self.bounds.drain
+            );
         }
-        self.app.store.close().await;
         outcome
     }
 }

@@ -40,7 +40,7 @@ impl Store {
         let hash = sha256.bytes().as_slice();
         let row: Option<Row> = match self {
             Self::Sqlite(pools) => {
-                sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pools.readers()).await?
+                sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pools.readers()?).await?
             }
             Self::Postgres(pool) => sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pool).await?,
         };
@@ -59,7 +59,7 @@ impl Store {
     pub async fn organizations(&self) -> Result<i64, Error> {
         const OPEN: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";
         Ok(match self {
-            Self::Sqlite(pools) => sqlx::query_scalar(OPEN).fetch_one(pools.readers()).await?,
+            Self::Sqlite(pools) => sqlx::query_scalar(OPEN).fetch_one(pools.readers()?).await?,
             Self::Postgres(pool) => sqlx::query_scalar(OPEN).fetch_one(pool).await?,
         })
     }

@@ -1,16 +1,17 @@
 //! Opening a database: its pools, its migrations.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, PgConnection, PgPool, SqlitePool};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::error::is_busy;
 use super::url::{DatabaseUrl, SqlitePlace};
 use super::{Error, Transaction};
 
@@ -33,6 +34,15 @@ pub struct SqlitePools {
     writer: SqlitePool,
     /// Writes that may be lost with the machine's power, and nothing else.
     toucher: SqlitePool,
+    file: Option<File>,
+}
+
+/// The file that was opened, to be told from another that was put in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct File {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
 }
 
 /// How long a database is waited for.
@@ -83,7 +93,7 @@ impl Store {
     /// [`Error::Unavailable`] where there is no connection.
     pub async fn read(&self) -> Result<Transaction, Error> {
         Ok(match self {
-            Self::Sqlite(pools) => Transaction::Sqlite(pools.readers.begin().await?),
+            Self::Sqlite(pools) => Transaction::Sqlite(pools.readers()?.begin().await?),
             Self::Postgres(pool) => Transaction::Postgres(
                 pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
@@ -110,7 +120,7 @@ impl Store {
     /// [`Error::Unavailable`] where it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(pools) => sqlx::query("SELECT 1").execute(&pools.readers).await.map(drop)?,
+            Self::Sqlite(pools) => sqlx::query("SELECT 1").execute(pools.readers()?).await.map(drop)?,
             Self::Postgres(pool) => sqlx::query("SELECT 1").execute(pool).await.map(drop)?,
         }
         Ok(())
@@ -141,12 +151,33 @@ impl Store {
 }
 
 impl SqlitePools {
-    pub(super) fn readers(&self) -> &SqlitePool {
-        &self.readers
+    pub(super) fn readers(&self) -> Result<&SqlitePool, Error> {
+        self.is_in_place()?;
+        Ok(&self.readers)
     }
 
-    pub(super) fn toucher(&self) -> &SqlitePool {
-        &self.toucher
+    pub(super) fn toucher(&self) -> Result<&SqlitePool, Error> {
+        self.is_in_place()?;
+        Ok(&self.toucher)
+    }
+
+    /// Makes sure that the file still is where it was opened: what is written to one that was removed is
+    /// gone with this process.
+    fn is_in_place(&self) -> Result<(), Error> {
+        let moved = |why| Error::Unavailable(sqlx::Error::Io(std::io::Error::other(why)));
+        match &self.file {
+            Some(file) if File::at(&file.path).as_ref() != Some(file) => {
+                Err(moved("its file was removed or replaced: put it back, or start again"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl File {
+    fn at(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino() })
     }
 }
 
@@ -160,13 +191,17 @@ async fn open_sqlite(
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false);
-    let options = options.clone().foreign_keys(true).busy_timeout(patience.lock);
+    let options = options
+        .clone()
+        .foreign_keys(true)
+        .busy_timeout(patience.lock)
+        .pragma("journal_size_limit", "67108864");
     let single = |options: SqliteConnectOptions| pool.clone().max_connections(1).connect_with(options);
     if place == SqlitePlace::Memory {
         // Each connection would have a database of its own.
         let only = single(options).await?;
         migrate_sqlite(&only, "BEGIN IMMEDIATE").await?;
-        return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), toucher: only });
+        return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), toucher: only, file: None });
     }
     if place == SqlitePlace::File {
         create_private(options.get_filename());
@@ -176,13 +211,25 @@ async fn open_sqlite(
         SqlitePlace::ReadOnlyFile => durable,
         _ => durable.journal_mode(SqliteJournalMode::Wal),
     };
-    let writer = single(durable).await?;
+    // Two processes that start at once both turn the log on, for which SQLite does not wait by itself
+    // (<https://sqlite.org/wal.html>, "Sometimes Queries Return SQLITE_BUSY In WAL Mode").
+    let start = Instant::now();
+    let writer = loop {
+        match single(durable.clone()).await {
+            Err(error) if is_busy(&error) && start.elapsed() < patience.lock => {
+                sleep(Duration::from_millis(20)).await;
+            }
+            opened => break opened?,
+        }
+    };
     let begin = if place == SqlitePlace::ReadOnlyFile { "BEGIN" } else { "BEGIN IMMEDIATE" };
     migrate_sqlite(&writer, begin).await?;
+    // Who comes later finds the file, or nothing.
+    let options = options.create_if_missing(false);
     let toucher = single(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
     let readers = pool.max_connections(patience.connections).min_connections(1);
-    let readers = readers.connect_with(options.pragma("query_only", "ON")).await?;
-    Ok(SqlitePools { readers, writer, toucher })
+    let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;
+    Ok(SqlitePools { readers, writer, toucher, file: File::at(options.get_filename()) })
 }
 
 /// Creates a file that only its owner reads; SQLite gives its log the same rights. Where that fails,

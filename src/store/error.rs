@@ -42,6 +42,12 @@ impl From<sqlx::migrate::MigrateError> for Error {
     }
 }
 
+/// Whether SQLite is locked by another.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
+}
+
 /// Whether it is the database's state, and not what was asked, that is at fault. The codes of
 /// SQLite are its primary result codes (sqlite.org/rescode.html), those of PostgreSQL are classes of
 /// its SQLSTATE (documentation, "PostgreSQL Error Codes").

@@ -9,9 +9,9 @@ use super::access::fingerprint;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{for_all, insert, on};
 use super::{Error, Store, Transaction};
-use crate::domain::model::{Fingerprint, Timestamp, Workload};
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::snapshot::change::Running;
-use crate::domain::snapshot::reported::Pod;
+use crate::domain::snapshot::reported::{Pod, Workload};
 
 /// An environment, held against other reports until the transaction ends.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl Store {
             };
         }
         let rows = match self {
-            Self::Sqlite(pools) => touch!(pools.toucher()),
+            Self::Sqlite(pools) => touch!(pools.toucher()?),
             Self::Postgres(pool) => touch!(pool),
         };
         Ok(rows > 0)
@@ -276,7 +276,7 @@ impl Transaction {
             wanted,
             |values, (hash, workload)| {
                 values.push_bind(organization).push_bind(hash.bytes().as_slice());
-                values.push_bind(json(&workload.digests)).push_bind(json(&workload.owners));
+                values.push_bind(json(&workload.digests)).push_bind(workload.owners.as_str());
             }
         );
         insert!(
@@ -375,13 +375,19 @@ impl Transaction {
         environment: Uuid,
         artifacts: &BTreeMap<Fingerprint, &str>,
     ) -> Result<(), Error> {
-        const RENAME: &str = "
-            UPDATE artifact_runs SET name = $1 WHERE environment = $2 AND fingerprint = $3 AND ended_at IS NULL";
-        for (artifact, name) in artifacts {
+        let names: Vec<_> = artifacts.iter().collect();
+        for chunk in names.chunks(super::transaction::ROWS) {
             on!(self, |connection| {
-                let rename =
-                    sqlx::query(RENAME).bind(*name).bind(environment).bind(artifact.bytes().as_slice());
-                rename.execute(connection).await?;
+                let mut query = sqlx::QueryBuilder::new("WITH now_named (fingerprint, name) AS (");
+                query.push_values(chunk, |mut values, (artifact, name)| {
+                    values.push_bind(artifact.bytes().as_slice()).push_bind(**name);
+                });
+                query.push(
+                    ") UPDATE artifact_runs SET name = now_named.name FROM now_named
+                     WHERE artifact_runs.fingerprint = now_named.fingerprint AND ended_at IS NULL
+                       AND environment = ",
+                );
+                query.push_bind(environment).build().persistent(false).execute(connection).await?;
             });
         }
         Ok(())

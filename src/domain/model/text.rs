@@ -6,8 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Any text without a NUL, which PostgreSQL cannot store (PostgreSQL documentation, "Character
-/// Types").
+/// How long a text or a free-form object may be, in bytes: a page of a list holds up to 500 of them.
+const LONGEST: usize = 64 * 1024;
+
+/// Any text of at most 64 KiB without a NUL, which PostgreSQL cannot store (PostgreSQL documentation,
+/// "Character Types").
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct Text(String);
@@ -23,7 +26,7 @@ pub struct ShortText(String);
 pub struct UrlText(String);
 
 /// A free-form object, kept and given back as it came: numbers keep their digits and keys their order.
-/// It nests no deeper than readers go (128 levels, as `serde_json` does).
+/// It takes at most 64 KiB and nests no deeper than readers go (128 levels, as `serde_json` does).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeForm(String);
 
@@ -100,6 +103,7 @@ impl Serialize for FreeForm {
 impl<'de> Deserialize<'de> for FreeForm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
+        no_longer(raw.get())?;
         serde_json::from_str::<Map<String, Value>>(raw.get()).map_err(serde::de::Error::custom)?;
         Ok(Self(raw.get().to_owned()))
     }
@@ -111,8 +115,16 @@ impl<'de> Deserialize<'de> for Text {
         if text.contains('\0') {
             return Err(serde::de::Error::custom("it holds a NUL character; text without one was expected"));
         }
+        no_longer(&text)?;
         Ok(Self(text))
     }
+}
+
+fn no_longer<E: serde::de::Error>(text: &str) -> Result<(), E> {
+    if text.len() > LONGEST {
+        return Err(E::custom(format!("it takes {} bytes; at most {LONGEST} were expected", text.len())));
+    }
+    Ok(())
 }
 
 impl<'de> Deserialize<'de> for ShortText {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
 
-use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp, Workload};
+use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp};
 
 /// The body of operation 7 (interface, "K8S report"): `type` may be absent, `owners` may be `null`,
 /// and fields that the interface does not know are passed over.
@@ -49,7 +49,8 @@ pub struct K8sArtifact<'a> {
     pub creation_timestamp: Timestamp,
     /// Its owner references.
     #[serde(default)]
-    pub owners: Option<Vec<OwnerReference>>,
+    #[cfg_attr(feature = "service", schema(value_type = Option<Vec<OwnerReference>>))]
+    pub owners: Option<Owners>,
 }
 
 /// A pod's or namespace's name: 1 to 255 bytes without a control character. Kubernetes allows fewer
@@ -60,6 +61,20 @@ pub struct Name<'a>(Cow<'a, str>);
 /// Image names and their digests, in the order of the body.
 #[derive(Debug)]
 pub struct ImageDigests<'a>(Vec<(Cow<'a, str>, Fingerprint)>);
+
+/// Owner references as canonical JSON, in their order: as values they take many times what they take in
+/// a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owners(Box<str>);
+
+/// What a pod runs and who owns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Each image's name and the digest that runs under it.
+    pub digests: Digests,
+    /// Its owner references.
+    pub owners: Owners,
+}
 
 /// What a report says, in one form: two bodies that say the same give equal values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,20 +116,16 @@ impl Reported {
         // the first stays first.
         artifacts.sort_by(|one, other| one.key().cmp(&other.key()));
         let mut pods: Vec<(Name<'_>, Name<'_>, Timestamp, Workload)> = Vec::with_capacity(artifacts.len());
-        for artifact in artifacts {
-            let digests = artifact.digests.0.into_iter().map(|(name, digest)| (name.into(), digest));
-            let workload = Workload {
-                digests: digests.collect(),
-                owners: artifact.owners.unwrap_or_default().into_boxed_slice(),
-            };
-            let (namespace, name, created_at) =
-                (artifact.namespace, artifact.pod_name, artifact.creation_timestamp);
-            match pods.last_mut() {
-                Some((n, p, t, held)) if (&*n, &*p, &*t) == (&namespace, &name, &created_at) => {
-                    *held = merged(held, workload);
-                }
-                _ => pods.push((namespace, name, created_at, workload)),
+        let mut artifacts = artifacts.into_iter().peekable();
+        while let Some(mut artifact) = artifacts.next() {
+            let mut owners = artifact.owners.take();
+            let mut digests = std::mem::take(&mut artifact.digests.0);
+            while let Some(again) = artifacts.next_if(|next| next.key() == artifact.key()) {
+                owners = owners.or(again.owners);
+                digests.extend(again.digests.0);
             }
+            let workload = Workload { digests: named_once(digests), owners: owners.unwrap_or_default() };
+            pods.push((artifact.namespace, artifact.pod_name, artifact.creation_timestamp, workload));
         }
         let mut workloads: BTreeMap<Fingerprint, Workload> = BTreeMap::new();
         let mut last: Option<Fingerprint> = None;
@@ -155,36 +166,71 @@ impl Reported {
     }
 }
 
-/// The digests of both; where one name has two digests, both under `name@sha256:H`.
-fn merged(one: &Workload, other: Workload) -> Workload {
-    let mut digests: BTreeMap<Box<str>, Fingerprint> =
-        one.digests.iter().map(|(name, digest)| (Box::from(name), digest)).collect();
-    for (name, digest) in other.digests.iter() {
-        match digests.get(name) {
-            Some(known) if *known != digest => {
-                digests.insert(format!("{name}@sha256:{digest}").into(), digest);
-            }
-            _ => {
-                digests.insert(name.into(), digest);
-            }
-        }
-    }
-    let owners = if one.owners.is_empty() { other.owners } else { one.owners.clone() };
-    Workload { digests: digests.into_iter().collect(), owners }
+/// Each name once: where one has several digests, each stands under `name@sha256:H`.
+fn named_once(mut digests: Vec<(Cow<'_, str>, Fingerprint)>) -> Digests {
+    digests.sort_unstable();
+    digests.dedup();
+    let of_one_name = digests.chunk_by(|one, next| one.0 == next.0);
+    let named = of_one_name.flat_map(|of_one| {
+        let is_alone = of_one.len() == 1;
+        of_one.iter().map(move |(name, digest)| {
+            let name = if is_alone { name.to_string() } else { format!("{name}@sha256:{digest}") };
+            (name.into_boxed_str(), *digest)
+        })
+    });
+    named.collect()
 }
 
 /// The hash of a workload's canonical JSON, which is written into a buffer that is used again.
 fn hash_of(workload: &Workload, buffer: &mut Vec<u8>) -> Fingerprint {
-    #[derive(Serialize)]
-    struct Canonical<'a> {
-        digests: &'a Digests,
-        owners: &'a [OwnerReference],
-    }
-    let canonical = Canonical { digests: &workload.digests, owners: &workload.owners };
     buffer.clear();
+    buffer.extend_from_slice(br#"{"digests":"#);
     // Neither the values nor the writer can fail.
-    let _ = serde_json::to_writer(&mut *buffer, &canonical);
+    let _ = serde_json::to_writer(&mut *buffer, &workload.digests);
+    buffer.extend_from_slice(br#","owners":"#);
+    buffer.extend_from_slice(workload.owners.as_str().as_bytes());
+    buffer.push(b'}');
     Fingerprint::of(buffer)
+}
+
+impl Owners {
+    /// The JSON list.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Owners {
+    fn default() -> Self {
+        Self("[]".into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Owners {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Owners;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence of owner references")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Owners, A::Error> {
+                let mut json = String::from("[");
+                while let Some(owner) = list.next_element::<OwnerReference>()? {
+                    if json.len() > 1 {
+                        json.push(',');
+                    }
+                    json.push_str(&serde_json::to_string(&owner).map_err(Error::custom)?);
+                }
+                json.push(']');
+                Ok(Owners(json.into()))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
@@ -309,15 +355,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_there_twice_runs_the_digests_of_both() {
-        let twice = format!(
-            r#"{{"artifacts":[{},{}]}}"#,
-            pod("p", &format!(r#"{{"x":"{A}"}}"#)),
-            pod("p", &format!(r#"{{"x":"{B}"}}"#))
-        );
-        let reported = read(&twice).unwrap();
+    fn a_pod_that_is_there_again_and_again_runs_the_digests_of_all() {
+        let pods: Vec<String> =
+            (0..5_000).map(|n| pod("p", &format!(r#"{{"x":"{n:064x}","y":"{A}"}}"#))).collect();
+        let mut turned = pods.clone();
+        turned.reverse();
+        let report = |pods: &[String]| read(&format!(r#"{{"artifacts":[{}]}}"#, pods.join(","))).unwrap();
+        let reported = report(&pods);
+        assert_eq!(reported, report(&turned));
         assert_eq!(reported.pods.len(), 1);
-        assert_eq!(reported.artifacts().len(), 2);
+        assert_eq!(reported.artifacts().len(), 5_001);
+        let workload = reported.workloads.values().next().unwrap();
+        let names: Vec<_> = workload.digests.iter().map(|(name, _)| name).collect();
+        assert!(
+            names.contains(&"y") && names.contains(&&*format!("x@sha256:{:064x}", 7)),
+            "{:?}",
+            names.len()
+        );
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
         let file = File::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track));
         file.inspect_err(|_| place = track.path().to_string())
     });
-    let place = if place == "." { "its top level".to_owned() } else { place };
+    let place = if matches!(place.as_str(), "" | "." | "?") { "its top level".to_owned() } else { place };
     let file = file.map_err(|e| BootstrapError::Invalid(path.to_owned(), place, Box::new(e)))?;
     plan(file, Fingerprint::of(&bytes), path).map_err(|(key, why)| BootstrapError::Value {
         path: path.to_owned(),

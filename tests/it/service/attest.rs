@@ -180,8 +180,16 @@ async fn what_is_too_large_is_413_and_at_the_limit_it_is_not(database: Database)
         service.attest(ATTESTER, "cart", "t", form).await.expect(status);
     }
     let mut long = passing("unit");
-    long["description"] = json!("x".repeat(1024 * 1024));
+    long["junit_results"][0]["name"] = json!("x".repeat(1024 * 1024));
     service.attest(ATTESTER, "cart", "t", form(&long)).await.expect(413);
+    // A list shows many of them, so none may be as long as that.
+    for (field, value) in
+        [("description", json!("x".repeat(65_537))), ("user_data", json!({"x": "x".repeat(65_537)}))]
+    {
+        let mut long = passing("unit");
+        long[field] = value;
+        service.attest(ATTESTER, "cart", "t", form(&long)).await.blames(field, "at most 65536");
+    }
     let listed = service.read("/attestations/acme/cart").await;
     assert_eq!(listed["pagination"]["total"], 1);
 }

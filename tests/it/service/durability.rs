@@ -306,8 +306,10 @@ async fn a_full_disk_is_503_for_writes_and_reads_go_on(database: Database) {
         limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let process = Process::run(limited, folder);
         let mut attested = 0;
-        let large =
-            json!({"attestation_name": "unit", "junit_results": [], "user_data": {"x": "x".repeat(200_000)}});
+        let text = "x".repeat(60_000);
+        let large = json!({
+            "attestation_name": "unit", "junit_results": [], "description": text, "user_data": {"x": text},
+        });
         let last = loop {
             let url = format!("{}/api/v2/attestations/acme/cart/trail/t{attested}/junit", process.base);
             let answer = Answer::of(http.post(url).bearer_auth(ADMIN).multipart(form(&large))).await;
@@ -329,6 +331,28 @@ async fn a_full_disk_is_503_for_writes_and_reads_go_on(database: Database) {
         process.signal(Signal::SIGTERM);
         assert_eq!(process.wait().0, Some(0));
     }
+}
+
+/// What is written to a file that was removed is gone with the process, so nothing more is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sqlite_file_that_was_removed_or_replaced_takes_nothing_more() {
+    let database = Database::sqlite();
+    let process = Process::start(&database.url());
+    let http = client();
+    assert_eq!(attest(&http, &process.base, "t").await.unwrap(), 201);
+    let file = std::path::PathBuf::from(database.url().strip_prefix("sqlite:").unwrap());
+    let aside = file.with_extension("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    assert_eq!(attest(&http, &process.base, "lost").await.unwrap(), 503);
+    assert_eq!(report_once(&http, &process.base, 1).await.unwrap().0, 503);
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(attest(&http, &process.base, "lost").await.unwrap(), 503);
+    // Put back, it goes on.
+    std::fs::rename(&aside, &file).unwrap();
+    assert_eq!(attest(&http, &process.base, "t2").await.unwrap(), 201);
+    process.signal(Signal::SIGTERM);
+    assert_eq!(process.wait().0, Some(0));
+    assert_eq!(trails(&database).await, ["t", "t2"].map(str::to_owned).into());
 }
 
 async fn a_database_of_a_newer_version_is_refused(database: Database) {

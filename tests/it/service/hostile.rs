@@ -281,6 +281,59 @@ async fn who_may_not_is_told_before_the_body_is_read(database: Database) {
     }
 }
 
+async fn clients_that_leave_at_any_moment_leave_nothing_broken_behind(database: Database) {
+    let service = Running::start(database).await;
+    let mut leaving = tokio::task::JoinSet::new();
+    for n in 0..400_u64 {
+        let (http, base) = (service.http.clone(), service.base.clone());
+        leaving.spawn(async move {
+            let request = if n % 2 == 0 {
+                http.get(format!("{base}/api/v2/trails/acme"))
+            } else {
+                let mut pod = pod("p", "i", 'a');
+                pod["digests"]["i"] = json!(format!("{n:064x}"));
+                let put =
+                    http.put(format!("{base}/api/v2{REPORT}")).header("Content-Type", "application/json");
+                put.body(report(&[pod]))
+            };
+            let _ = request.bearer_auth(ADMIN).timeout(Duration::from_micros(n * 37 % 9_000)).send().await;
+        });
+        if n % 16 == 0 {
+            while leaving.join_next().await.is_some() {}
+        }
+    }
+    while leaving.join_next().await.is_some() {}
+    for n in 0..40 {
+        service.get(READER, "/trails/acme").await.expect(200);
+        let mut pod = pod("p", "i", 'a');
+        pod["digests"]["i"] = json!(format!("{:064x}", 1_000_000 + n));
+        service.report(REPORTER, "prod", report(&[pod])).await.expect(201);
+    }
+    let numbers = "SELECT CAST(COUNT(*) - MAX(s.snapshot) AS TEXT) FROM snapshots s";
+    assert_eq!(service.database.rows(numbers).await, ["0"]);
+}
+
+async fn a_form_that_never_begins_is_not_searched_again_and_again(database: Database) {
+    let service = Running::start(database).await;
+    // Nine megabytes before the first boundary, in pieces of a few bytes at their end.
+    let path = "/api/v2/attestations/acme/cart/trail/t/junit";
+    let host = service.base.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\nConnection: close\r\n\
+         Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 9010000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'-'; 9_000_000]).await.unwrap();
+    for _ in 0..1_000 {
+        stream.write_all(b"0123456789").await.unwrap();
+        stream.flush().await.unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+}
+
 async fn requests_that_break_off_record_nothing_and_harm_nobody(database: Database) {
     let service = Running::start(database).await;
     let host = service.base.strip_prefix("http://").unwrap();
@@ -316,5 +369,7 @@ super::on_both!(
     those_who_only_announce_a_body_take_nothing_from_others,
     a_refusal_is_read_even_by_a_client_that_is_still_sending,
     who_may_not_is_told_before_the_body_is_read,
+    clients_that_leave_at_any_moment_leave_nothing_broken_behind,
+    a_form_that_never_begins_is_not_searched_again_and_again,
     requests_that_break_off_record_nothing_and_harm_nobody,
 );
