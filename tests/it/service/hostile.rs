@@ -1,5 +1,7 @@
 //! Bodies and clients that mean no good.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +14,7 @@ use supercargo::service::{Pace, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::running::Options;
+use super::running::{Options, eventually};
 use super::{ADMIN, Answer, Database, READER, REPORTER, Running, digest, form, pod, report};
 
 /// Sends bytes as they are to the host of a URL, and reads until the other side closes.
@@ -296,7 +298,7 @@ async fn clients_that_leave_at_any_moment_leave_nothing_broken_behind(database: 
                     http.put(format!("{base}/api/v2{REPORT}")).header("Content-Type", "application/json");
                 put.body(report(&[pod]))
             };
-            let _ = request.bearer_auth(ADMIN).timeout(Duration::from_micros(n * 37 % 9_000)).send().await;
+            let _ = request.bearer_auth(ADMIN).timeout(Duration::from_micros(n * 997 % 9_000)).send().await;
         });
         if n % 16 == 0 {
             while leaving.join_next().await.is_some() {}
@@ -311,6 +313,68 @@ async fn clients_that_leave_at_any_moment_leave_nothing_broken_behind(database: 
     }
     let numbers = "SELECT CAST(COUNT(*) - MAX(s.snapshot) AS TEXT) FROM snapshots s";
     assert_eq!(service.database.rows(numbers).await, ["0"]);
+}
+
+/// A connection that was given up before its BEGIN was answered once went back to the pool with the
+/// transaction open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn a_client_that_leaves_while_a_transaction_begins_leaves_none_open() {
+    let database = Database::postgres().await;
+    let (url, proxying) = slow_to_begin(&database.url()).await;
+    let options = Options { database_url: Some(url), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    for _ in 0..3 {
+        let leaving =
+            service.request(Method::GET, READER, "/trails/acme").timeout(Duration::from_millis(200));
+        assert!(leaving.send().await.unwrap_err().is_timeout());
+    }
+    let free = "supercargo_database_connections{state=\"used\"} 0";
+    eventually("all is done", async || service.metrics().await.contains(free)).await;
+    let open = "SELECT query FROM pg_stat_activity
+                WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    assert_eq!(service.database.rows(open).await, [] as [&str; 0]);
+    service.stop().await;
+    proxying.abort();
+}
+
+/// A way to a database on which the answer to each BEGIN takes most of a second.
+async fn slow_to_begin(url: &str) -> (String, tokio::task::JoinHandle<()>) {
+    // In the clear, so that BEGIN can be seen.
+    let mut url: url::Url =
+        format!("{url}{}sslmode=disable", if url.contains('?') { '&' } else { '?' }).parse().unwrap();
+    let server = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432));
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    url.set_host(Some("127.0.0.1")).unwrap();
+    url.set_port(Some(proxy.local_addr().unwrap().port())).unwrap();
+    let proxying = tokio::spawn(async move {
+        while let Ok((near, _)) = proxy.accept().await {
+            let far = TcpStream::connect(&server).await.unwrap();
+            let ((mut from_near, mut to_near), (mut from_far, mut to_far)) =
+                (near.into_split(), far.into_split());
+            let begins = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&begins);
+            tokio::spawn(async move {
+                let mut part = vec![0; 64 * 1024];
+                while let Ok(read @ 1..) = from_near.read(&mut part).await {
+                    seen.fetch_or(part[..read].windows(5).any(|word| word == b"BEGIN"), Ordering::SeqCst);
+                    to_far.write_all(&part[..read]).await.unwrap();
+                }
+            });
+            tokio::spawn(async move {
+                let mut part = vec![0; 64 * 1024];
+                while let Ok(read @ 1..) = from_far.read(&mut part).await {
+                    if begins.swap(false, Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(600)).await;
+                    }
+                    if to_near.write_all(&part[..read]).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (url.to_string(), proxying)
 }
 
 async fn a_form_that_never_begins_is_not_searched_again_and_again(database: Database) {

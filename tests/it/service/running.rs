@@ -53,6 +53,8 @@ pub struct Options {
     pub bounds: Bounds,
     pub bootstrap: String,
     pub public_url: Option<&'static str>,
+    /// Another way to the database.
+    pub database_url: Option<String>,
 }
 
 impl Default for Options {
@@ -62,6 +64,7 @@ impl Default for Options {
             bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },
             bootstrap: bootstrap(1, ""),
             public_url: None,
+            database_url: None,
         }
     }
 }
@@ -109,7 +112,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
     Setup {
         listen: ([127, 0, 0, 1], 0).into(),
         admin_listen: ([127, 0, 0, 1], 0).into(),
-        database: database.url().parse().unwrap(),
+        database: options.database_url.clone().unwrap_or_else(|| database.url()).parse().unwrap(),
         bootstrap: Some(folder.join("bootstrap.yaml")),
         public_url: options.public_url.map(|url| url.parse().unwrap()),
         policy: options.policy,
