@@ -59,9 +59,9 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
             let Some(code) = error.code() else { return false };
             if error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some() {
                 // Connection, resources, operator, system, and: out of transactions' time, read only,
-                // serialization, lock not available.
+                // serialization, lock not available, not accepting connections.
                 let classes = ["08", "53", "57", "58"];
-                let codes = ["25006", "25P03", "40001", "40P01", "55P03", "28000", "28P01", "3D000"];
+                let codes = ["25006", "25P03", "40001", "40P01", "55P03", "28000", "28P01", "3D000", "55000"];
                 return classes.iter().any(|class| code.starts_with(class)) || codes.contains(&&*code);
             }
             // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB: the low

@@ -11,6 +11,7 @@ mod connect;
 mod error;
 pub mod live;
 pub mod reports;
+mod repositories;
 pub mod retention;
 mod rows;
 pub mod trails;

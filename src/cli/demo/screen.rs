@@ -6,7 +6,6 @@
 use std::fmt;
 use std::io::{self, Stdout, Write};
 
-use super::table::Table;
 use crate::process::logs::is_coloured;
 
 /// How wide sentences are, in characters, without their indentation.
@@ -76,9 +75,9 @@ impl<W: Write> Screen<W> {
     }
 
     /// A table, apart from what is around it.
-    pub(super) fn table(&mut self, table: &Table) -> io::Result<()> {
+    pub(super) fn table(&mut self, lines: &[Vec<Word>]) -> io::Result<()> {
         self.line("", &[])?;
-        table.lines().iter().try_for_each(|line| self.line("  ", line))
+        lines.iter().try_for_each(|line| self.line("  ", line))
     }
 
     /// A line of words, one space between two.

@@ -69,7 +69,7 @@ impl<'a, W: Write> Story<'a, W> {
             format!("{}; done", live_artifacts("$repo")),
         ])?;
         let before = self.look().await?;
-        self.screen.table(&Table::running(&before, now()))?;
+        self.screen.table(&Table::running(&before, now()).lines())?;
         let failing = before.iter().find(|row| row.tests == Tests::Fail).and_then(|row| row.digest);
         if let Some(digest) = failing {
             self.screen.line("", &[])?;
@@ -89,7 +89,7 @@ impl<'a, W: Write> Story<'a, W> {
         let (old, new) = (snapshot(&before), snapshot(&after));
         let verdict = Word(Look::Bold, format!("snapshot {new}"));
         self.screen.came(format_args!("snapshot {old} gave way to"), Some(verdict))?;
-        self.screen.table(&Table::changes(&before, &after))?;
+        self.screen.table(&Table::changes(&before, &after).lines())?;
 
         self.screen.heading("7. Report once more: the same pods, so there is no new snapshot")?;
         self.report(&self.files.pods_after()).await?;

@@ -62,6 +62,28 @@ impl Database {
         }
     }
 
+    /// Lets nobody reach it, or lets them again.
+    pub async fn set_reachable(&self, reachable: bool) {
+        match self {
+            Self::Sqlite(folder) => {
+                let (file, aside) = (folder.path().join("evidence.db"), folder.path().join("aside.db"));
+                let (from, to) = if reachable { (aside, file) } else { (file, aside) };
+                std::fs::rename(from, to).unwrap();
+            }
+            Self::Postgres { server, name } => {
+                let mut connection = PgConnection::connect(server).await.unwrap();
+                let allow = format!("ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {reachable}");
+                let cut = format!(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+                );
+                for sql in [allow, cut] {
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+                }
+                connection.close().await.unwrap();
+            }
+        }
+    }
+
     /// Changes what is there, as somebody with access to the database can.
     pub async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());

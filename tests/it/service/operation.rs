@@ -111,6 +111,23 @@ async fn probes_tell_life_from_readiness(database: Database) {
     Answer::of(service.http.get(format!("{}/metrics", service.base))).await.expect(404);
 }
 
+async fn a_database_that_goes_away_is_503_and_not_ready_until_it_is_back(database: Database) {
+    let service = Running::start(database).await;
+    let probe = |path: &str| Answer::of(service.http.get(format!("{}{path}", service.admin)));
+    service.database.set_reachable(false).await;
+    for path in ["/trails/acme", "/attestations/acme/cart", "/repos/acme/live-artifacts/acme/cart"] {
+        let answer = service.get(READER, path).await.expect(503);
+        assert_eq!(answer.headers["retry-after"], "5");
+    }
+    service.report(ADMIN, "prod", report(&[])).await.expect(503);
+    service.attest(ADMIN, "cart", "t", super::form(&serde_json::json!({}))).await.expect(503);
+    probe("/readyz").await.expect(503);
+    probe("/livez").await.expect(200);
+    service.database.set_reachable(true).await;
+    eventually("it is ready", async || probe("/readyz").await.status == 200).await;
+    service.report(ADMIN, "prod", report(&[])).await.expect(201);
+}
+
 async fn a_request_under_way_is_finished_when_the_service_stops(database: Database) {
     let service = Running::start(database).await;
     let host = service.base.strip_prefix("http://").unwrap().to_owned();
@@ -178,6 +195,7 @@ super::on_both!(
     the_document_describes_the_routes_and_needs_no_token,
     requests_are_counted_by_route_and_never_by_name,
     probes_tell_life_from_readiness,
+    a_database_that_goes_away_is_503_and_not_ready_until_it_is_back,
     a_request_under_way_is_finished_when_the_service_stops,
     a_request_that_never_ends_does_not_hold_up_the_end,
     more_connections_than_there_may_be_wait_for_their_turn,
