@@ -22,7 +22,15 @@ struct Process {
     base: String,
     folder: TempDir,
     /// What it says on stderr after its first line.
-    rest: std::thread::JoinHandle<String>,
+    rest: Option<std::thread::JoinHandle<String>>,
+}
+
+/// One that a failed test leaves behind does not run on.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn command(folder: &TempDir, url: &str) -> Command {
@@ -59,11 +67,11 @@ impl Process {
         let address =
             line.strip_prefix("serving on ").unwrap_or_else(|| panic!("{line}")).split(',').next().unwrap();
         let base = address.to_owned();
-        let rest = std::thread::spawn(move || {
+        let rest = Some(std::thread::spawn(move || {
             let mut rest = String::new();
             stderr.read_to_string(&mut rest).unwrap();
             rest
-        });
+        }));
         Self { child, base, folder, rest }
     }
 
@@ -74,7 +82,7 @@ impl Process {
     /// Its exit code, or `None` after a signal, and what it said.
     fn wait(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
-        (code, self.rest.join().unwrap())
+        (code, self.rest.take().unwrap().join().unwrap())
     }
 }
 
