@@ -169,6 +169,8 @@ impl Service {
                 }
             }
         }
+        // Where the requests' listener ended on its own, nobody has said so yet.
+        shutdown.cancel();
         drained.cancel();
         let ending = async {
             while let Some(ended) = beside.join_next().await {

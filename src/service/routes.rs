@@ -74,3 +74,23 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a request panicked");
     Problem::defect().into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode};
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_500_and_says_nothing_of_why() {
+        let panics = async || -> &'static str { panic!("s3cret") };
+        let router = Router::new().route("/", get(panics)).layer(CatchPanicLayer::custom(panicked));
+        let answer = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, r#"{"message":"the service failed; its log says how"}"#);
+    }
+}

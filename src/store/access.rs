@@ -1,15 +1,11 @@
 //! Organizations and tokens, as far as a request needs them.
 
-use sqlx::types::Uuid;
-
 use super::{Error, Store};
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A token that is open.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// Its identifier.
-    pub id: Uuid,
     /// The organization that it belongs to.
     pub organization: String,
     /// Its name, by which reports and attestations say who sent them.
@@ -24,10 +20,10 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
 }
 
-type Row = (Uuid, String, String, Vec<u8>, String, String, Option<i64>);
+type Row = (String, String, Vec<u8>, String, String, Option<i64>);
 
 const OPEN_TOKEN: &str = "
-    SELECT id, organization, name, sha256, role, scope, expires_at
+    SELECT organization, name, sha256, role, scope, expires_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Store {
@@ -44,9 +40,9 @@ impl Store {
             }
             Self::Postgres(pool) => sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pool).await?,
         };
-        row.map(|(id, organization, name, sha256, role, scope, expires_at)| {
+        row.map(|(organization, name, sha256, role, scope, expires_at)| {
             let expires_at = expires_at.map(Timestamp::from_micros);
-            Ok(Token { id, organization, name, sha256: fingerprint(&sha256)?, role, scope, expires_at })
+            Ok(Token { organization, name, sha256: fingerprint(&sha256)?, role, scope, expires_at })
         })
         .transpose()
     }

@@ -14,6 +14,7 @@ pub mod reports;
 mod repositories;
 pub mod retention;
 mod rows;
+mod runs;
 pub mod trails;
 mod transaction;
 mod url;
