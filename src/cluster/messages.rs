@@ -30,6 +30,9 @@ pub(super) struct ObjectMeta {
     #[prost(string, tag = "3")]
     #[serde(deserialize_with = "null_is_default")]
     namespace: String,
+    #[prost(string, tag = "5")]
+    #[serde(deserialize_with = "null_is_default")]
+    uid: String,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "13")]
@@ -182,6 +185,7 @@ impl From<Pod> for PodView {
                 .iter_mut()
                 .find(|c| c.name == status.name)
                 .map_or_else(String::new, |c| std::mem::take(&mut c.image)),
+            name: status.name,
             image: status.image,
             image_id: status.image_id,
         })
@@ -189,6 +193,7 @@ impl From<Pod> for PodView {
         Self {
             namespace: metadata.namespace,
             name: metadata.name,
+            uid: metadata.uid,
             // Go writes no time as `null` in JSON and as an empty message in protobuf.
             created_at: metadata.creation_timestamp.map(|t| t.seconds).filter(|&seconds| seconds != 0),
             phase,

@@ -12,6 +12,8 @@ pub struct PodView {
     pub namespace: String,
     /// `metadata.name`; empty where there was none.
     pub name: String,
+    /// `metadata.uid`: what tells a pod from a later one of its name; empty where there was none.
+    pub uid: String,
     /// `metadata.creationTimestamp`, in seconds of Unix time.
     pub created_at: Option<i64>,
     /// `status.phase`.
@@ -27,6 +29,8 @@ pub struct PodView {
 pub struct ContainerView {
     /// Which of the pod's three lists it stands in.
     pub kind: ContainerKind,
+    /// Its name, which no other container of the pod has.
+    pub name: String,
     /// `status.*ContainerStatuses[].image`.
     pub image: String,
     /// `status.*ContainerStatuses[].imageID`; empty until the image was pulled.

@@ -170,12 +170,9 @@ fn odd_text() -> impl Strategy<Value = String> {
 fn odd_container() -> impl Strategy<Value = ContainerView> {
     let kind =
         prop_oneof![Just(ContainerKind::App), Just(ContainerKind::Init), Just(ContainerKind::Ephemeral)];
-    (kind, odd_text(), odd_text(), odd_text()).prop_map(|(kind, image, image_id, spec_image)| ContainerView {
-        kind,
-        image,
-        image_id,
-        spec_image,
-    })
+    (kind, odd_text(), odd_text(), odd_text(), odd_text()).prop_map(
+        |(kind, name, image, image_id, spec_image)| ContainerView { kind, name, image, image_id, spec_image },
+    )
 }
 
 proptest! {
