@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod collapse;
+pub mod departure;
 pub mod model;
 pub mod outcome;
 pub mod paging;
