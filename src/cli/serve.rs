@@ -73,7 +73,7 @@ impl Serve {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let setup = self.setup().map_err(Failure::usage)?;
         let signals = |error| Failure::unexpected(ServeError::Signals(error));
-        let shutdown = signals::shutdown().map_err(signals)?;
+        let shutdown = signals::shutdown(signals::FINISHING).map_err(signals)?;
         let hangups = signals::hangups().map_err(signals)?;
         let database = setup.database.to_string();
         let service = tokio::select! {

@@ -7,6 +7,7 @@ pub mod access;
 pub mod collapse;
 pub mod departure;
 pub mod model;
+pub mod outage;
 pub mod outcome;
 pub mod paging;
 pub mod pod;

@@ -5,13 +5,13 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled by the first SIGTERM or SIGINT; the second one ends the process with
-/// exit code 1.
+/// A token that is cancelled by the first SIGTERM or SIGINT, at which `says` is logged; the second one
+/// ends the process with exit code 1.
 ///
 /// # Errors
 ///
 /// Where signals cannot be received.
-pub fn shutdown() -> io::Result<CancellationToken> {
+pub fn shutdown(says: &'static str) -> io::Result<CancellationToken> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let token = CancellationToken::new();
     let cancelled = token.clone();
@@ -26,12 +26,15 @@ pub fn shutdown() -> io::Result<CancellationToken> {
                 tracing::warn!("a second signal: ending at once");
                 std::process::exit(1);
             }
-            tracing::info!("stopping: requests under way are finished first");
+            tracing::info!("{says}");
             cancelled.cancel();
         }
     });
     Ok(token)
 }
+
+/// What a server says that finishes the requests under way.
+pub const FINISHING: &str = "stopping: requests under way are finished first";
 
 /// Each SIGHUP, by which an operator asks for a file to be read again.
 ///

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::process::metrics::{self, PREFIX};
 
 /// The metrics and their registry.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 impl Metrics {
     pub(super) fn new() -> Self {
         let mut metrics = Self {
-            registry: Registry::with_prefix("supercargo"),
+            registry: metrics::registry(),
             requests: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             reports: Family::default(),
@@ -65,7 +65,7 @@ impl Metrics {
             generation: Gauge::default(),
             removed: Counter::default(),
         };
-        let registry = &mut metrics.registry;
+        let registry = metrics.registry.sub_registry_with_prefix(PREFIX);
         registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
         registry.register_with_unit(
             "http_request_duration",
@@ -91,7 +91,6 @@ impl Metrics {
             "Rows that were removed since they were past their retention",
             metrics.removed.clone(),
         );
-        registry.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         metrics
     }
 
@@ -133,9 +132,6 @@ impl Metrics {
         let set = |state, count: u32| self.connections.get_or_create(&State { state }).set(count.into());
         set("idle", idle);
         set("used", open.saturating_sub(idle));
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = encode(&mut text, &self.registry);
-        text
+        metrics::text(&self.registry)
     }
 }

@@ -30,6 +30,7 @@ pub use body::Pace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
@@ -37,12 +38,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use self::admin::Probed;
 use self::app::App;
 use self::bootstrap::LoadError;
 use self::links::Links;
 use self::metrics::Metrics;
-use crate::process::causes;
 use crate::process::listener::{self, Bounds, ListenError};
+use crate::process::{self, causes};
 use crate::store::{self, DatabaseUrl, Patience, Store};
 
 /// What a service is made of.
@@ -143,7 +145,8 @@ impl Service {
     /// [`Ended`] where a part of it ended on its own: the others were told to end, and did.
     pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) -> Result<(), Ended> {
         let drained = CancellationToken::new();
-        let admin = admin::router(self.app.clone(), shutdown.clone());
+        let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
+        let admin = process::admin::router(Arc::new(probed));
         let mut beside = JoinSet::new();
         beside.spawn(listener::serve(self.admin, admin, self.bounds, drained.clone()));
         beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));

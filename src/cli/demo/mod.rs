@@ -94,7 +94,7 @@ impl Demo {
     }
 
     async fn show(&self) -> Result<(), Ended> {
-        let stop = signals::shutdown().map_err(DemoError::Signals)?;
+        let stop = signals::shutdown(signals::FINISHING).map_err(DemoError::Signals)?;
         let files = Files::write()?;
         let service = Service::start(setup(&files)?).await.map_err(Failure::from)?;
         let addresses = Addresses { service: service.address(), admin: service.admin_address() };

@@ -106,7 +106,9 @@ async fn probes_tell_life_from_readiness(database: Database) {
     for path in ["/livez", "/readyz"] {
         assert_eq!(probe(path).await.expect(200).text, "ok\n");
     }
-    probe("/elsewhere").await.expect(404);
+    let verbose = probe("/readyz?verbose").await.expect(200).text;
+    assert_eq!(verbose, "[+]serving ok\n[+]database ok\nreadyz check passed\n");
+    assert_eq!(probe("/elsewhere").await.status, 404);
     // The API's listener has none of them.
     Answer::of(service.http.get(format!("{}/metrics", service.base))).await.expect(404);
 }
@@ -121,7 +123,9 @@ async fn a_database_that_goes_away_is_503_and_not_ready_until_it_is_back(databas
     }
     service.report(ADMIN, "prod", report(&[])).await.expect(503);
     service.attest(ADMIN, "cart", "t", super::form(&serde_json::json!({}))).await.expect(503);
-    probe("/readyz").await.expect(503);
+    let unready = probe("/readyz").await;
+    assert_eq!(unready.status, 503);
+    assert!(unready.text.contains("[-]database failed: it "), "{unready:?}");
     probe("/livez").await.expect(200);
     service.database.set_reachable(true).await;
     eventually("it is ready", async || probe("/readyz").await.status == 200).await;
@@ -146,7 +150,8 @@ async fn a_request_under_way_is_finished_when_the_service_stops(database: Databa
     service.begin_to_stop();
     // Nobody else is let in any more, and it says that it is not ready.
     eventually("nobody is let in", async || TcpStream::connect(&host).await.is_err()).await;
-    Answer::of(service.http.get(format!("{}/readyz", service.admin))).await.expect(503);
+    let unready = Answer::of(service.http.get(format!("{}/readyz", service.admin))).await;
+    assert!(unready.status == 503 && unready.text.contains("[-]serving failed: the service is stopping"));
     stream.write_all(body.as_bytes()).await.unwrap();
     let mut rest = String::new();
     stream.read_to_string(&mut rest).await.unwrap();

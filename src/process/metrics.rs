@@ -1,0 +1,138 @@
+//! The registry that every room's metrics go into, with what any process says of itself: which build
+//! it is, and what it takes of the machine.
+//!
+//! The command line makes one for a process that serves metrics; each room adds its own.
+
+use std::fmt;
+
+use procfs::process::{LimitValue, Process};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// What every metric's name begins with, but those that Prometheus itself names.
+pub const PREFIX: &str = "supercargo";
+
+/// A registry with `supercargo_build` and the `process_` metrics of the Prometheus documentation
+/// ("Writing client libraries", Process metrics).
+#[must_use]
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.sub_registry_with_prefix(PREFIX).register("build", "This program", build);
+    registry.register_collector(Box::new(OwnProcess));
+    registry
+}
+
+/// All of it, in the OpenMetrics text format.
+#[must_use]
+pub fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = encode(&mut text, registry);
+    text
+}
+
+/// What the system counts of this process, read at each scrape. Where `/proc` cannot be read, there
+/// are no such metrics.
+#[derive(Debug)]
+struct OwnProcess;
+
+impl Collector for OwnProcess {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(usage) = Usage::now() else { return Ok(()) };
+        counter(&mut encoder, "process_cpu", "CPU time, in user and system mode", &Unit::Seconds, usage.cpu)?;
+        let gauges = [
+            ("process_resident_memory", "Memory that is in use", Some(Unit::Bytes), usage.resident),
+            ("process_virtual_memory", "Memory that is mapped", Some(Unit::Bytes), usage.virtual_memory),
+            ("process_start_time", "When it started, in Unix time", Some(Unit::Seconds), usage.started),
+            ("process_open_fds", "Open file descriptors", None, usage.open_files),
+            ("process_max_fds", "File descriptors that may be open", None, usage.most_files),
+        ];
+        for (name, help, unit, value) in gauges {
+            gauge(&mut encoder, name, help, unit.as_ref(), value)?;
+        }
+        Ok(())
+    }
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: &Unit,
+    value: f64,
+) -> fmt::Result {
+    let counter = ConstCounter::new(value);
+    counter.encode(encoder.encode_descriptor(name, help, Some(unit), counter.metric_type())?)
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: f64,
+) -> fmt::Result {
+    let gauge = ConstGauge::new(value);
+    gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)
+}
+
+struct Usage {
+    cpu: f64,
+    resident: f64,
+    virtual_memory: f64,
+    started: f64,
+    open_files: f64,
+    most_files: f64,
+}
+
+impl Usage {
+    #[expect(clippy::cast_precision_loss, reason = "a metric is a double")]
+    fn now() -> Option<Self> {
+        let process = Process::myself().ok()?;
+        let stat = process.stat().ok()?;
+        let ticks = procfs::ticks_per_second() as f64;
+        let boot = procfs::boot_time_secs().ok()? as f64;
+        let most_files = match process.limits().ok()?.max_open_files.soft_limit {
+            LimitValue::Value(most) => most as f64,
+            LimitValue::Unlimited => f64::INFINITY,
+        };
+        Some(Self {
+            cpu: (stat.utime + stat.stime) as f64 / ticks,
+            resident: stat.rss as f64 * procfs::page_size() as f64,
+            virtual_memory: stat.vsize as f64,
+            started: boot + stat.starttime as f64 / ticks,
+            open_files: process.fd_count().ok()? as f64,
+            most_files,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_says_what_it_takes_under_the_names_that_prometheus_gives() {
+        let text = text(&registry());
+        for line in [
+            "supercargo_build_info{version=",
+            "process_cpu_seconds_total ",
+            "process_resident_memory_bytes ",
+            "process_virtual_memory_bytes ",
+            "process_start_time_seconds ",
+            "process_open_fds ",
+            "process_max_fds ",
+        ] {
+            let value =
+                text.lines().find_map(|l| l.strip_prefix(line)).unwrap_or_else(|| panic!("{line}: {text}"));
+            let value: f64 = value.split_whitespace().last().unwrap().parse().unwrap();
+            assert!(value >= 0.0 && (value > 0.0 || line.contains("cpu")), "{line}{value}");
+        }
+    }
+}
