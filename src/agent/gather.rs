@@ -1,6 +1,6 @@
 //! All pods that any environment wants, read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout};
 use super::Environment;
 use super::retry::{Deadline, GaveUp};
 use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
-use crate::domain::collapse::{Collapsed, Counting, PodSkip, collapse};
+use crate::domain::collapse::{Counting, PodSkip};
 use crate::domain::model::NamespaceName;
-use crate::domain::roster::{Gathering, Roster};
+use crate::domain::roster::{Applied, Roster};
 use crate::domain::selection::{Scope, TooManyNamespaces};
 use crate::domain::visible::Visible;
 
@@ -46,23 +46,28 @@ pub enum GatherError {
 
 /// What was read.
 pub(super) struct Gathered {
-    /// The pods of every list that is complete.
-    pub(super) roster: Arc<Roster>,
-    /// The namespaces whose list is not.
+    /// The pods of every list that is complete, and what came of the others.
+    pub(super) roster: Roster,
+    /// The namespaces whose list is not complete.
     pub(super) failed: BTreeMap<NamespaceName, Arc<GaveUp<cluster::Error>>>,
-    /// How many pods could not be read of which not even the namespace is known.
-    pub(super) lost: u64,
 }
 
 /// Lists that are being read.
 struct Intake {
-    environments: Vec<Environment>,
-    counting: Counting,
-    gathering: Gathering,
-    lost: u64,
-    /// Why pods cannot be read: of the complete lists, and of the one that is being read.
+    roster: Roster,
+    /// Of the complete lists.
+    noted: Notes,
+    /// Of the list that is being read.
+    noted_here: Notes,
+}
+
+/// What is worth a warning once a list is complete.
+#[derive(Default)]
+struct Notes {
+    /// Why pods cannot be read. All are counted, and of the first it is kept what they are.
     problems: Vec<String>,
-    problems_here: Vec<String>,
+    /// The pods that a list named again.
+    repeated: BTreeSet<String>,
 }
 
 /// Reads the pods of all environments.
@@ -73,13 +78,11 @@ pub(super) async fn gather(
     deadline: Deadline,
 ) -> Result<Gathered, GatherError> {
     let start = Instant::now();
+    let selections = environments.iter().map(|e| e.selection.clone()).collect();
     let mut intake = Intake {
-        environments: environments.to_vec(),
-        counting,
-        gathering: Gathering::default(),
-        lost: 0,
-        problems: Vec::new(),
-        problems_here: Vec::new(),
+        roster: Roster::new(selections, counting),
+        noted: Notes::default(),
+        noted_here: Notes::default(),
     };
     let mut failed = BTreeMap::new();
     match source {
@@ -105,27 +108,27 @@ pub(super) async fn gather(
             }
         }
     }
-    for problem in intake.problems.iter().take(MOST_NAMED) {
+    let Notes { problems, repeated } = intake.noted;
+    for problem in problems.iter().take(MOST_NAMED) {
         tracing::warn!("a pod cannot be read and is left out: {}", Visible(problem));
     }
-    if intake.problems.len() > MOST_NAMED {
-        tracing::warn!("{} pods in all cannot be read and are left out", intake.problems.len());
+    if problems.len() > MOST_NAMED {
+        tracing::warn!("{} pods in all cannot be read and are left out", problems.len());
     }
-    let (roster, replaced) = intake.gathering.finish();
-    for artifact in replaced {
-        let name = format!("{}/{}", artifact.namespace, artifact.pod_name);
-        tracing::warn!("the pod \"{}\" runs more than once in the list; the last one counts", Visible(&name));
+    for name in &repeated {
+        tracing::warn!("the pod \"{}\" runs more than once in the list; the last one counts", Visible(name));
     }
     tracing::debug!("all lists took {:.3} s", start.elapsed().as_secs_f64());
-    Ok(Gathered { roster: Arc::new(roster), failed, lost: intake.lost })
+    Ok(Gathered { roster: intake.roster, failed })
 }
 
 /// Reads a file on a thread of its own: a pipe may be silent for ever.
 async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Result<Intake, GatherError> {
     let (shown, start) = (file.clone(), Instant::now());
     let read = spawn_blocking(move || {
+        intake.begin(None);
         file.read(&mut |listed| intake.take(None, listed)).map(|()| {
-            intake.complete();
+            intake.complete(None);
             intake
         })
     });
@@ -152,71 +155,66 @@ impl Intake {
         };
         let listed = deadline.persist(namespaces, asking, async |namespace| {
             let namespace = namespace.as_ref();
-            self.start_over(namespace);
+            self.begin(namespace);
             cluster.list_pods(namespace, |listed| self.take(namespace, listed)).await?;
-            self.complete();
+            self.complete(namespace);
             Ok(())
         });
-        let listed = listed.await;
-        for (namespace, _) in listed.iter().filter(|(_, result)| result.is_err()) {
-            self.start_over(namespace.as_ref());
-        }
-        listed
+        listed.await
     }
 
     /// Takes in one pod, where any environment wants it.
     fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
         let pod = match listed {
             Listed::Pod(pod) => pod,
-            Listed::Unreadable(problem) => return self.unreadable(of, problem),
-            Listed::StartOver => return self.start_over(of),
+            Listed::Unreadable(problem) => {
+                self.roster.unreadable(of, None);
+                return self.noted_here.problem(problem);
+            }
+            Listed::StartOver => return self.begin(of),
         };
         let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-        if namespace.is_empty() {
-            self.unreadable(of, format!("\"/{name}\" has no namespace"));
-        } else if self.environments.iter().any(|e| e.selection.takes(&namespace)) {
-            let collapsed = collapse(pod, self.counting);
-            log_skips(&namespace, &name, &collapsed);
-            if collapsed.artifact == Err(PodSkip::Unreadable) {
-                self.problem(format!("\"{namespace}/{name}\" has no name or no creation time"));
+        let applied = self.roster.apply(of, pod);
+        log_skips(&namespace, &name, &applied);
+        match applied.left_out {
+            Some(PodSkip::Unreadable) if namespace.is_empty() => {
+                self.noted_here.problem(format!("\"/{name}\" has no namespace"));
             }
-            self.gathering.add(&namespace, collapsed);
+            Some(PodSkip::Unreadable) => {
+                self.noted_here.problem(format!("\"{namespace}/{name}\" has no name or no creation time"));
+            }
+            _ if applied.is_repeated => _ = self.noted_here.repeated.insert(format!("{namespace}/{name}")),
+            _ => {}
         }
     }
 
-    /// A pod that does not even say where it belongs, in the list of this namespace.
-    fn unreadable(&mut self, of: Option<&NamespaceName>, problem: String) {
-        self.problem(problem);
-        match of {
-            Some(namespace) => self.gathering.add_unreadable(namespace.as_str()),
-            None => self.lost += 1,
-        }
-    }
-
-    /// All are counted, and of the first it is kept what they are.
-    fn problem(&mut self, problem: String) {
-        self.problems_here.push(if self.problems_here.len() < MOST_NAMED { problem } else { String::new() });
-    }
-
-    /// Forgets the list that is being read.
-    fn start_over(&mut self, of: Option<&NamespaceName>) {
-        self.gathering.forget(of.map(NamespaceName::as_str));
-        self.problems_here.clear();
-        self.lost = 0;
+    /// A list begins, or begins again. Of one that never ends, the roster keeps what it brought; no
+    /// environment with such a namespace is reported.
+    fn begin(&mut self, of: Option<&NamespaceName>) {
+        self.roster.begin(of);
+        self.noted_here = Notes::default();
     }
 
     /// The list that was being read is complete.
-    fn complete(&mut self) {
-        self.problems.append(&mut self.problems_here);
+    fn complete(&mut self, of: Option<&NamespaceName>) {
+        self.roster.complete(of, drop);
+        self.noted.problems.append(&mut self.noted_here.problems);
+        self.noted.repeated.append(&mut self.noted_here.repeated);
     }
 }
 
-fn log_skips(namespace: &str, name: &str, collapsed: &Collapsed) {
+impl Notes {
+    fn problem(&mut self, problem: String) {
+        self.problems.push(if self.problems.len() < MOST_NAMED { problem } else { String::new() });
+    }
+}
+
+fn log_skips(namespace: &str, name: &str, applied: &Applied) {
     let (namespace, name) = (Visible(namespace), Visible(name));
-    if let Err(why) = &collapsed.artifact {
+    if let Some(why) = &applied.left_out {
         tracing::debug!("left out: the pod {namespace}/{name}, {why}");
     }
-    for why in &collapsed.skipped {
+    for why in &applied.skipped {
         tracing::debug!("left out: a container of {namespace}/{name}, {why}");
     }
 }

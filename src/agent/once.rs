@@ -111,7 +111,7 @@ pub async fn run(
     let mut reports = Vec::new();
     let mut summaries = Vec::new();
     for (n, environment) in environments.iter().enumerate() {
-        let snapshot = gathered.roster.select(&environment.selection);
+        let snapshot = gathered.roster.snapshot(n, Vec::new());
         match confirm(environment, &snapshot, &gathered, source, &looked_up) {
             Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
             Err((why, source)) => {
@@ -197,7 +197,7 @@ async fn look_up(
 fn confirm(
     environment: &Environment,
     snapshot: &Snapshot,
-    Gathered { roster, failed, lost }: &Gathered,
+    Gathered { roster, failed }: &Gathered,
     source: &Source,
     looked_up: &LookedUp,
 ) -> Result<(), (Withheld, Said)> {
@@ -205,7 +205,8 @@ fn confirm(
     if let Some((name, error)) = failed.iter().find(|(name, _)| selection.takes(name.as_str())) {
         return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
     }
-    let unreadable = lost + snapshot.tally.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or(0);
+    let unreadable =
+        roster.lost() + snapshot.tally.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or(0);
     if snapshot.is_empty() && unreadable > 0 {
         return Err((Withheld::Unreadable(unreadable), None));
     }

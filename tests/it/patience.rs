@@ -2,15 +2,14 @@
 
 use std::io::Read;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::time::Duration;
 
 use supercargo::api::{self, BaseUrl, PlainHttp, TokenSource};
 use supercargo::cluster::{self, Access, Cluster};
-use supercargo::domain::collapse::{Counting, collapse};
+use supercargo::domain::collapse::Counting;
 use supercargo::domain::outcome::Retryable;
 use supercargo::domain::report::Report;
-use supercargo::domain::roster::Gathering;
+use supercargo::domain::roster::Roster;
 use supercargo::domain::selection::Selection;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, fixture_path, kubeconfig};
@@ -56,18 +55,18 @@ fn an_api_server_that_is_silent_before_or_amid_its_answer_is_given_up() {
 
 /// Reports the recorded pods, each a thousand times, to this URL.
 fn report(url: &str, patience: api::Patience) -> Result<api::Accepted, api::Error> {
-    let mut gathering = Gathering::default();
+    let mut roster = Roster::new(vec![Selection::default()], Counting::All);
     let file = cluster::PodsFile::Path(fixture_path("pod-list.json"));
     let mut take = |listed| {
         let cluster::Listed::Pod(pod) = listed else { panic!("{listed:?}") };
         for copy in 0..1_000 {
             let mut pod = pod.clone();
             pod.name = format!("{}-{copy}", pod.name);
-            gathering.add("zoo", collapse(pod, Counting::All));
+            roster.apply(None, pod);
         }
     };
     file.read(&mut take).unwrap();
-    let report = Report::new(Arc::new(gathering.finish().0).select(&Selection::default()));
+    let report = Report::new(roster.snapshot(0, vec![]));
     assert!(report.content_length() > 4 * 1024 * 1024, "more than the buffers of a connection hold");
     let setup = api::Setup {
         base_url: BaseUrl::parse(url, PlainHttp::LoopbackOnly).unwrap(),

@@ -1,7 +1,8 @@
-//! From one pod to one artifact of a K8S report.
+//! From one pod to what a report says of it.
 //!
-//! Called for every pod that a cluster lists or a file holds. Pure: it sees a [`PodView`], never a
-//! socket or a clock, and it cannot fail: what it cannot use is a skip with a reason.
+//! The roster calls it for every pod that it is given, with what it remembers of that pod. Pure: it
+//! sees a [`PodView`], never a socket or a clock, and it cannot fail: what it cannot use is a skip with
+//! a reason.
 
 mod digest;
 mod reference;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 pub use digest::ContainerSkip;
 
-use super::model::{Artifact, Digests, Fingerprint, Workload};
+use super::model::{Digests, Fingerprint, Workload};
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};
 
 /// Which containers count.
@@ -49,53 +50,91 @@ impl fmt::Display for PodSkip {
     }
 }
 
-/// What became of one pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What became of one pod, without what tells it from others of its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Collapsed {
-    /// The artifact, or why there is none.
-    pub artifact: Result<Artifact, PodSkip>,
-    /// The reason for each container that was left out of a pod that has started.
-    pub skipped: Vec<ContainerSkip>,
-    /// How many containers are known by their image's configuration digest alone.
-    pub config_digests: u32,
+    /// What is reported of it, or why nothing is.
+    pub workload: Result<Arc<Workload>, PodSkip>,
+    /// The reason for each container that was left out of a pod that has started, sorted.
+    pub skipped: Box<[ContainerSkip]>,
+    /// The containers whose digests are known, sorted: what is to be remembered of the pod.
+    pub containers: Box<[Container]>,
 }
 
-/// Collapses one pod.
+/// A container whose digest is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Container {
+    name: Box<str>,
+    /// The image's name in full.
+    image: Box<str>,
+    digest: Fingerprint,
+    is_config_digest: bool,
+}
+
+impl Collapsed {
+    /// Of a pod of which nothing is reported.
+    #[must_use]
+    pub fn left_out(why: PodSkip) -> Self {
+        Self { workload: Err(why), skipped: Box::default(), containers: Box::default() }
+    }
+
+    /// How many containers are known by their image's configuration digest alone.
+    #[must_use]
+    pub fn config_digests(&self) -> u64 {
+        self.containers.iter().filter(|c| c.is_config_digest).count() as u64
+    }
+}
+
+/// Collapses one pod, of which these containers are remembered.
 ///
 /// A pod is live, and so an artifact, from the moment that any of its containers has a digest
 /// until its phase is Succeeded or Failed. Containers that have ended count while their pod lives.
+/// After a node has rebooted, the kubelet rebuilds statuses without image IDs, and some not at all: a
+/// container keeps the digest that is remembered of it until it shows another.
 #[must_use]
-pub fn collapse(pod: PodView, counting: Counting) -> Collapsed {
-    let mut collapsed = Collapsed { artifact: Err(PodSkip::Ended), skipped: Vec::new(), config_digests: 0 };
+pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> Collapsed {
     if pod.phase == Phase::Ended {
-        return collapsed;
+        return Collapsed::left_out(PodSkip::Ended);
     }
-    let mut images = BTreeSet::new();
+    let (mut containers, mut missing) = (Vec::new(), Vec::new());
     for container in
         pod.containers.iter().filter(|c| counting == Counting::All || c.kind == ContainerKind::App)
     {
         match digest::parse(&container.image_id) {
-            Ok(id) => {
-                collapsed.config_digests += u32::from(id.repository.is_none());
-                images.insert((name_of(container, &id), id.digest));
-            }
-            Err(reason) => collapsed.skipped.push(reason),
+            Ok(id) => containers.push(Container {
+                name: container.name.as_str().into(),
+                image: name_of(container, &id).into(),
+                digest: id.digest,
+                is_config_digest: id.repository.is_none(),
+            }),
+            Err(reason) => missing.push((&container.name, reason)),
         }
     }
-    if images.is_empty() && collapsed.skipped.iter().all(|s| *s == ContainerSkip::NotStarted) {
-        return Collapsed { artifact: Err(PodSkip::NotStarted), skipped: Vec::new(), ..collapsed };
+    let shown = containers.len();
+    for old in remembered {
+        if !containers.iter().take(shown).any(|c| c.name == old.name) {
+            containers.push(old.clone());
+        }
     }
-    collapsed.artifact = match pod.created_at {
-        _ if images.is_empty() => Err(PodSkip::NoDigest),
-        Some(created_at) if !pod.name.is_empty() && !pod.namespace.is_empty() => Ok(Artifact {
-            namespace: pod.namespace.into(),
-            pod_name: pod.name.into(),
-            created_at,
-            workload: Arc::new(Workload { digests: one_name_one_digest(images), owners: pod.owners.into() }),
-        }),
+    let is_remembered = |name: &str| containers.iter().skip(shown).any(|c| *c.name == *name);
+    let mut skipped: Vec<_> = missing
+        .into_iter()
+        .filter(|(name, reason)| *reason != ContainerSkip::NotStarted || !is_remembered(name))
+        .map(|(_, reason)| reason)
+        .collect();
+    if containers.is_empty() && skipped.iter().all(|s| *s == ContainerSkip::NotStarted) {
+        return Collapsed::left_out(PodSkip::NotStarted);
+    }
+    containers.sort_unstable();
+    skipped.sort_unstable();
+    let workload = match pod.created_at {
+        _ if containers.is_empty() => Err(PodSkip::NoDigest),
+        Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
+            Ok(Arc::new(Workload { digests: digests(&containers), owners: pod.owners.into() }))
+        }
         _ => Err(PodSkip::Unreadable),
     };
-    collapsed
+    Collapsed { workload, skipped: skipped.into(), containers: containers.into() }
 }
 
 /// The image's name: what the runtime shows, else what the pod asked for, else the repository that
@@ -105,6 +144,10 @@ fn name_of(container: &ContainerView, id: &digest::ImageId<'_>) -> String {
         .into_iter()
         .find(|name| !name.is_empty() && !digest::is_bare(name))
         .map_or_else(|| format!("sha256:{}", id.digest), |name| reference::in_full(name).into_owned())
+}
+
+fn digests(containers: &[Container]) -> Digests {
+    one_name_one_digest(containers.iter().map(|c| (String::from(&*c.image), c.digest)).collect())
 }
 
 /// Where one name stands for several digests (a tag that moved between two pulls), pins each, so

@@ -1,8 +1,9 @@
 //! The K8S artifact: what one pod becomes in a report.
 
+use std::cmp::Ordering;
+use std::iter::once;
 use std::sync::Arc;
 
-use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Fingerprint;
@@ -20,6 +21,16 @@ pub struct Artifact {
     pub created_at: i64,
     /// What the pod runs and who owns it.
     pub workload: Arc<Workload>,
+}
+
+/// An [`Artifact`] that lies where it is kept: what a walk over the live set hands out.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the fields of Artifact")]
+pub struct ArtifactView<'a> {
+    pub namespace: &'a Arc<str>,
+    pub pod_name: &'a str,
+    pub created_at: i64,
+    pub workload: &'a Arc<Workload>,
 }
 
 /// What the pods of one owner have in common.
@@ -55,17 +66,45 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
+/// Compares two namespaces as the beginnings of `namespace/name`, bytewise. Their names alone would
+/// not do: in `a-b/x` and `a/x` the hyphen sorts before the slash.
+#[must_use]
+pub fn namespace_order(one: &str, other: &str) -> Ordering {
+    one.bytes().chain(once(b'/')).cmp(other.bytes().chain(once(b'/')))
+}
+
 impl Artifact {
-    /// Compares by `namespace/name`, bytewise: the order of a report, and the order in which the
-    /// API server lists. Comparing the two parts one after the other would not do: in `a-b/x` and
-    /// `a/x` the hyphen sorts before the slash.
+    /// The same, lent.
     #[must_use]
-    pub fn report_order(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(other.key())
+    pub fn view(&self) -> ArtifactView<'_> {
+        ArtifactView {
+            namespace: &self.namespace,
+            pod_name: &self.pod_name,
+            created_at: self.created_at,
+            workload: &self.workload,
+        }
+    }
+}
+
+impl ArtifactView<'_> {
+    /// Compares by `namespace/name`, bytewise: the order of a report, and the order in which the
+    /// API server lists. Of two pods that had one name, the older comes first.
+    #[must_use]
+    pub fn report_order(&self, other: &Self) -> Ordering {
+        namespace_order(self.namespace, other.namespace)
+            .then_with(|| self.pod_name.cmp(other.pod_name))
+            .then_with(|| self.created_at.cmp(&other.created_at))
     }
 
-    fn key(&self) -> impl Iterator<Item = u8> {
-        self.namespace.bytes().chain(std::iter::once(b'/')).chain(self.pod_name.bytes())
+    /// A copy that outlives what it was lent from.
+    #[must_use]
+    pub fn to_artifact(&self) -> Artifact {
+        Artifact {
+            namespace: Arc::clone(self.namespace),
+            pod_name: self.pod_name.into(),
+            created_at: self.created_at,
+            workload: Arc::clone(self.workload),
+        }
     }
 }
 
@@ -87,17 +126,5 @@ impl FromIterator<(Box<str>, Fingerprint)> for Digests {
 impl Serialize for Digests {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
-    }
-}
-
-impl Serialize for Artifact {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut artifact = serializer.serialize_struct("Artifact", 5)?;
-        artifact.serialize_field("podName", &*self.pod_name)?;
-        artifact.serialize_field("namespace", &*self.namespace)?;
-        artifact.serialize_field("digests", &self.workload.digests)?;
-        artifact.serialize_field("creationTimestamp", &self.created_at)?;
-        artifact.serialize_field("owners", &self.workload.owners)?;
-        artifact.end()
     }
 }

@@ -15,7 +15,7 @@ mod text;
 mod timestamp;
 mod trail;
 
-pub use artifact::{Artifact, Digests, OwnerReference, Workload};
+pub use artifact::{Artifact, ArtifactView, Digests, OwnerReference, Workload, namespace_order};
 pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult};
 pub use fingerprint::{Fingerprint, Fingerprinting, InvalidFingerprint};
 pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};

@@ -1,0 +1,109 @@
+//! What the set keeps of one pod beside its name, and what is said of a pod that departs.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::template::Template;
+use crate::domain::collapse::{Counting, PodSkip, collapse};
+use crate::domain::departure::{Departure, Revision};
+use crate::domain::model::{Artifact, Workload};
+use crate::domain::pod::{Phase, PodView};
+
+/// What tells a pod from a later one of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity(u64);
+
+/// One pod, without its name.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// Where its name ends, among those of its block.
+    pub(super) name_end: usize,
+    /// In seconds of Unix time; zero where it is not known.
+    pub(super) created_at: i64,
+    pub(super) identity: Identity,
+    /// The first revision that held its artifact as it is.
+    pub(super) since: Revision,
+    pub(super) template: Arc<Template>,
+}
+
+/// How a pod that is gone was last.
+#[derive(Debug)]
+pub(super) struct Last {
+    created_at: i64,
+    workload: Arc<Workload>,
+}
+
+impl Identity {
+    /// That of a pod that could not be read: it is no other's.
+    pub(super) const UNKNOWN: Self = Self(0);
+
+    /// Its uid, or else when it was created.
+    pub(super) fn of(pod: &PodView) -> Self {
+        let mut hasher = DefaultHasher::new();
+        if pod.uid.is_empty() {
+            pod.created_at.hash(&mut hasher)
+        } else {
+            pod.uid.hash(&mut hasher)
+        }
+        Self(hasher.finish().max(1))
+    }
+}
+
+impl Entry {
+    pub(super) fn new(created_at: i64, identity: Identity, template: Arc<Template>) -> Self {
+        Self { name_end: 0, created_at, identity, since: Revision::default(), template }
+    }
+
+    /// What is reported of it.
+    pub(super) fn workload(&self) -> Option<&Arc<Workload>> {
+        self.template.collapsed.workload.as_ref().ok()
+    }
+
+    /// Why nothing is.
+    pub(super) fn left_out(&self) -> Option<PodSkip> {
+        self.template.collapsed.workload.as_ref().err().copied()
+    }
+
+    /// Whether a report says the same of both.
+    pub(super) fn has_artifact_of(&self, other: &Self) -> bool {
+        match (self.workload(), other.workload()) {
+            (Some(own), Some(others)) => self.created_at == other.created_at && own == others,
+            (own, others) => own.is_none() && others.is_none(),
+        }
+    }
+
+    /// Whether it is the same pod in the same state.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.created_at == other.created_at
+            && self.identity == other.identity
+            && Arc::ptr_eq(&self.template, &other.template)
+    }
+
+    /// It leaves, as it is.
+    pub(super) fn departure(&self, namespace: &Arc<str>, name: &str) -> Option<Departure> {
+        let last = Last { created_at: self.created_at, workload: Arc::clone(self.workload()?) };
+        Some(last.departure(namespace, name, self.since))
+    }
+}
+
+impl Last {
+    /// What would be reported of a pod, had it not ended; `entry` is what was known of it before.
+    pub(super) fn of(pod: &PodView, counting: Counting, entry: Option<&Entry>) -> Option<Self> {
+        let remembered = entry.map_or(&[][..], |entry| &entry.template.collapsed.containers);
+        let pod = PodView { phase: Phase::Alive, ..pod.clone() };
+        let created_at = pod.created_at?;
+        Some(Self { created_at, workload: collapse(pod, counting, remembered).workload.ok()? })
+    }
+
+    /// Whether it is what a report already said.
+    pub(super) fn is_of(&self, entry: &Entry) -> bool {
+        self.created_at == entry.created_at && entry.workload() == Some(&self.workload)
+    }
+
+    pub(super) fn departure(self, namespace: &Arc<str>, name: &str, since: Revision) -> Departure {
+        let Self { created_at, workload } = self;
+        let artifact =
+            Artifact { namespace: Arc::clone(namespace), pod_name: name.into(), created_at, workload };
+        Departure { artifact, since }
+    }
+}

@@ -1,0 +1,375 @@
+//! The live set: every pod that any environment takes, in report order.
+//!
+//! `agent` feeds it from lists and watches, by mark and sweep: what a list brings is applied at once,
+//! and what it did not name goes only when it is complete. Each environment's report is a [`Snapshot`]
+//! of it. It tells what differs and what departs, and never decides what to do about that.
+
+mod block;
+mod blocks;
+mod entry;
+mod ledger;
+mod listing;
+mod marks;
+mod snapshot;
+mod tally;
+mod template;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use listing::Swept;
+pub use snapshot::{Place, Snapshot, Walk};
+pub use tally::Tally;
+
+use blocks::Blocks;
+use entry::{Entry, Identity, Last};
+use ledger::{Account, Ledger};
+use listing::Listing;
+use template::Templates;
+
+use super::collapse::{Collapsed, ContainerSkip, Counting, PodSkip, collapse};
+use super::departure::{Departure, Revision};
+use super::model::{Artifact, NamespaceName, namespace_order};
+use super::pod::{Phase, PodView};
+use super::selection::Selection;
+
+/// The live set.
+///
+/// `of` says whose list or watch speaks: that of one namespace, or, `None`, of the whole cluster.
+/// Environments go by their place in the selections that it was made with; one that is not there holds
+/// nothing. Pods of a namespace that no selection takes are not kept.
+#[derive(Debug)]
+pub struct Roster {
+    counting: Counting,
+    ledger: Ledger,
+    templates: Templates,
+    /// In report order; one without a pod is dropped.
+    namespaces: Vec<Namespace>,
+    listings: BTreeMap<Option<NamespaceName>, Listing>,
+}
+
+#[derive(Debug)]
+struct Namespace {
+    account: Account,
+    pods: Blocks,
+}
+
+/// What became of a pod that was applied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// The artifacts that it ended: its own, or that of a pod whose name it took, or both.
+    pub departures: Vec<Departure>,
+    /// Why nothing is reported of it, though an environment takes its namespace.
+    pub left_out: Option<PodSkip>,
+    /// Why containers of it are left out.
+    pub skipped: Box<[ContainerSkip]>,
+    /// The list that is being read has named it before.
+    pub is_repeated: bool,
+}
+
+/// What became of an item that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// No environment takes its namespace.
+    NotTaken,
+    /// Its pod stays in the set as it was last.
+    Kept,
+    /// It is counted among those left out.
+    LeftOut,
+    /// Not even its namespace is known.
+    Lost,
+}
+
+impl Roster {
+    /// An empty set; environment `n` has the `n`th selection.
+    #[must_use]
+    pub fn new(selections: Vec<Selection>, counting: Counting) -> Self {
+        Self {
+            counting,
+            ledger: Ledger::new(selections),
+            templates: Templates::default(),
+            namespaces: Vec::new(),
+            listings: BTreeMap::new(),
+        }
+    }
+
+    /// A list begins, or begins again. Nothing is removed by that.
+    pub fn begin(&mut self, of: Option<&NamespaceName>) {
+        for namespace in within(&mut self.namespaces, of) {
+            namespace.pods.clear_marks();
+        }
+        self.listing(of).begin();
+    }
+
+    /// Takes an item of a list, or a pod that a watch says was added or modified.
+    ///
+    /// A pod that has already ended when it is first seen has departed too, except in the first list of
+    /// its scope: what ended before that is not known to have run while anybody looked.
+    pub fn apply(&mut self, of: Option<&NamespaceName>, pod: PodView) -> Applied {
+        if pod.name.is_empty() || pod.namespace.is_empty() {
+            let unread = self.unreadable(of, Some((&pod.namespace, "")));
+            let left_out = (unread != Unread::NotTaken).then_some(PodSkip::Unreadable);
+            return Applied { left_out, ..Applied::default() };
+        }
+        let Some(n) = self.namespace(&pod.namespace) else { return Applied::default() };
+        let Some(Namespace { account, pods }) = self.namespaces.get_mut(n) else { return Applied::default() };
+        let listing = self.listings.entry(of.cloned()).or_default();
+        self.ledger.see(account);
+
+        let name = pod.name.clone();
+        let at = pods.find(&name);
+        let before = at.ok().and_then(|at| pods.get(at)).cloned();
+        let is_repeated = listing.is_open && at.is_ok_and(|at| pods.is_marked(at));
+        let identity = Identity::of(&pod);
+        let own = before.as_ref().filter(|before| before.identity == identity);
+        let ends = pod.phase == Phase::Ended && is_news(own, listing);
+        let last = if ends { Last::of(&pod, self.counting, own) } else { None };
+        let created_at = pod.created_at.unwrap_or_default();
+        let remembered = own.map_or(&[][..], |own| &own.template.collapsed.containers);
+        let template = self.templates.of(collapse(pod, self.counting, remembered));
+        let mut now = Entry::new(created_at, identity, template);
+
+        let has_same_artifact = before.as_ref().map_or(now.workload().is_none(), |b| b.has_artifact_of(&now));
+        now.since = match &before {
+            _ if !has_same_artifact => self.ledger.change(account),
+            Some(before) => before.since,
+            None => Revision::default(),
+        };
+        let namespace = &account.namespace;
+        // A pod with all that a report says of the other is, to who reads it, the same.
+        let replaced = before.as_ref().filter(|_| own.is_none() && !has_same_artifact);
+        let own_departure = match last {
+            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
+                Some(last.departure(namespace, &name, self.ledger.fresh()))
+            }
+            _ => own.filter(|_| now.workload().is_none()).and_then(|own| own.departure(namespace, &name)),
+        };
+        let departures = replaced.and_then(|old| old.departure(namespace, &name)).into_iter();
+        let departures = departures.chain(own_departure).collect();
+
+        let left_out = now.left_out();
+        let skipped = now.template.collapsed.skipped.clone();
+        let differs = before.as_ref().is_none_or(|before| !before.is_as(&now));
+        if differs {
+            let was = before.as_ref().map(|before| &before.template.collapsed);
+            self.ledger.count(account, was, Some(&now.template.collapsed));
+        }
+        if listing.is_open && !is_repeated {
+            listing.differences.came += u64::from(before.is_none());
+            listing.differences.differed += u64::from(before.is_some() && differs);
+        }
+        match at {
+            Ok(at) => {
+                pods.mark(at);
+                if differs {
+                    pods.replace(at, now);
+                }
+            }
+            Err(at) => pods.insert(at, &name, now),
+        }
+        Applied { departures, left_out, skipped, is_repeated }
+    }
+
+    /// Takes what a watch says was deleted, as it was last.
+    pub fn remove(&mut self, of: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
+        let listing = self.listings.entry(of.cloned()).or_default();
+        let name = &pod.name;
+        let found = self.namespaces.binary_search_by(|n| n.order(&pod.namespace)).ok();
+        let Some((n, Namespace { account, pods })) =
+            found.and_then(|n| Some((n, self.namespaces.get_mut(n)?)))
+        else {
+            // One that came and went while no event could be read, unless it was gone before the list.
+            let account = self.ledger.open(&pod.namespace)?;
+            self.ledger.see(&account);
+            let last = if is_news(None, listing) { Last::of(pod, self.counting, None) } else { None };
+            return last.map(|last| last.departure(&account.namespace, name, self.ledger.fresh()));
+        };
+        let at = pods.find(name);
+        let own = at.ok().and_then(|at| pods.get(at)).cloned();
+        let is_other = |own: &Entry| ![Identity::of(pod), Identity::UNKNOWN].contains(&own.identity);
+        if own.as_ref().is_some_and(is_other) {
+            // It had already made room for another of its name.
+            return None;
+        }
+        let own = own.as_ref();
+        let last = if is_news(own, listing) { Last::of(pod, self.counting, own) } else { None };
+        if let (Some(own), Ok(at)) = (own, at) {
+            self.ledger.count(account, Some(&own.template.collapsed), None);
+            if own.workload().is_some() {
+                self.ledger.change(account);
+            }
+            pods.remove(at);
+        }
+        let departure = match last {
+            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
+                Some(last.departure(&account.namespace, name, self.ledger.fresh()))
+            }
+            _ => own.and_then(|own| own.departure(&account.namespace, name)),
+        };
+        if pods.is_empty() {
+            self.namespaces.remove(n);
+        }
+        departure
+    }
+
+    /// Counts an item that cannot be read. One of a known name never vanishes for that: its pod stays as
+    /// it was last, and where there is none, it is one that is left out until it can be read or goes.
+    pub fn unreadable(&mut self, of: Option<&NamespaceName>, name: Option<(&str, &str)>) -> Unread {
+        let (namespace, name) = name.unwrap_or_default();
+        let namespace = match of {
+            Some(of) if namespace.is_empty() => of.as_str(),
+            _ => namespace,
+        };
+        if namespace.is_empty() {
+            self.listing(of).add_nameless("");
+            return Unread::Lost;
+        }
+        if name.is_empty() {
+            let Some(account) = self.ledger.open(namespace) else { return Unread::NotTaken };
+            self.ledger.see(&account);
+            self.listing(of).add_nameless(namespace);
+            return Unread::LeftOut;
+        }
+        let Some(n) = self.namespace(namespace) else { return Unread::NotTaken };
+        let Some(Namespace { account, pods }) = self.namespaces.get_mut(n) else { return Unread::NotTaken };
+        self.ledger.see(account);
+        match pods.find(name) {
+            Ok(at) => {
+                pods.mark(at);
+                match pods.get(at).and_then(Entry::left_out) {
+                    Some(PodSkip::Unreadable) => Unread::LeftOut,
+                    _ => Unread::Kept,
+                }
+            }
+            Err(at) => {
+                let template = self.templates.of(Collapsed::left_out(PodSkip::Unreadable));
+                self.ledger.count(account, None, Some(&template.collapsed));
+                pods.insert(at, name, Entry::new(0, Identity::UNKNOWN, template));
+                let listing = self.listing(of);
+                listing.differences.came += u64::from(listing.is_open);
+                Unread::LeftOut
+            }
+        }
+    }
+
+    /// The list is complete: what it did not name goes, and each artifact among that is handed out.
+    pub fn complete(&mut self, of: Option<&NamespaceName>, mut each: impl FnMut(Departure)) -> Swept {
+        let ledger = &mut self.ledger;
+        let mut went = 0;
+        for Namespace { account, pods } in within(&mut self.namespaces, of) {
+            pods.sweep(|name, entry| {
+                went += 1;
+                ledger.count(account, Some(&entry.template.collapsed), None);
+                if let Some(departure) = entry.departure(&account.namespace, name) {
+                    ledger.change(account);
+                    each(departure);
+                }
+            });
+        }
+        self.namespaces.retain(|namespace| !namespace.pods.is_empty());
+        Swept { went, ..self.listing(of).complete() }
+    }
+
+    /// The last revision that changed an artifact of this environment.
+    #[must_use]
+    pub fn revision(&self, environment: usize) -> Revision {
+        self.ledger.revision(environment)
+    }
+
+    /// The last revision that changed an artifact of this namespace; `None` where it has no pod.
+    #[must_use]
+    pub fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
+        self.search(namespace).ok().and_then(|n| self.namespaces.get(n)).map(|n| n.account.revision)
+    }
+
+    /// Whether a pod was ever seen in this namespace, which a selection names.
+    #[must_use]
+    pub fn has_seen(&self, namespace: &str) -> bool {
+        self.ledger.has_seen(namespace)
+    }
+
+    /// Whether a pod was ever seen in any namespace of this environment.
+    #[must_use]
+    pub fn has_seen_any(&self, environment: usize) -> bool {
+        self.ledger.has_seen_any(environment)
+    }
+
+    /// Whether a list was read to its end.
+    #[must_use]
+    pub fn is_listed(&self, of: Option<&NamespaceName>) -> bool {
+        self.listings.get(&of.cloned()).is_some_and(|listing| listing.is_listed)
+    }
+
+    /// How many items could not be read of which not even the namespace is known, in the last complete
+    /// lists and since.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.listings.values().map(|listing| listing.nameless(str::is_empty)).sum()
+    }
+
+    /// What was counted in an environment's namespaces.
+    #[must_use]
+    pub fn tally(&self, environment: usize) -> Tally {
+        let mut tally = self.ledger.tally(environment);
+        for listing in self.listings.values() {
+            tally.add_unreadable(
+                listing.nameless(|name| !name.is_empty() && self.ledger.takes(environment, name)),
+            );
+        }
+        tally
+    }
+
+    /// What one environment reports, with these artifacts of pods that are gone.
+    #[must_use]
+    pub fn snapshot(&self, environment: usize, witnessed: Vec<Artifact>) -> Snapshot {
+        let taken = self.namespaces.iter().filter(|namespace| namespace.account.is_of(environment));
+        let blocks = taken.flat_map(|Namespace { account, pods }| {
+            pods.share().map(|block| (Arc::clone(&account.namespace), block))
+        });
+        Snapshot::new(self.tally(environment), self.revision(environment), blocks.collect(), witnessed)
+    }
+
+    /// The place of a namespace, where any environment takes it.
+    fn namespace(&mut self, name: &str) -> Option<usize> {
+        match self.search(name) {
+            Ok(n) => Some(n),
+            Err(n) => {
+                let account = self.ledger.open(name)?;
+                self.namespaces.insert(n, Namespace { account, pods: Blocks::default() });
+                Some(n)
+            }
+        }
+    }
+
+    fn search(&self, name: &str) -> Result<usize, usize> {
+        self.namespaces.binary_search_by(|n| n.order(name))
+    }
+
+    fn listing(&mut self, of: Option<&NamespaceName>) -> &mut Listing {
+        self.listings.entry(of.cloned()).or_default()
+    }
+}
+
+impl Namespace {
+    fn order(&self, name: &str) -> Ordering {
+        namespace_order(&self.account.namespace, name)
+    }
+}
+
+fn within<'a>(
+    namespaces: &'a mut [Namespace],
+    of: Option<&NamespaceName>,
+) -> impl Iterator<Item = &'a mut Namespace> {
+    let of = of.map(|name| Box::<str>::from(name.as_str()));
+    namespaces.iter_mut().filter(move |n| of.as_ref().is_none_or(|of| **of == *n.account.namespace))
+}
+
+/// Whether the end of a pod, of which this was known, is one that nobody was told of: one that was seen
+/// before it ended, or that was first seen later than the first list.
+fn is_news(own: Option<&Entry>, listing: &Listing) -> bool {
+    match own {
+        Some(own) if own.identity != Identity::UNKNOWN => own.left_out() != Some(PodSkip::Ended),
+        _ => listing.is_listed,
+    }
+}
