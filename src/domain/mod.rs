@@ -17,3 +17,4 @@ pub mod selection;
 pub mod snapshot;
 pub mod verdict;
 pub mod visible;
+pub mod watch;

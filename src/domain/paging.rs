@@ -34,7 +34,7 @@ pub enum Step {
 }
 
 /// One list, from its first request to its last.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Paging {
     expirations: u32,
 }

@@ -1,0 +1,356 @@
+//! A list and the watch that follows it, as a state machine: what happened in, what to do next out.
+//!
+//! `cluster` drives it: it asks, reads and waits as it is told, and hands the pods that it reads to the
+//! live set. Nothing here sees a socket or a clock, and no pod passes through. The rules are those of
+//! the Kubernetes API ("Kubernetes API Concepts": watch, streaming lists, chunks), and of servers that
+//! do not keep to it.
+
+mod policy;
+mod words;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+pub use policy::{Policy, Streaming};
+pub use words::{Act, Event, Input, Listing, Request, Restart, State, Step};
+
+use super::paging::{self, Ask, Paging};
+use words::Failure;
+
+/// So many watches in a row from one resourceVersion that bring no frame, and the next thing is a list:
+/// a server that was restored from a backup says nothing, for ever, of a version from its future.
+const MOST_MUTE: u32 = 2;
+
+/// Behind so many delays in a row all others are the longest.
+const MOST_DELAYS: u32 = 16;
+
+/// Where the list or the watch of one namespace, or of the whole cluster, stands.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    policy: Policy,
+    random: fastrand::Rng,
+    place: Place,
+    streaming: Streaming,
+    /// Of the last complete list, or of the last event or bookmark after it.
+    resource_version: String,
+    contact: Option<Instant>,
+    relist_at: Option<Instant>,
+    /// Failures of lists, since a page was read or a list was complete.
+    failures_of_lists: u32,
+    /// Failures of watches, since the last frame of one. A list that completes is no progress of the
+    /// watch: a server that refuses every watch would be listed as fast as it can answer.
+    failures_of_watches: u32,
+    /// Watches from `resource_version` that ended without a frame.
+    mute: u32,
+    /// Watches that were answered with 410, since the last frame of one.
+    expired: u32,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    /// A streaming list, up to its bookmark.
+    Streaming,
+    /// A list in pages, or in one.
+    Paged(Paging, Ask),
+    /// A watch.
+    Watching(Brought),
+    /// Nothing is open.
+    Waiting(Next),
+}
+
+/// What a watch brought so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brought {
+    Nothing,
+    /// Frames that led no further.
+    Frames,
+    /// Another resourceVersion than it began with.
+    Progress,
+}
+
+/// What is done after a pause.
+#[derive(Debug, Clone)]
+enum Next {
+    List,
+    Paged(Paging, Ask),
+    Watch,
+}
+
+/// When it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// At once, unless the server asked for a pause.
+    AtOnce,
+    /// After a pause that grows with the number of failures in a row.
+    Backoff(u32),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Waiting(Next::List)
+    }
+}
+
+impl Watch {
+    /// One that has not begun. The seed is for all that is random.
+    #[must_use]
+    pub fn new(policy: Policy, seed: u64) -> Self {
+        Self {
+            streaming: policy.streaming,
+            policy,
+            random: fastrand::Rng::with_seed(seed),
+            place: Place::default(),
+            resource_version: String::new(),
+            contact: None,
+            relist_at: None,
+            failures_of_lists: 0,
+            failures_of_watches: 0,
+            mute: 0,
+            expired: 0,
+        }
+    }
+
+    /// The first thing to do.
+    pub fn start(&mut self, now: Instant) -> Step {
+        self.go(Next::List, now)
+    }
+
+    /// When the set was last known to be what the server holds: at the last event or bookmark of a watch,
+    /// or the last complete list. Never a mere 200, an end of stream, an error, or a part of a list:
+    /// what is gone comes to light only when the list is complete.
+    #[must_use]
+    pub fn contact(&self) -> Option<Instant> {
+        self.contact
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.place {
+            Place::Streaming | Place::Paged(..) => State::Listing,
+            Place::Watching(_) => State::Watching,
+            Place::Waiting(_) => State::Waiting,
+        }
+    }
+
+    /// What to do after the last thing that was done came to this.
+    pub fn next(&mut self, input: Input<'_>, now: Instant) -> Step {
+        match (std::mem::take(&mut self.place), input) {
+            (Place::Waiting(next), Input::Waited) => self.go(next, now),
+            // Nothing is open that could bring anything.
+            (Place::Waiting(next), _) => self.wait(next, self.policy.backoff.first),
+            (place, Input::Answered) => self.read(place, now),
+            (Place::Streaming, input) => self.streaming(input, now),
+            (Place::Paged(paging, ask), input) => self.paged(paging, ask, input, now),
+            (Place::Watching(brought), input) => self.watching(brought, input, now),
+        }
+    }
+
+    fn streaming(&mut self, input: Input<'_>, now: Instant) -> Step {
+        let is_of_the_stream = matches!(input, Input::Event(_));
+        let failure = match input {
+            // Without a version no watch could go on from it.
+            Input::Event(Event::Bookmark { initial_events_end: true, resource_version: "" }) => {
+                Failure::of(Restart::Garbled)
+            }
+            Input::Event(Event::Bookmark { initial_events_end: true, resource_version }) => {
+                self.complete(resource_version, now);
+                let step = self.read(Place::Watching(Brought::Nothing), now);
+                return Step { listing: Some(Listing::Complete), ..step };
+            }
+            input => match input.failure() {
+                Some(failure) => failure,
+                None => return self.read(Place::Streaming, now),
+            },
+        };
+        match failure.status.filter(|_| !is_of_the_stream) {
+            Some(400 | 422) => self.streaming = Streaming::Never,
+            Some(_) => return self.list_failed(failure, Next::List, now),
+            None if failure.why == Restart::Unreachable => {
+                return self.list_failed(failure, Next::List, now);
+            }
+            None => {}
+        }
+        let paging = Paging::default();
+        let first = paging.first();
+        self.retry(failure, Pace::AtOnce, Next::Paged(paging, first), now)
+    }
+
+    fn paged(&mut self, mut paging: Paging, ask: Ask, input: Input<'_>, now: Instant) -> Step {
+        let failure = match input {
+            Input::Page { token: "", resource_version: "" } => Failure::of(Restart::Garbled),
+            Input::Page { token, resource_version } => {
+                return match paging.after(paging::Answer::Read(token.to_owned())) {
+                    paging::Step::Complete => {
+                        self.complete(resource_version, now);
+                        Step { listing: Some(Listing::Complete), ..self.go(Next::Watch, now) }
+                    }
+                    paging::Step::Ask(next) | paging::Step::StartOver(next) => {
+                        self.failures_of_lists = 0;
+                        self.go(Next::Paged(paging, next), now)
+                    }
+                };
+            }
+            // A list has its end in itself, so one that ends before it broke off.
+            input => input.failure().unwrap_or(Failure::of(Restart::BrokenOff)),
+        };
+        if !matches!(ask, Ask::Page(Some(_))) || !failure.is_refusal() {
+            return self.list_failed(failure, Next::Paged(paging, ask), now);
+        }
+        // The token is at fault. The one that the answer may offer instead is never used.
+        let next = match paging.after(paging::Answer::Expired) {
+            paging::Step::Ask(next) | paging::Step::StartOver(next) => Next::Paged(paging, next),
+            paging::Step::Complete => Next::List,
+        };
+        match failure.why {
+            Restart::Expired => self.retry(failure, Pace::AtOnce, next, now),
+            _ => self.list_failed(failure, next, now),
+        }
+    }
+
+    fn watching(&mut self, brought: Brought, input: Input<'_>, now: Instant) -> Step {
+        let failure = match (input.failure(), input) {
+            (Some(failure), _) => failure,
+            (None, Input::Event(event)) => return self.frame(event.resource_version(), brought, now),
+            (None, _) => return self.read(Place::Watching(brought), now),
+        };
+        if failure.why == Restart::Silent && self.is_relist_due(now) {
+            // It was not waited for any longer.
+            return self.relist(now);
+        }
+        if brought == Brought::Nothing && failure.may_be_of_the_version() {
+            self.mute += 1;
+        }
+        let is_listed = failure.is_refusal() || self.mute >= MOST_MUTE || self.is_relist_due(now);
+        let next = if is_listed { Next::List } else { Next::Watch };
+        let is_first_expiry = failure.why == Restart::Expired && self.expired == 0;
+        let pace = match failure.why {
+            Restart::Expired if is_first_expiry => Pace::AtOnce,
+            Restart::Ended if brought == Brought::Progress => Pace::AtOnce,
+            // Silence is a pause, too.
+            Restart::Silent => Pace::AtOnce,
+            _ => {
+                self.failures_of_watches += 1;
+                Pace::Backoff(self.failures_of_watches)
+            }
+        };
+        self.expired += u32::from(failure.why == Restart::Expired);
+        self.retry(failure, pace, next, now)
+    }
+
+    /// An event or a bookmark of a watch.
+    fn frame(&mut self, resource_version: &str, mut brought: Brought, now: Instant) -> Step {
+        self.contact = Some(now);
+        self.failures_of_watches = 0;
+        self.mute = 0;
+        self.expired = 0;
+        if !resource_version.is_empty() && resource_version != self.resource_version {
+            resource_version.clone_into(&mut self.resource_version);
+            brought = Brought::Progress;
+        } else if brought == Brought::Nothing {
+            brought = Brought::Frames;
+        }
+        if self.is_relist_due(now) { self.relist(now) } else { self.read(Place::Watching(brought), now) }
+    }
+
+    /// A list is complete, and a watch goes on from this resourceVersion.
+    fn complete(&mut self, resource_version: &str, now: Instant) {
+        resource_version.clone_into(&mut self.resource_version);
+        self.contact = Some(now);
+        self.failures_of_lists = 0;
+        self.mute = 0;
+        // Agents that started together do not list together.
+        self.relist_at = now.checked_add(self.policy.relist.mul_f64(0.75 + self.random.f64() / 2.0));
+    }
+
+    fn is_relist_due(&self, now: Instant) -> bool {
+        self.relist_at.is_some_and(|at| at <= now)
+    }
+
+    fn relist(&mut self, now: Instant) -> Step {
+        Step { restart: Some(Restart::Relist), ..self.go(Next::List, now) }
+    }
+
+    fn list_failed(&mut self, failure: Failure, next: Next, now: Instant) -> Step {
+        self.failures_of_lists += 1;
+        self.retry(failure, Pace::Backoff(self.failures_of_lists), next, now)
+    }
+
+    /// What follows a failure: the next thing, or a pause before it.
+    fn retry(&mut self, failure: Failure, pace: Pace, next: Next, now: Instant) -> Step {
+        let backoff = self.policy.backoff;
+        let pause = match pace {
+            Pace::AtOnce => Duration::ZERO,
+            Pace::Backoff(failures) => {
+                // They are as long as they can be by then.
+                let before = failures.saturating_sub(1).min(MOST_DELAYS) as usize;
+                backoff.delays(self.random.u64(..)).nth(before).unwrap_or(backoff.most)
+            }
+        };
+        let pause = backoff.at_least(pause, failure.retry_after);
+        let step = if pause.is_zero() { self.go(next, now) } else { self.wait(next, pause) };
+        Step { restart: Some(failure.why), ..step }
+    }
+
+    fn wait(&mut self, next: Next, pause: Duration) -> Step {
+        self.place = Place::Waiting(next);
+        Step { listing: None, restart: None, act: Act::Wait(pause) }
+    }
+
+    fn read(&mut self, place: Place, now: Instant) -> Step {
+        let policy = &self.policy;
+        let (within, gather) = match place {
+            Place::Streaming => (policy.stream_silence, Duration::ZERO),
+            Place::Paged(..) => (policy.page_silence, Duration::ZERO),
+            Place::Watching(_) | Place::Waiting(_) => {
+                let due = self.relist_at.map(|at| at.saturating_duration_since(now));
+                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), policy.gather)
+            }
+        };
+        self.place = place;
+        Step { listing: None, restart: None, act: Act::Read { within, gather } }
+    }
+
+    fn go(&mut self, next: Next, now: Instant) -> Step {
+        let (place, listing, request) = match next {
+            Next::Watch if self.is_relist_due(now) => return self.relist(now),
+            Next::Watch => {
+                let from = self.resource_version.clone();
+                let request = Request::Watch { from, timeout_seconds: self.timeout_seconds() };
+                (Place::Watching(Brought::Nothing), None, request)
+            }
+            Next::List if self.streaming == Streaming::Tried => {
+                let request = Request::StreamingList { timeout_seconds: self.timeout_seconds() };
+                (Place::Streaming, Some(Listing::Begin), request)
+            }
+            Next::List => {
+                let paging = Paging::default();
+                let first = paging.first();
+                return self.go(Next::Paged(paging, first), now);
+            }
+            // Behind a token the list goes on as it was. Any other is a new snapshot, and what was read
+            // of the one before proves nothing.
+            Next::Paged(paging, Ask::Page(Some(token))) => {
+                let ask = Ask::Page(Some(token.clone()));
+                (Place::Paged(paging, ask), None, Request::Page { token: Some(token) })
+            }
+            Next::Paged(paging, Ask::Page(None)) => {
+                let request = Request::Page { token: None };
+                (Place::Paged(paging, Ask::Page(None)), Some(Listing::Begin), request)
+            }
+            Next::Paged(paging, Ask::Whole) => {
+                (Place::Paged(paging, Ask::Whole), Some(Listing::Begin), Request::Whole)
+            }
+        };
+        self.place = place;
+        Step { listing, restart: None, act: Act::Ask(request) }
+    }
+
+    fn timeout_seconds(&mut self) -> u32 {
+        self.random.u32(self.policy.timeout_seconds.clone())
+    }
+}
