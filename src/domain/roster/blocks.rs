@@ -108,16 +108,17 @@ impl Blocks {
                 }
                 continue;
             }
-            let mut kept = Block::default();
+            let (mut kept, mut marks_kept) = (Block::default(), Marks::default());
             for (place, (name, entry)) in block.iter().enumerate() {
                 if marks.has(place) {
+                    marks_kept.set(kept.len(), true);
                     kept.insert(kept.len(), name, entry.clone());
                 } else {
                     each(name, entry);
                 }
             }
             kept.shrink();
-            *marked = Marked { block: Arc::new(kept), marks: Marks::default() };
+            *marked = Marked { block: Arc::new(kept), marks: marks_kept };
         }
         self.0.retain(|marked| marked.block.len() > 0);
         for block in (0..self.0.len()).rev() {

@@ -253,8 +253,12 @@ impl Roster {
         }
     }
 
-    /// The list is complete: what it did not name goes, and each artifact among that is handed out.
+    /// The list is complete: what it did not name goes, and each artifact among that is handed out. A list
+    /// that never began takes nothing away.
     pub fn complete(&mut self, of: Option<&NamespaceName>, mut each: impl FnMut(Departure)) -> Swept {
+        if !self.listing(of).is_open {
+            return Swept::default();
+        }
         let ledger = &mut self.ledger;
         let mut went = 0;
         for Namespace { account, pods } in within(&mut self.namespaces, of) {
@@ -373,3 +377,8 @@ fn is_news(own: Option<&Entry>, listing: &Listing) -> bool {
         _ => listing.is_listed,
     }
 }
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
