@@ -4,6 +4,7 @@
 //! an environment variable; time comes in as an argument.
 
 pub mod access;
+pub mod cadence;
 pub mod collapse;
 pub mod departure;
 pub mod model;
@@ -18,3 +19,4 @@ pub mod snapshot;
 pub mod verdict;
 pub mod visible;
 pub mod watch;
+pub mod witness;

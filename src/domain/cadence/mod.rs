@@ -1,0 +1,482 @@
+//! When one environment reports: the decision what to do next, from what is known and what came of
+//! the reports before.
+//!
+//! The task of an environment in `agent` owns a [`Cadence`], asks it for the next [`Step`] whenever
+//! something happened or the time that it named has come, and carries that out. It never sees a pod, a
+//! body, a socket or a clock, and nothing else decides that a report is sent.
+//!
+//! ```text
+//! next(view) ── Wait ───────────────────────────────► ask again at `until`, or when something changes
+//!            ── Withhold ───────────────────────────► say so, ask again when something changes
+//!            ── Send ──► begin(draft) ── Repetition ► ask again
+//!                                     ── Upload ────► PUT, then answered(answer), then ask again
+//!            ── Stop ───────────────────────────────► leave
+//! ```
+
+mod policy;
+
+use std::time::{Duration, Instant};
+
+use super::departure::Revision;
+use super::outcome::Class;
+use super::witness::Carried;
+
+use policy::{earliest, has_come, latest};
+
+pub use policy::Policy;
+
+/// What is known of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The last revision that changed the environment's part of the live set.
+    pub revision: Revision,
+    /// Whether that part can be vouched for.
+    pub knowledge: Knowledge,
+    /// Whether there are pods to witness, those that a report in flight carries included.
+    pub witnessed: bool,
+}
+
+/// Whether what is known of an environment can be vouched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// The first list is not complete.
+    Unlisted,
+    /// The list is complete, but that there is no more in it would be a guess.
+    Unconfirmed,
+    /// It could at this time: the last contact of the stalest watch.
+    Contact(Instant),
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing is due before `until`; without it, not before something happens.
+    Wait {
+        /// A time that has not come.
+        until: Option<Instant>,
+    },
+    /// Compose the report of what is now, and `begin` it.
+    Send {
+        /// What it is sent for.
+        why: Why,
+    },
+    /// No report may begin, not even a heartbeat. One in flight goes on.
+    Withhold {
+        /// What is missing. No time mends it.
+        why: Withheld,
+    },
+    /// The last word was said, or cannot be: leave, whatever is in flight.
+    Stop,
+}
+
+/// What a report is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// There was none before.
+    First,
+    /// Something changed.
+    Change,
+    /// Nothing changed for an interval.
+    Heartbeat,
+    /// The one before failed.
+    Retry,
+    /// The one before carried pods that run no longer, and would let them look alive.
+    FollowUp,
+    /// The agent ends.
+    LastWord,
+}
+
+/// Why no report may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withheld {
+    /// The first list is not complete.
+    Unlisted,
+    /// Emptiness would be a guess.
+    Unconfirmed,
+    /// The last contact is too long ago.
+    Stale {
+        /// When it was.
+        contact: Instant,
+    },
+}
+
+/// A report that was composed and counted, but not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draft {
+    /// What it was asked for.
+    pub why: Why,
+    /// The environment's revision when it was composed.
+    pub revision: Revision,
+    /// A hash of its bytes.
+    pub hash: u64,
+    /// Whether it holds more than what runs.
+    pub carried: Carried,
+}
+
+/// What to do with a draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// Upload it; it is in flight.
+    Upload,
+    /// The service holds these bytes: a change was undone, and there is nothing to say. The witness may
+    /// be told of them as of a report that was accepted.
+    Repetition,
+    /// Another is in flight.
+    Busy,
+}
+
+/// What came of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The service has it.
+    Accepted {
+        /// Whether it made a new snapshot of it, where it said so.
+        new_snapshot: Option<bool>,
+    },
+    /// It may not have it.
+    Failed {
+        /// Whether the same may go better soon.
+        failure: Failure,
+        /// How long the answer asks to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// Whether what failed may go better soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It may: no answer, or one that promises as much.
+    Passing,
+    /// It does not mend itself, nor does a change of the set mend it: somebody has to do something.
+    Lasting,
+}
+
+/// What an answer showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answered {
+    /// What the witness has to be told: the revision of the report that was accepted, and what it held.
+    pub accepted: Option<(Revision, Carried)>,
+    /// The service made a new snapshot of the bytes that it had from us: someone else reports to the
+    /// same environment.
+    pub another_writer: bool,
+}
+
+/// Reports that failed in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failing {
+    /// When the first of them failed.
+    pub since: Instant,
+    /// How many there were.
+    pub failures: u32,
+    /// When the next try is due.
+    again_at: Option<Instant>,
+}
+
+/// When one environment reports.
+#[derive(Debug, Clone)]
+pub struct Cadence {
+    policy: Policy,
+    seed: u64,
+    /// How many uploads began.
+    uploads: u64,
+    /// The revision that was seen last.
+    seen: Option<Revision>,
+    /// What changed since the last report began.
+    pending: Option<Pending>,
+    flight: Option<Flight>,
+    last: Option<Start>,
+    accepted: Option<Accepted>,
+    /// The hash of the bytes that the service holds. Unknown once other bytes were tried in vain: they
+    /// may have arrived, and the answer been lost.
+    held: Option<u64>,
+    /// How long the last accepted report took to upload, with its follow-up.
+    took: Duration,
+    failing: Option<Failing>,
+    ending: Option<Ending>,
+}
+
+/// Changes that no report holds.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    first: Instant,
+    last: Instant,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    draft: Draft,
+    start: Instant,
+    /// The changes that it holds.
+    told: Option<Pending>,
+}
+
+/// When the last upload began, however it ended.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    at: Instant,
+    /// From then to the next heartbeat.
+    interval: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    revision: Revision,
+    carried: Carried,
+    at: Instant,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    until: Option<Instant>,
+    has_spoken: bool,
+    has_followed_up: bool,
+    is_over: bool,
+}
+
+impl Why {
+    /// Whether the report holds the pods to witness beside those that run. A follow-up does not, even
+    /// where new ones have come up: they go with the report after it, so that no chain of them keeps
+    /// any looking alive.
+    #[must_use]
+    pub fn takes_witnessed(self) -> bool {
+        self != Self::FollowUp
+    }
+}
+
+impl From<Class> for Failure {
+    /// An answer of the class `Success` that is not one after all comes from something else than the
+    /// service, and that lasts.
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Transient => Self::Passing,
+            Class::Success | Class::NotAuthorized | Class::NotFound | Class::Refused | Class::Foreign => {
+                Self::Lasting
+            }
+        }
+    }
+}
+
+impl Cadence {
+    /// Of an environment that has not reported. Environments with different seeds do not keep in step.
+    #[must_use]
+    pub fn new(policy: Policy, seed: u64) -> Self {
+        Self {
+            policy,
+            seed,
+            uploads: 0,
+            seen: None,
+            pending: None,
+            flight: None,
+            last: None,
+            accepted: None,
+            held: None,
+            took: Duration::ZERO,
+            failing: None,
+            ending: None,
+        }
+    }
+
+    /// What to do now. To be asked whenever the view changes, since changes count from when they are
+    /// seen here.
+    pub fn next(&mut self, view: &View, now: Instant) -> Step {
+        self.notice(view, now);
+        if self.ending.is_some() {
+            return self.end(view, now);
+        }
+        let stale_at = match self.vouch(view, now) {
+            Ok(stale_at) => stale_at,
+            Err(why) => return Step::Withhold { why },
+        };
+        if self.flight.is_some() {
+            return Step::Wait { until: stale_at };
+        }
+        let (why, due) = self.due(now);
+        if has_come(due, now) { Step::Send { why } } else { Step::Wait { until: earliest(due, stale_at) } }
+    }
+
+    /// Whether to upload what was composed, and if so, that it begins now.
+    pub fn begin(&mut self, draft: Draft, now: Instant) -> Begun {
+        if self.flight.is_some() {
+            return Begun::Busy;
+        }
+        self.seen = Some(draft.revision);
+        let told = self.pending.take();
+        if let Some(ending) = &mut self.ending {
+            ending.has_spoken |= draft.why == Why::LastWord;
+            ending.has_followed_up |= draft.why == Why::FollowUp;
+        }
+        let is_for_what_is_new = matches!(draft.why, Why::Change | Why::FollowUp | Why::LastWord);
+        if is_for_what_is_new && draft.carried == Carried::Nothing && self.held == Some(draft.hash) {
+            if let Some(accepted) = &mut self.accepted {
+                (accepted.revision, accepted.carried) = (draft.revision, draft.carried);
+            }
+            return Begun::Repetition;
+        }
+        self.uploads += 1;
+        self.last = Some(Start { at: now, interval: self.policy.heartbeat(self.draw()) });
+        self.flight = Some(Flight { draft, start: now, told });
+        Begun::Upload
+    }
+
+    /// Takes in what came of the upload in flight; without one, nothing.
+    pub fn answered(&mut self, answer: Answer, now: Instant) -> Answered {
+        let Some(flight) = self.flight.take() else { return Answered::default() };
+        match answer {
+            Answer::Accepted { new_snapshot } => self.accept(&flight, new_snapshot, now),
+            Answer::Failed { failure, retry_after } => {
+                self.fail(&flight, failure, retry_after, now);
+                Answered::default()
+            }
+        }
+    }
+
+    /// The agent ends: `next` has at most one report and its follow-up to say. Again it changes nothing.
+    pub fn shut_down(&mut self, now: Instant) {
+        self.ending.get_or_insert(Ending {
+            until: now.checked_add(self.policy.last_word),
+            has_spoken: false,
+            has_followed_up: false,
+            is_over: false,
+        });
+    }
+
+    /// When the first of the changes was seen that no accepted report holds.
+    #[must_use]
+    pub fn pending_since(&self) -> Option<Instant> {
+        let told = self.flight.and_then(|flight| flight.told);
+        told.or(self.pending).map(|pending| pending.first)
+    }
+
+    /// When a report was last accepted.
+    #[must_use]
+    pub fn last_accepted_at(&self) -> Option<Instant> {
+        self.accepted.map(|accepted| accepted.at)
+    }
+
+    /// The failures since a report was last accepted.
+    #[must_use]
+    pub fn failing(&self) -> Option<Failing> {
+        self.failing
+    }
+
+    /// Keeps track of when something changed that no report says.
+    fn notice(&mut self, view: &View, now: Instant) {
+        if view.knowledge == Knowledge::Unlisted {
+            return;
+        }
+        let said = match (&self.flight, &self.accepted) {
+            (Some(flight), _) => Some(flight.draft.revision),
+            (None, accepted) => accepted.map(|accepted| accepted.revision),
+        };
+        let is_new = self.seen.replace(view.revision) != Some(view.revision);
+        let is_unsaid = said != Some(view.revision) || (view.witnessed && self.flight.is_none());
+        if !is_unsaid {
+            self.pending = None;
+        } else if is_new || self.pending.is_none() {
+            let first = self.pending.map_or(now, |pending| pending.first);
+            self.pending = Some(Pending { first, last: now });
+        }
+    }
+
+    /// Until when the set can be vouched for, or why it cannot.
+    fn vouch(&self, view: &View, now: Instant) -> Result<Option<Instant>, Withheld> {
+        match view.knowledge {
+            Knowledge::Unlisted => Err(Withheld::Unlisted),
+            Knowledge::Unconfirmed => Err(Withheld::Unconfirmed),
+            Knowledge::Contact(contact) => match self.policy.stale_at(contact) {
+                stale_at if has_come(stale_at, now) => Err(Withheld::Stale { contact }),
+                stale_at => Ok(stale_at),
+            },
+        }
+    }
+
+    /// Which report is due next while none is in flight, and when.
+    fn due(&self, now: Instant) -> (Why, Option<Instant>) {
+        let Some(last) = self.last else { return (Why::First, Some(now)) };
+        let spaced = last.at.checked_add(self.policy.spacing(self.took));
+        if let Some(failing) = self.failing {
+            return (Why::Retry, latest(failing.again_at, spaced));
+        }
+        if self.owes_follow_up() {
+            // Spacing does not hold it back: pods that are gone would look alive meanwhile. The time
+            // that it takes counts with its forerunner's instead, so that what is uploaded in the long
+            // run stays the same part of the time.
+            return (Why::FollowUp, Some(now));
+        }
+        let heartbeat = last.at.checked_add(last.interval);
+        let change = self.pending.and_then(|pending| self.policy.ripe(pending.first, pending.last));
+        let (why, due) = match change {
+            Some(change) if !has_come(heartbeat, change) => (Why::Change, Some(change)),
+            _ => (Why::Heartbeat, heartbeat),
+        };
+        (why, latest(due, spaced))
+    }
+
+    /// What is left to do at the end. Neither spacing nor backoff count there, and what fails is not
+    /// tried again.
+    fn end(&mut self, view: &View, now: Instant) -> Step {
+        let differs = self.accepted.is_none_or(|accepted| accepted.revision != view.revision);
+        let is_withheld = self.vouch(view, now).is_err();
+        let owes_follow_up = self.owes_follow_up();
+        let (is_in_flight, is_failing) = (self.flight.is_some(), self.failing.is_some());
+        let Some(ending) = &mut self.ending else { return Step::Stop };
+        if !ending.is_over && !has_come(ending.until, now) {
+            if is_in_flight {
+                return Step::Wait { until: ending.until };
+            }
+            if !is_withheld && !ending.has_spoken && (differs || view.witnessed || owes_follow_up) {
+                return Step::Send { why: Why::LastWord };
+            }
+            if !is_withheld && owes_follow_up && !ending.has_followed_up && !is_failing {
+                return Step::Send { why: Why::FollowUp };
+            }
+        }
+        ending.is_over = true;
+        Step::Stop
+    }
+
+    fn accept(&mut self, flight: &Flight, new_snapshot: Option<bool>, now: Instant) -> Answered {
+        let Draft { why, revision, hash, carried } = flight.draft;
+        let another_writer = new_snapshot == Some(true) && self.held == Some(hash);
+        let took = now.saturating_duration_since(flight.start);
+        self.took = if why == Why::FollowUp { self.took.saturating_add(took) } else { took };
+        self.accepted = Some(Accepted { revision, carried, at: now });
+        self.held = Some(hash);
+        self.failing = None;
+        Answered { accepted: Some((revision, carried)), another_writer }
+    }
+
+    fn fail(&mut self, flight: &Flight, failure: Failure, retry_after: Option<Duration>, now: Instant) {
+        if self.held != Some(flight.draft.hash) {
+            self.held = None;
+        }
+        if let Some(told) = flight.told {
+            let last = self.pending.map_or(told.last, |pending| pending.last);
+            self.pending = Some(Pending { first: told.first, last });
+        }
+        let before = self.failing.map_or(0, |failing| failing.failures);
+        let failures = before.saturating_add(1);
+        let pause = match failure {
+            Failure::Passing => self.policy.pause(failures, self.draw()),
+            Failure::Lasting => self.policy.heartbeat(self.draw()),
+        };
+        let pause = self.policy.backoff.at_least(pause, retry_after);
+        let since = self.failing.map_or(now, |failing| failing.since);
+        self.failing = Some(Failing { since, failures, again_at: now.checked_add(pause) });
+    }
+
+    /// Whether the service holds pods that ran no longer when it was told of them.
+    fn owes_follow_up(&self) -> bool {
+        self.accepted.is_some_and(|accepted| accepted.carried == Carried::Witnessed)
+    }
+
+    /// Another for each upload.
+    fn draw(&self) -> u64 {
+        self.seed.wrapping_add(self.uploads)
+    }
+}
+
+#[cfg(test)]
+mod histories;
+#[cfg(test)]
+mod tests;
