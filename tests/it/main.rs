@@ -18,6 +18,7 @@ mod program;
 mod client;
 mod cluster;
 mod command_line;
+mod daemon;
 #[cfg(feature = "service")]
 mod demo;
 mod endpoint;

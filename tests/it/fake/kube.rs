@@ -78,7 +78,7 @@ pub fn kubeconfig(url: &str, authority: Option<&str>, user: &User<'_>) -> String
 }
 
 /// RFC 4648 section 4.
-fn base64(text: &str) -> String {
+pub fn base64(text: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |chunk: &[u8]| {
         let bits = chunk.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));

@@ -29,6 +29,20 @@ impl Message {
         self
     }
 
+    /// A Go server writes an empty text where it has none.
+    pub fn empty(self, numbers: impl IntoIterator<Item = u8>) -> Self {
+        numbers.into_iter().fold(self, |message, number| message.text(number, ""))
+    }
+
+    /// And a zero, or `false`.
+    pub fn zero(self, numbers: impl IntoIterator<Item = u8>) -> Self {
+        numbers.into_iter().fold(self, |message, number| message.number(number, 0))
+    }
+
+    pub fn encoded(&self) -> &[u8] {
+        &self.0
+    }
+
     /// In the envelope of an answer.
     pub fn in_envelope(&self, kind: &str) -> Vec<u8> {
         let type_meta = Message::default().text(1, "v1").text(2, kind);

@@ -10,8 +10,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// A request that arrived.
@@ -39,26 +39,49 @@ pub enum Reply {
     Stall,
     /// The connection is closed without an answer.
     Reset,
+    /// A body that is made while it is sent; it ends when its sender is dropped.
+    Stream(u16, Vec<(&'static str, String)>, mpsc::Receiver<Piece>),
+    /// What comes of this.
+    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
-/// When a request is answered.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reading {
-    /// After its body was read.
-    Whole,
-    /// Before; the body is never read, and the connection stays open (RFC 9112, section 9.6).
-    HeadOnly,
+/// A part of a body that is made while it is sent.
+pub enum Piece {
+    Bytes(Bytes),
+    /// The connection is cut.
+    Cut,
 }
 
-type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
+/// What to do with a request of which only the head was read.
+pub enum Plan {
+    /// Read its body, and answer then.
+    Read(Box<dyn FnOnce(&Seen) -> Reply + Send>),
+    /// Answer now; the body is never read, and the connection stays open (RFC 9112, section 9.6).
+    HeadOnly(Reply),
+    /// Read so many bytes of its body, and cut the connection.
+    CutUploadAfter(usize),
+}
+
+type Planner = dyn Fn(&Seen) -> Plan + Send + Sync;
+
+/// What is told to a server that runs.
+#[derive(Clone, Copy)]
+struct Control {
+    /// Connections of an older one are dropped.
+    generation: u64,
+    is_listening: bool,
+}
 
 /// A server that is running.
 pub struct Server {
     address: SocketAddr,
     scheme: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
+    control: watch::Sender<Control>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
+    /// Keeps the port while nobody listens.
+    _port: TcpSocket,
 }
 
 impl Reply {
@@ -85,39 +108,58 @@ impl Reply {
 
 impl Server {
     pub fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::launch(None, Arc::new(answer), Reading::Whole)
+        Self::launch(None, reading(answer))
     }
 
     pub fn start_hasty(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::launch(None, Arc::new(answer), Reading::HeadOnly)
+        Self::launch(None, Arc::new(move |seen| Plan::HeadOnly(answer(seen))))
     }
 
     pub fn start_tls(
         tls: rustls::ServerConfig,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), Arc::new(answer), Reading::Whole)
+        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), reading(answer))
     }
 
-    fn launch(tls: Option<TlsAcceptor>, handler: Arc<Handler>, reading: Reading) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
+    /// One that looks at a request's head before it decides to read the rest.
+    pub fn start_planning(plan: impl Fn(&Seen) -> Plan + Send + Sync + 'static) -> Self {
+        Self::launch(None, Arc::new(plan))
+    }
+
+    fn launch(tls: Option<TlsAcceptor>, planner: Arc<Planner>) -> Self {
+        let port = socket(([127, 0, 0, 1], 0).into());
+        let address = port.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let (control, controlled) = watch::channel(Control { generation: 0, is_listening: true });
         let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
         let keep = Arc::clone(&seen);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
-                let listener = TcpListener::from_std(listener).unwrap();
                 tokio::select! {
-                    () = accept(listener, tls, handler, reading, keep) => {}
+                    () = accept(address, &ready, controlled, tls, planner, keep) => {}
                     _ = stopped => {}
                 }
             });
         });
-        Self { address, scheme, seen, stop: Some(stop), thread: Some(thread) }
+        is_ready.recv().unwrap();
+        Self { address, scheme, seen, control, stop: Some(stop), thread: Some(thread), _port: port }
+    }
+
+    /// Drops every connection.
+    pub fn hang_up(&self) {
+        self.control.send_modify(|control| control.generation += 1);
+    }
+
+    /// Refuses connections, and drops those that there are; or takes them again.
+    pub fn listen(&self, is_listening: bool) {
+        self.control.send_modify(|control| {
+            control.generation += u64::from(!is_listening);
+            control.is_listening = is_listening;
+        });
     }
 
     pub fn url(&self) -> String {
@@ -139,60 +181,121 @@ impl Drop for Server {
     }
 }
 
+fn reading(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Arc<Planner> {
+    let answer = Arc::new(answer);
+    Arc::new(move |_| {
+        let answer = Arc::clone(&answer);
+        Plan::Read(Box::new(move |seen| answer(seen)))
+    })
+}
+
+/// A socket that shares its port with others of this process, and refuses connections until it listens.
+fn socket(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
+}
+
 async fn accept(
-    listener: TcpListener,
+    address: SocketAddr,
+    ready: &std::sync::mpsc::Sender<()>,
+    mut control: watch::Receiver<Control>,
     tls: Option<TlsAcceptor>,
-    handler: Arc<Handler>,
-    reading: Reading,
+    planner: Arc<Planner>,
     seen: Arc<Mutex<Vec<Seen>>>,
 ) {
+    let mut listener: Option<TcpListener> = None;
     loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let (tls, handler, seen) = (tls.clone(), Arc::clone(&handler), Arc::clone(&seen));
+        let now = *control.borrow_and_update();
+        listener = match listener {
+            _ if !now.is_listening => None,
+            Some(listener) => Some(listener),
+            None => Some(socket(address).listen(1024).unwrap()),
+        };
+        let _ = ready.send(());
+        let accepted = async {
+            match &listener {
+                Some(listener) => listener.accept().await.unwrap().0,
+                None => std::future::pending().await,
+            }
+        };
+        let stream = tokio::select! {
+            stream = accepted => stream,
+            changed = control.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+        };
+        stream.set_nodelay(true).unwrap();
+        let (tls, planner, seen, mut control) =
+            (tls.clone(), Arc::clone(&planner), Arc::clone(&seen), control.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (handler, seen) = (Arc::clone(&handler), Arc::clone(&seen));
-                async move { serve(request, &*handler, reading, &seen).await }
+                let (planner, seen) = (Arc::clone(&planner), Arc::clone(&seen));
+                async move { serve(request, &*planner, &seen).await }
             });
             let http = hyper::server::conn::http1::Builder::new();
             // That a peer goes away is its right.
-            let _ = match tls {
-                None => http.serve_connection(TokioIo::new(stream), service).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
-                    Err(_) => Ok(()),
-                },
+            let served = async {
+                let _ = match tls {
+                    None => http.serve_connection(TokioIo::new(stream), service).await,
+                    Some(tls) => match tls.accept(stream).await {
+                        Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
+                        Err(_) => Ok(()),
+                    },
+                };
             };
+            tokio::select! {
+                () = served => {}
+                _ = control.wait_for(|control| control.generation > now.generation) => {}
+            }
         });
     }
 }
 
 async fn serve(
     request: hyper::Request<Incoming>,
-    handler: &Handler,
-    reading: Reading,
+    planner: &Planner,
     seen: &Mutex<Vec<Seen>>,
 ) -> Result<hyper::Response<Scripted>, std::io::Error> {
-    let (parts, body) = request.into_parts();
-    let body = match reading {
-        Reading::Whole => body.collect().await.map_err(std::io::Error::other)?.to_bytes(),
-        Reading::HeadOnly => {
-            tokio::spawn(async move {
-                let _unread = body;
-                std::future::pending::<()>().await;
-            });
-            Bytes::new()
-        }
-    };
-    let request = Seen {
+    let (parts, mut body) = request.into_parts();
+    let mut request = Seen {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
-        body,
+        body: Bytes::new(),
     };
-    seen.lock().unwrap().push(request.clone());
-    let (status, headers, body) = match handler(&request) {
+    let mut reply = match planner(&request) {
+        Plan::Read(answer) => {
+            request.body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+            seen.lock().unwrap().push(request.clone());
+            answer(&request)
+        }
+        Plan::HeadOnly(reply) => {
+            seen.lock().unwrap().push(request);
+            tokio::spawn(async move {
+                let _unread = body;
+                std::future::pending::<()>().await;
+            });
+            reply
+        }
+        Plan::CutUploadAfter(bytes) => {
+            seen.lock().unwrap().push(request);
+            let mut read = 0;
+            while read < bytes
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                read += frame.data_ref().map_or(0, Bytes::len);
+            }
+            Reply::Reset
+        }
+    };
+    while let Reply::Later(later) = reply {
+        reply = later.await;
+    }
+    let (status, headers, body) = match reply {
         Reply::Stall => std::future::pending().await,
         Reply::Reset => return Err(std::io::Error::other("reset")),
         Reply::Answer(status, headers, body) => (status, headers, Scripted::Whole(Some(body))),
@@ -203,6 +306,8 @@ async fn serve(
             (status, headers, Scripted::Stall(Some(body.slice(..at))))
         }
         Reply::Endless(status, headers) => (status, headers, Scripted::Endless),
+        Reply::Stream(status, headers, pieces) => (status, headers, Scripted::Stream(pieces)),
+        Reply::Later(_) => unreachable!("it was waited for"),
     };
     let mut response = hyper::Response::builder().status(status);
     for (name, value) in headers {
@@ -216,6 +321,7 @@ enum Scripted {
     Cut(Option<Bytes>, Flushed),
     Stall(Option<Bytes>),
     Endless,
+    Stream(mpsc::Receiver<Piece>),
 }
 
 /// Whether what was written before a cut is on its way: hyper drops it otherwise.
@@ -233,9 +339,17 @@ impl Body for Scripted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if let Self::Stream(pieces) = &mut *self {
+            match std::task::ready!(pieces.poll_recv(context)) {
+                Some(Piece::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Piece::Cut) => *self = Self::Cut(None, Flushed::No),
+                None => return Poll::Ready(None),
+            }
+        }
         let taken = match &mut *self {
             Self::Whole(bytes) | Self::Cut(bytes, _) | Self::Stall(bytes) => bytes.take(),
             Self::Endless => Some(Bytes::from_static(&[b' '; 1024])),
+            Self::Stream(_) => None,
         };
         match (taken, &mut *self) {
             (Some(bytes), _) => Poll::Ready(Some(Ok(Frame::data(bytes)))),

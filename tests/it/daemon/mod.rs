@@ -1,0 +1,40 @@
+//! The daemon: `supercargo agent` as a process, between a cluster and a service that misbehave.
+//!
+//! [`Daemon`] runs it; `cluster` and `gate` stand for the API server and before the service, hold state,
+//! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
+
+pub mod cluster;
+pub mod gate;
+mod holds;
+#[expect(dead_code, reason = "the tests of the daemon want it")]
+mod process;
+pub mod reported;
+pub mod rules;
+mod tests;
+
+use std::time::Duration;
+
+#[expect(unused_imports, reason = "the tests of the daemon want the rest")]
+pub use holds::{
+    Environment, PROD, every_pod_was_reported, holds_what_the_cluster_holds, never_fewer_than_live,
+    nothing_was_invented,
+};
+#[expect(unused_imports, reason = "the tests of the daemon want them")]
+pub use process::{Daemon, Starting};
+
+/// Waits until it is so, or fails. It looks every few milliseconds, so that whoever has to do it has a
+/// processor.
+pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    eventually_or(what, is_so, String::new).await;
+}
+
+/// The same, and says why it is not so.
+pub async fn eventually_or(what: &str, is_so: impl AsyncFn() -> bool, why: impl Fn() -> String) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+    waited.unwrap_or_else(|_| panic!("{what}: not in a minute; {}", why()));
+}
