@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use super::access::admit;
-use super::app::{App, now};
+use super::app::{App, Policy, now};
 use super::body::{Paced, Share, announced};
 use super::json;
 use super::problem::{ErrorBody, Problem, Refused, RefusedBody};
@@ -89,7 +89,7 @@ pub(super) async fn attest_junit(
     let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
     announced(&headers, "the form", most)?;
     let mut share = app.inbound.share();
-    let Parts { data, attachment } = read(&app, boundary, body, most, &mut share).await?;
+    let Parts { data, attachment } = read(&app.policy, boundary, body, most, &mut share).await?;
 
     let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
     let sent: JunitAttestation = json::read(DATA, &data)?;
@@ -133,18 +133,18 @@ fn boundary(headers: &HeaderMap) -> Result<String, Problem> {
 
 /// Reads the form part by part as it comes, each up to its limit.
 async fn read(
-    app: &App,
+    policy: &Policy,
     boundary: String,
     body: Body,
     most: u64,
     share: &mut Share,
 ) -> Result<Parts, Problem> {
-    let paced = Paced::new(body, app.policy.pace);
+    let paced = Paced::new(body, policy.pace);
     let stream = chunks(paced);
     let limits = SizeLimit::new()
         .whole_stream(most)
         .for_field(DATA, MOST_DATA)
-        .for_field(ATTACHMENT, app.policy.attachment);
+        .for_field(ATTACHMENT, policy.attachment);
     let constraints = Constraints::new().size_limit(limits);
     let mut form = Multipart::with_constraints(stream, boundary, constraints);
     let mut parts = Parts::default();
@@ -185,6 +185,10 @@ async fn content(mut field: Field<'_>, share: &mut Share) -> Result<Vec<u8>, Pro
 /// The body as the stream that the form's reader takes; what stopped it travels inside the error. The
 /// reader searches all that it holds again whenever more comes, so a body that comes byte by byte is
 /// gathered first.
+///
+/// Before its first boundary the reader asks twice in a row and searches only what the first asking
+/// brought (multer 3.1.0): where more comes between the two and the end with it, a whole form is taken for
+/// a cut off one. So the end is never told in the same breath as what came before it.
 fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<Bytes, io::Error>> {
     futures_util::stream::try_unfold(paced, |mut paced| async move {
         let mut gathered = BytesMut::new();
@@ -195,7 +199,11 @@ fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<Bytes, io::Er
                 Err(problem) => return Err(io::Error::other(Stopped(problem))),
             }
         }
-        Ok((!gathered.is_empty()).then(|| (gathered.freeze(), paced)))
+        if gathered.is_empty() {
+            tokio::task::yield_now().await;
+            return Ok(None);
+        }
+        Ok(Some((gathered.freeze(), paced)))
     })
 }
 
@@ -220,5 +228,72 @@ fn problem(error: multer::Error) -> Problem {
             _ => Problem::broken_off(),
         },
         error => Problem::invalid(format!("the form cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::task::Poll;
+
+    use futures_util::stream;
+
+    use super::*;
+    use crate::service::body::Budget;
+
+    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{}\r\n\
+        --b\r\nContent-Disposition: form-data; name=\"attachment_file\"; filename=\"a\"\r\n\r\n\r\n--\r\n\
+        --b--\r\n";
+
+    /// A body that brings these chunks, and has to be asked twice where there is `None`.
+    fn brings(chunks: impl IntoIterator<Item = Option<&'static str>>) -> Body {
+        let mut chunks = chunks.into_iter().collect::<VecDeque<_>>();
+        Body::from_stream(stream::poll_fn(move |cx| match chunks.pop_front() {
+            Some(Some(chunk)) => Poll::Ready(Some(Ok::<_, Infallible>(chunk))),
+            Some(None) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => Poll::Ready(None),
+        }))
+    }
+
+    async fn received(body: Body) -> Result<Parts, Problem> {
+        let policy = Policy::default();
+        let mut share = Budget::new(policy.inbound_kibibytes).share();
+        read(&policy, "b".to_owned(), body, MOST_DATA, &mut share).await
+    }
+
+    /// The connection is read on one thread and the form on another, so any of it may come at any time.
+    #[tokio::test]
+    async fn a_form_is_the_same_wherever_it_is_split_and_whenever_its_pieces_come() {
+        for split in 0..=FORM.len() {
+            let (first, second) = FORM.split_at(split);
+            for waits in 0..8 {
+                let wait = |bit: u8| (waits & bit != 0).then_some(None);
+                let pieces = [wait(1), Some(Some(first)), wait(2), Some(Some(second)), wait(4)];
+                let parts = received(brings(pieces.into_iter().flatten()))
+                    .await
+                    .unwrap_or_else(|problem| panic!("split at {split}, waits {waits:03b}: {problem:?}"));
+                assert_eq!(parts.data.unwrap(), b"{}");
+                let attachment = parts.attachment.unwrap();
+                assert_eq!((attachment.name.as_deref(), &*attachment.content), (Some("a"), &b"\r\n--"[..]));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_that_ends_before_its_end_is_refused_whenever_its_end_comes() {
+        // Whole from its last boundary's last dash.
+        let whole = FORM.len() - "\r\n".len();
+        for split in 0..whole {
+            let (first, _) = FORM.split_at(split);
+            for waits in 0..4 {
+                let wait = |bit: u8| (waits & bit != 0).then_some(None);
+                let pieces = [wait(1), Some(Some(first)), wait(2)];
+                assert!(received(brings(pieces.into_iter().flatten())).await.is_err(), "split at {split}");
+            }
+        }
     }
 }
