@@ -9,6 +9,7 @@ use std::str::FromStr;
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
 
+use crate::domain::confirmation::Emptiness;
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::selection::{Contradiction, Selection};
 use crate::domain::visible::Visible;
@@ -23,15 +24,6 @@ pub struct Environment {
     pub selection: Selection,
     /// What to do when these hold no pods.
     pub empty: Emptiness,
-}
-
-/// Whether an environment without pods is one by intent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Emptiness {
-    /// It is more likely a mistake, so nothing is reported.
-    Withheld,
-    /// It is reported as empty: `--allow-empty`, `allowEmpty`.
-    Allowed,
 }
 
 /// A configuration file that cannot be used.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use super::Environment;
+use super::Plan;
 use super::retry::{Deadline, GaveUp};
 use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
-use crate::domain::collapse::{Counting, PodSkip};
+use crate::domain::collapse::PodSkip;
 use crate::domain::model::NamespaceName;
 use crate::domain::roster::{Applied, Roster};
 use crate::domain::selection::{Scope, TooManyNamespaces};
@@ -44,6 +44,12 @@ pub enum GatherError {
     FileTooSlow(PodsFile, Duration),
 }
 
+impl GatherError {
+    /// What to do where too many namespaces are named.
+    pub const WHOLE_CLUSTER: &'static str =
+        "select them by --namespace-regex (namespacesRegex), which lists the whole cluster";
+}
+
 /// What was read.
 pub(super) struct Gathered {
     /// The pods of every list that is complete, and what came of the others.
@@ -54,6 +60,7 @@ pub(super) struct Gathered {
 
 /// Lists that are being read.
 struct Intake {
+    plan: Plan,
     roster: Roster,
     /// Of the complete lists.
     noted: Notes,
@@ -72,15 +79,16 @@ struct Notes {
 
 /// Reads the pods of all environments.
 pub(super) async fn gather(
-    environments: &[Environment],
-    counting: Counting,
+    plan: &Plan,
     source: &Source,
     deadline: Deadline,
 ) -> Result<Gathered, GatherError> {
     let start = Instant::now();
+    let environments = &plan.environments;
     let selections = environments.iter().map(|e| e.selection.clone()).collect();
     let mut intake = Intake {
-        roster: Roster::new(selections, counting),
+        plan: plan.clone(),
+        roster: Roster::new(selections, plan.counting),
         noted: Notes::default(),
         noted_here: Notes::default(),
     };
@@ -166,10 +174,12 @@ impl Intake {
     /// Takes in one pod, where any environment wants it.
     fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
         let pod = match listed {
+            Listed::Pod(pod) if self.plan.leaves_out(&pod) => return,
             Listed::Pod(pod) => pod,
-            Listed::Unreadable(problem) => {
-                self.roster.unreadable(of, None);
-                return self.noted_here.problem(problem);
+            Listed::Unreadable(unreadable) => {
+                let pod = unreadable.pod.as_ref();
+                self.roster.unreadable(of, pod.map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
+                return self.noted_here.problem(unreadable.problem);
             }
             Listed::StartOver => return self.begin(of),
         };
@@ -209,7 +219,7 @@ impl Notes {
     }
 }
 
-fn log_skips(namespace: &str, name: &str, applied: &Applied) {
+pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
     let (namespace, name) = (Visible(namespace), Visible(name));
     if let Some(why) = &applied.left_out {
         tracing::debug!("left out: the pod {namespace}/{name}, {why}");

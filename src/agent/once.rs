@@ -9,23 +9,14 @@ use tokio::time::Instant;
 use super::gather::{GatherError, Gathered, Source, gather};
 use super::retry::{Deadline, GaveUp};
 use super::summary::{Outcome, Summary};
-use super::{Emptiness, Environment};
+use super::{Environment, Plan};
 use crate::api::{self, Client};
-use crate::cluster::{self, Namespace};
-use crate::domain::collapse::{Counting, PodSkip};
+use crate::cluster;
+use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::report::Report;
 use crate::domain::roster::{Snapshot, Tally};
 use crate::domain::visible::Visible;
-
-/// What to report.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// To which environments, in this order.
-    pub environments: Vec<Environment>,
-    /// Which containers count.
-    pub counting: Counting,
-}
 
 /// Where reports go.
 pub enum Destination<'a> {
@@ -68,29 +59,6 @@ pub enum Error {
     Output(#[source] io::Error),
 }
 
-/// Why an environment is not reported.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Withheld {
-    /// A namespace that it names is not there.
-    #[error("the namespace \"{0}\" does not exist")]
-    NoSuchNamespace(NamespaceName),
-    /// A namespace that it names is not in the file.
-    #[error("no pod in the file is in the namespace \"{0}\"")]
-    NotInFile(NamespaceName),
-    /// Nobody can say whether a namespace that it names is there.
-    #[error("no pod is in the namespace \"{0}\", and whether it exists cannot be told")]
-    Unconfirmed(NamespaceName),
-    /// The list of one of its namespaces failed.
-    #[error("the pods of the namespace \"{0}\" cannot be listed")]
-    NotListed(NamespaceName),
-    /// There are pods that cannot be read, and no other.
-    #[error("it has no artifact, and {0} of the listed pods, which may be in it, cannot be read")]
-    Unreadable(u64),
-    /// No pod is in its namespaces.
-    #[error("no pod is in {0}")]
-    NoPods(String),
-}
-
 /// Lists once and reports each environment, in their order. A failure of one does not keep the others
 /// from being reported.
 ///
@@ -105,7 +73,7 @@ pub async fn run(
 ) -> Result<Vec<Summary>, Vec<Error>> {
     let start = Instant::now();
     let environments = &plan.environments;
-    let gathered = gather(environments, plan.counting, source, deadline).await.map_err(|e| vec![e.into()])?;
+    let gathered = gather(plan, source, deadline).await.map_err(|e| vec![e.into()])?;
     let looked_up = look_up(environments, &gathered, source, deadline).await;
     let mut failures = BTreeMap::new();
     let mut reports = Vec::new();
@@ -170,7 +138,7 @@ pub async fn run(
 type Said = Option<Arc<GaveUp<cluster::Error>>>;
 
 /// Whether namespaces exist, as far as the API server said.
-type LookedUp = BTreeMap<NamespaceName, Result<Namespace, Arc<GaveUp<cluster::Error>>>>;
+type LookedUp = BTreeMap<NamespaceName, Result<Existence, Arc<GaveUp<cluster::Error>>>>;
 
 /// Looks up the namespaces that are named and of which no pod was seen: one that does not exist lists
 /// as empty, and so does one whose name was misspelt.
@@ -205,30 +173,24 @@ fn confirm(
     if let Some((name, error)) = failed.iter().find(|(name, _)| selection.takes(name.as_str())) {
         return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
     }
-    let unreadable =
-        roster.lost() + snapshot.tally.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or(0);
-    if snapshot.is_empty() && unreadable > 0 {
-        return Err((Withheld::Unreadable(unreadable), None));
-    }
-    if environment.empty == Emptiness::Allowed {
-        return Ok(());
-    }
-    for name in selection.names().iter().filter(|n| !roster.has_seen(n.as_str())) {
-        match (source, looked_up.get(name)) {
-            (Source::File(_), _) => return Err((Withheld::NotInFile(name.clone()), None)),
-            (Source::Cluster(_), Some(Ok(Namespace::Exists)) | None) => {}
-            (Source::Cluster(_), Some(Ok(Namespace::Missing))) => {
-                return Err((Withheld::NoSuchNamespace(name.clone()), None));
-            }
-            (Source::Cluster(_), Some(Err(error))) => {
-                return Err((Withheld::Unconfirmed(name.clone()), Some(Arc::clone(error))));
-            }
-        }
-    }
-    if snapshot.tally.pods == 0 {
-        return Err((Withheld::NoPods(selection.to_string()), None));
-    }
-    Ok(())
+    let facts = Facts {
+        artifacts: snapshot.len(),
+        has_pods: snapshot.tally.pods > 0,
+        unreadable: roster.lost() + snapshot.tally.unreadable(),
+    };
+    let existence = |name: &NamespaceName| match (source, looked_up.get(name)) {
+        _ if roster.has_seen(name.as_str()) => Existence::Exists,
+        (Source::File(_), _) => Existence::NotInFile,
+        (Source::Cluster(_), Some(Ok(existence))) => *existence,
+        (Source::Cluster(_), Some(Err(_)) | None) => Existence::Unsaid,
+    };
+    confirmation::confirm(selection, environment.empty, facts, existence).map_err(|why| {
+        let said = match &why {
+            Withheld::Unconfirmed(name) => looked_up.get(name).and_then(|answer| answer.clone().err()),
+            _ => None,
+        };
+        (why, said)
+    })
 }
 
 /// One line: the exact body, and a line break that is not part of it.
@@ -253,21 +215,13 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Gather(GatherError::Scope(_)) => {
-                Some("select them by --namespace-regex (namespacesRegex), which lists the whole cluster".into())
-            }
-            Self::Gather(GatherError::List(source)) => source.last().and_then(cluster::Error::hint),
-            Self::Gather(GatherError::File(_) | GatherError::FileTooSlow(..))
-            | Self::Withheld { why: Withheld::Unreadable(_), .. }
-            | Self::Output(_) => None,
-            Self::Withheld { source: Some(source), .. } => source.last().and_then(cluster::Error::hint),
-            Self::Withheld { why: Withheld::NoPods(_), .. } => {
-                Some("if that is intended, give --allow-empty, or allowEmpty in the configuration file".into())
-            }
-            Self::Withheld { .. } => Some(
-                "check the name; if it is intended, give --allow-empty, or allowEmpty in the configuration file"
-                    .into(),
+            Self::Gather(GatherError::Scope(_)) => Some(
+                "select them by --namespace-regex (namespacesRegex), which lists the whole cluster".into(),
             ),
+            Self::Gather(GatherError::List(source)) => source.last().and_then(cluster::Error::hint),
+            Self::Gather(GatherError::File(_) | GatherError::FileTooSlow(..)) | Self::Output(_) => None,
+            Self::Withheld { source: Some(source), .. } => source.last().and_then(cluster::Error::hint),
+            Self::Withheld { why, source: None, .. } => why.hint().map(str::to_owned),
             Self::NotReported { hint, .. } => hint.clone(),
         }
     }

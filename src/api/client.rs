@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 use super::answer::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
 use super::body::{Handed, Progress, ReportBody};
 use super::error::{Error, Request};
-use super::token::Token;
+use super::token::{Rotating, Token};
 use super::{BaseUrl, TokenSource};
 use crate::domain::model::OrganizationName;
 use crate::domain::report::Report;
@@ -68,6 +69,20 @@ impl Default for Patience {
     }
 }
 
+impl Patience {
+    /// The same, so many times shorter.
+    #[must_use]
+    pub fn hastened(self, times: u32) -> Self {
+        let Self { connect, stall, answer, error_text } = self;
+        Self {
+            connect: connect / times,
+            stall: stall / times,
+            answer: answer / times,
+            error_text: error_text / times,
+        }
+    }
+}
+
 /// The client cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -88,7 +103,9 @@ pub enum SetupError {
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
-    setup: Setup,
+    base_url: BaseUrl,
+    organization: OrganizationName,
+    token: Arc<Rotating>,
     patience: Patience,
 }
 
@@ -116,19 +133,34 @@ impl Client {
             builder = builder.tls_certs_merge(certificates(path)?);
         }
         let http = builder.build().map_err(SetupError::Client)?;
-        Ok(Self { http, setup, patience })
+        let Setup { base_url, organization, token, .. } = setup;
+        Ok(Self { http, base_url, organization, token: Arc::new(Rotating::new(token)), patience })
     }
 
     /// The organization that this client speaks for.
-    pub(super) fn organization(&self) -> &OrganizationName {
-        &self.setup.organization
+    #[must_use]
+    pub fn organization(&self) -> &OrganizationName {
+        &self.organization
+    }
+
+    /// Where the service is.
+    #[must_use]
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.base_url
+    }
+
+    /// How often the token's file held another one than for the request before.
+    #[must_use]
+    pub fn token_rotations(&self) -> u64 {
+        self.token.rotations()
     }
 
     /// What to do about an error, where that is known. `kind` and `name` say what the request was
     /// about: an environment, a flow.
     #[must_use]
     pub fn hint(&self, error: &Error, kind: &str, name: &str) -> Option<String> {
-        let Setup { token, organization, base_url, .. } = &self.setup;
+        let Self { organization, base_url, .. } = self;
+        let token = self.token.source();
         match error {
             Error::Unreachable { source, .. } => Some(match causes::tls(source)? {
                 Tls::NotSpoken => "the other side does not speak TLS; is it plain http?".into(),
@@ -151,12 +183,12 @@ impl Client {
     }
 
     pub(super) fn request(&self, method: Method, segments: &[&str]) -> Request {
-        Request { method, url: Box::new(self.setup.base_url.operation(segments)) }
+        Request { method, url: Box::new(self.base_url.operation(segments)) }
     }
 
     /// Sends a report.
     pub(super) async fn put_report(&self, request: Request, report: &Report) -> Result<Success, Error> {
-        let token = self.setup.token.read().map_err(Error::Token)?;
+        let token = self.token.read().map_err(Error::Token)?;
         let progress = Progress::new();
         let body = reqwest::Body::wrap(ReportBody::new(report, progress.clone()));
         let message = self.message(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
@@ -173,7 +205,7 @@ impl Client {
 
     /// Reads.
     pub(super) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
-        let token = self.setup.token.read().map_err(Error::Token)?;
+        let token = self.token.read().map_err(Error::Token)?;
         let message = self.message(&request, &token).header(ACCEPT, "application/json");
         let answer = self.exchange(&request, message, MOST_OF_A_READ, self.patience.answer).await?;
         answer.judge_read(&request, &token)
@@ -181,7 +213,7 @@ impl Client {
 
     /// Sends a form that holds so many bytes.
     pub(super) async fn post_form(&self, request: Request, form: Form, bytes: u64) -> Result<Success, Error> {
-        let token = self.setup.token.read().map_err(Error::Token)?;
+        let token = self.token.read().map_err(Error::Token)?;
         let message = self.message(&request, &token).multipart(form);
         let within = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
         let answer = self.exchange(&request, message, MOST_OF_A_WRITE, within).await?;

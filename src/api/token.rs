@@ -2,6 +2,8 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
@@ -33,6 +35,13 @@ pub enum TokenError {
     /// It is not a token.
     #[error("the token from {0} {1}")]
     Invalid(String, &'static str),
+}
+
+/// A source that is read for each request, and how often it gave another token than before.
+pub(super) struct Rotating {
+    source: TokenSource,
+    last: Mutex<Option<SecretString>>,
+    rotations: AtomicU64,
 }
 
 /// A token that was read, and the header that carries it.
@@ -95,6 +104,30 @@ impl std::fmt::Display for TokenSource {
     }
 }
 
+impl Rotating {
+    pub(super) fn new(source: TokenSource) -> Self {
+        Self { source, last: Mutex::default(), rotations: AtomicU64::new(0) }
+    }
+
+    pub(super) fn source(&self) -> &TokenSource {
+        &self.source
+    }
+
+    pub(super) fn read(&self) -> Result<Token, TokenError> {
+        let token = self.source.read()?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|last| last.expose_secret() != token.token.expose_secret()) {
+            self.rotations.fetch_add(1, Ordering::Relaxed);
+        }
+        *last = Some(token.token.clone());
+        Ok(token)
+    }
+
+    pub(super) fn rotations(&self) -> u64 {
+        self.rotations.load(Ordering::Relaxed)
+    }
+}
+
 impl Token {
     /// `Bearer …`.
     pub(super) fn header(&self) -> HeaderValue {
@@ -152,8 +185,14 @@ mod tests {
         assert!(error.contains("--token-file") && error.contains("is empty"), "{error}");
         writeln!(file, "first").unwrap();
         assert_eq!(source.read().unwrap().header(), "Bearer first");
-        std::fs::write(file.path(), "second").unwrap();
-        assert_eq!(source.read().unwrap().header(), "Bearer second");
+        let rotating = Rotating::new(source.clone());
+        for (text, header, rotations) in
+            [("first", "Bearer first", 0), ("first\n", "Bearer first", 0), ("second", "Bearer second", 1)]
+        {
+            std::fs::write(file.path(), text).unwrap();
+            assert_eq!(rotating.read().unwrap().header(), header);
+            assert_eq!(rotating.rotations(), rotations);
+        }
         drop(file);
         assert!(matches!(source.check(), Err(TokenError::Unreadable(..))));
     }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use crate::agent::daemon;
 use crate::agent::gather::GatherError;
 use crate::agent::once;
 use crate::api;
@@ -68,6 +69,16 @@ impl Failure {
 impl From<once::Error> for Failure {
     fn from(error: once::Error) -> Self {
         Self { exit: exit_of(&error), hint: error.hint(), error: Box::new(error) }
+    }
+}
+
+impl From<daemon::Error> for Failure {
+    fn from(error: daemon::Error) -> Self {
+        let (exit, hint) = match error {
+            daemon::Error::Scope(_) => (Exit::Usage, Some(GatherError::WHOLE_CLUSTER.to_owned())),
+            daemon::Error::Address(_) | daemon::Error::Ended(_) => (Exit::Unexpected, None),
+        };
+        Self { error: Box::new(error), hint, exit }
     }
 }
 

@@ -191,7 +191,7 @@ impl Cli {
 
 impl Service {
     /// The client, once everything that it needs is there.
-    fn client(&self) -> Result<api::Client, ServiceError> {
+    fn client(&self, patience: api::Patience) -> Result<api::Client, ServiceError> {
         let missing = |what, option| ServiceError::Missing { what, option };
         let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let base_url =
@@ -211,7 +211,7 @@ impl Service {
             token,
             ca_file: given(self.ca_file.as_ref()).map(PathBuf::from),
         };
-        Ok(api::Client::new(setup, api::Patience::default())?)
+        Ok(api::Client::new(setup, patience)?)
     }
 }
 

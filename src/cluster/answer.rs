@@ -24,6 +24,10 @@ pub(super) enum Encoding {
 /// What to send as Accept: protobuf, or JSON from a server that has no other.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
 
+/// The same for a watch, whose protobuf comes in frames.
+pub(super) const ACCEPT_EVENTS: &str =
+    "application/vnd.kubernetes.protobuf;stream=watch, application/json;q=0.5";
+
 impl Encoding {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();

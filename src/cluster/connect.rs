@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -35,6 +36,15 @@ impl Default for Patience {
             frame: Duration::from_mins(1),
             error_text: Duration::from_secs(2),
         }
+    }
+}
+
+impl Patience {
+    /// The same, so many times shorter.
+    #[must_use]
+    pub fn hastened(self, times: u32) -> Self {
+        let Self { headers, frame, error_text } = self;
+        Self { headers: headers / times, frame: frame / times, error_text: error_text / times }
     }
 }
 
@@ -82,9 +92,14 @@ impl Cluster {
     }
 
     /// One GET: its answer, where it is a success.
-    pub(super) async fn get(&self, request: Request, path_and_query: &str) -> Result<Answer, Error> {
+    pub(super) async fn get(
+        &self,
+        request: Request,
+        path_and_query: &str,
+        accept: &'static str,
+    ) -> Result<Answer, Error> {
         let message = http::Request::get(path_and_query)
-            .header(ACCEPT, answer::ACCEPT)
+            .header(ACCEPT, accept)
             .header(ACCEPT_ENCODING, "identity")
             .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")))
             .body(Body::empty());
@@ -117,7 +132,7 @@ impl Cluster {
         // An error whose text breaks off, or takes too long, is still the error that its status says.
         let read = timeout(self.patience.error_text, async {
             while start.len() < MOST_ERROR_BYTES
-                && let Ok(Some(frame)) = self.frame(&request, &mut body).await
+                && let Ok(Some(frame)) = self.frame(&request, &mut body, self.patience.error_text).await
             {
                 start.extend_from_slice(&frame);
             }
@@ -126,27 +141,37 @@ impl Cluster {
         Err(Error::Answered { message: answer::message(encoding, &start), request, status, retry_after })
     }
 
-    /// The next bytes of a body; nothing at its end.
+    /// The next bytes of a body, if they come in this time; nothing at its end.
     pub(super) async fn frame(
         &self,
         request: &Request,
         body: &mut Body,
-    ) -> Result<Option<bytes::Bytes>, Error> {
-        loop {
-            let frame = timeout(self.patience.frame, body.frame())
-                .await
-                .map_err(|_| Error::Silent { request: request.clone(), after: self.patience.frame })?;
-            match frame {
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    // Trailers say nothing that is needed here.
-                    if let Ok(bytes) = frame.into_data() {
-                        return Ok(Some(bytes));
-                    }
+        within: Duration,
+    ) -> Result<Option<Bytes>, Error> {
+        let silent = |_| Error::Silent { request: request.clone(), after: within };
+        timeout(within, bytes(request, body)).await.map_err(silent)?
+    }
+
+    /// How long a list may be silent between two frames.
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
+    }
+}
+
+/// The next bytes of a body, whenever they come; nothing at its end. Nothing is lost where it is not
+/// waited for.
+pub(super) async fn bytes(request: &Request, body: &mut Body) -> Result<Option<Bytes>, Error> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                // Trailers say nothing that is needed here.
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
                 }
-                Some(Err(source)) => {
-                    return Err(Error::BrokenOff { request: request.clone(), source: source.into() });
-                }
+            }
+            Some(Err(source)) => {
+                return Err(Error::BrokenOff { request: request.clone(), source: source.into() });
             }
         }
     }

@@ -12,10 +12,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::messages::{ListMeta, Pod};
+use super::unreadable::{PodName, Unreadable};
 use crate::domain::visible::Visible;
 
 /// Takes an item's index and the pod, or why it cannot be read.
-pub(super) type Each<'a> = dyn FnMut(usize, Result<Pod, String>) + 'a;
+pub(super) type Each<'a> = dyn FnMut(usize, Result<Pod, Unreadable>) + 'a;
 
 /// A part of a document, held until it is known what it is: JSON as its text, which is small and says
 /// nothing of what is wrong inside, and YAML, which has no such text, as a tree.
@@ -92,10 +93,10 @@ pub(super) enum NoPods {
 /// What is left when a document is known to hold pods.
 #[derive(Debug)]
 pub(super) enum Pods {
-    /// Its items were handed out while it was read; this is the continue token in its metadata.
-    List(String),
+    /// Its items were handed out while it was read; this is its metadata.
+    List(ListMeta),
     /// It is one pod.
-    One(Box<Result<Pod, String>>),
+    One(Box<Result<Pod, Unreadable>>),
 }
 
 /// Reads a document and hands out its items as they come.
@@ -131,8 +132,8 @@ impl<P: Part> Document<P> {
                 (None, Some(index)) if kind == "List" => Err(NoPods::UnnamedItem(index)),
                 _ => match self.metadata.as_ref().map(Part::decode::<Option<ListMeta>>) {
                     Some(Err(problem)) => Err(NoPods::Metadata(problem)),
-                    Some(Ok(Some(metadata))) => Ok(Pods::List(metadata.continue_token)),
-                    Some(Ok(None)) | None => Ok(Pods::List(String::new())),
+                    Some(Ok(Some(metadata))) => Ok(Pods::List(metadata)),
+                    Some(Ok(None)) | None => Ok(Pods::List(ListMeta::default())),
                 },
             },
             "Pod" => Ok(Pods::One(Box::new(self.into_pod()))),
@@ -144,8 +145,11 @@ impl<P: Part> Document<P> {
         }
     }
 
-    fn into_pod(self) -> Result<Pod, String> {
-        let wrong = |key, problem| Visible(&format!("a Pod, at {key}{problem}")).to_string();
+    fn into_pod(self) -> Result<Pod, Unreadable> {
+        let wrong = |key, problem| Unreadable {
+            pod: None,
+            problem: Visible(&format!("a Pod, at {key}{problem}")).to_string(),
+        };
         Ok(Pod {
             metadata: part(self.metadata.as_ref()).map_err(|e| wrong("metadata", e))?,
             spec: part(self.spec.as_ref()).map_err(|e| wrong("spec", e))?,
@@ -238,7 +242,10 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
                     }
                     (self.each)(index, decode(&item));
                 }
-                Err(problem) => (self.each)(index, Err(Visible(&format!("at item{problem}")).to_string())),
+                Err(problem) => {
+                    let problem = Visible(&format!("at item{problem}")).to_string();
+                    (self.each)(index, Err(Unreadable { pod: None, problem }));
+                }
             }
             index += 1;
         }
@@ -248,8 +255,8 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
 
 /// What an item says that it is.
 #[derive(Deserialize)]
-struct Kind {
-    kind: Option<String>,
+pub(super) struct Kind {
+    pub(super) kind: Option<String>,
 }
 
 /// By what an item is named in an error.
@@ -268,16 +275,23 @@ struct Named {
 
 /// `a Deployment, "shop/web"`, of an item.
 fn described_item<P: Part>(kind: &str, item: &P) -> String {
+    let PodName { namespace, name } = name_of(item);
+    format!("a {kind}, \"{namespace}/{name}\"")
+}
+
+/// Empty where there is none.
+fn name_of<P: Part>(item: &P) -> PodName {
     let Name { namespace, name } = item.decode::<Named>().unwrap_or_default().metadata.unwrap_or_default();
-    format!("a {kind}, \"{}/{}\"", namespace.unwrap_or_default(), name.unwrap_or_default())
+    PodName { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
 }
 
 /// Decodes one pod; the error names the pod and the place in it.
-fn decode<P: Part>(item: &P) -> Result<Pod, String> {
+pub(super) fn decode<P: Part>(item: &P) -> Result<Pod, Unreadable> {
     item.decode().map_err(|problem| {
         let named = described_item("Pod", item);
         let place =
             problem.strip_prefix('.').map_or_else(|| problem.clone(), |place| format!(", at {place}"));
-        Visible(&format!("{named}{place}")).to_string()
+        let problem = Visible(&format!("{named}{place}")).to_string();
+        Unreadable { pod: name_of(item).known(), problem }
     })
 }

@@ -24,6 +24,8 @@ pub struct Request {
 pub(super) enum Right {
     /// To list pods, in one namespace or at the cluster scope.
     ListPods(Option<NamespaceName>),
+    /// To watch them. A streaming list is a watch.
+    WatchPods(Option<NamespaceName>),
     /// To get this namespace.
     GetNamespace(NamespaceName),
 }
@@ -139,11 +141,17 @@ impl Error {
 
 impl Right {
     fn hint(&self) -> String {
-        match self {
-            Self::ListPods(None) => "grant \"list\" on \"pods\" by a ClusterRole, or name the namespaces to report: a Role in each is enough".to_owned(),
-            Self::ListPods(Some(namespace)) => {
-                format!("grant \"list\" on \"pods\" by a Role in the namespace \"{namespace}\"")
+        let pods = |verb: &str, namespace: &Option<NamespaceName>| match namespace {
+            None => format!(
+                "grant \"{verb}\" on \"pods\" by a ClusterRole, or name the namespaces to report: a Role in each is enough"
+            ),
+            Some(namespace) => {
+                format!("grant \"{verb}\" on \"pods\" by a Role in the namespace \"{namespace}\"")
             }
+        };
+        match self {
+            Self::ListPods(namespace) => pods("list", namespace),
+            Self::WatchPods(namespace) => pods("watch", namespace),
             Self::GetNamespace(namespace) => {
                 format!("grant \"get\" on \"namespaces\" by a Role in the namespace \"{namespace}\"")
             }
@@ -157,6 +165,8 @@ impl fmt::Display for Request {
         match &self.right {
             Right::ListPods(None) => write!(f, "(list pods at the cluster scope)"),
             Right::ListPods(Some(namespace)) => write!(f, "(list pods in the namespace \"{namespace}\")"),
+            Right::WatchPods(None) => write!(f, "(watch pods at the cluster scope)"),
+            Right::WatchPods(Some(namespace)) => write!(f, "(watch pods in the namespace \"{namespace}\")"),
             Right::GetNamespace(namespace) => write!(f, "(get the namespace \"{namespace}\")"),
         }
     }

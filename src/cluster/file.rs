@@ -10,6 +10,7 @@ use serde_saphyr::NonFiniteFloatPolicy;
 
 use super::document::{self, NoPods, Pods};
 use super::list::Listed;
+use super::unreadable::Unreadable;
 use crate::domain::visible::Visible;
 
 /// A file, or standard input.
@@ -80,13 +81,16 @@ impl PodsFile {
             Self::Path(path) => Box::new(File::open(path).map_err(unreadable)?),
         };
         let (first, reader) = first_byte(BufReader::with_capacity(64 * 1024, file)).map_err(unreadable)?;
-        let mut hand_out = |index: Option<usize>, pod: Result<super::messages::Pod, String>| {
+        let mut hand_out = |index: Option<usize>, pod: Result<super::messages::Pod, Unreadable>| {
             each(match pod {
                 Ok(pod) => Listed::Pod(pod.into()),
-                Err(problem) => Listed::Unreadable(match index {
-                    Some(index) => format!("items[{index}] of {self}, {problem}"),
-                    None => format!("{self}, {problem}"),
-                }),
+                Err(Unreadable { pod, problem }) => {
+                    let problem = match index {
+                        Some(index) => format!("items[{index}] of {self}, {problem}"),
+                        None => format!("{self}, {problem}"),
+                    };
+                    Listed::Unreadable(Unreadable { pod, problem })
+                }
             });
         };
         let mut hand_out_item = |index, pod| hand_out(Some(index), pod);
@@ -97,7 +101,7 @@ impl PodsFile {
             Some(_) => self.yaml(reader, &mut hand_out_item)?,
         };
         match pods {
-            Pods::List(token) if token.is_empty() => Ok(()),
+            Pods::List(metadata) if metadata.continue_token.is_empty() => Ok(()),
             Pods::List(_) => Err(self.no_pods(&NoPods::OnePage)),
             Pods::One(pod) => {
                 hand_out(None, *pod);

@@ -2,14 +2,19 @@
 //!
 //! Pages are decoded as they arrive, one pod in memory at a time.
 
+use std::time::Duration;
+
 use http::StatusCode;
+use kube::client::Body;
 use serde_json::value::RawValue;
 
-use super::answer::Encoding;
+use super::answer::{ACCEPT, Encoding, message};
 use super::connect::{Answer, Cluster};
 use super::document::Pods;
 use super::error::{Error, Request, Right};
+use super::messages::ListMeta;
 use super::protobuf::PodListReader;
+use super::unreadable::Unreadable;
 use super::{document, messages};
 use crate::domain::model::NamespaceName;
 use crate::domain::paging::{self, Ask, Paging, Step};
@@ -27,8 +32,8 @@ const MOST_JSON_BYTES: usize = 64 * 1024 * 1024;
 pub enum Listed {
     /// A pod.
     Pod(PodView),
-    /// A pod that cannot be read, and why.
-    Unreadable(String),
+    /// A pod that cannot be read.
+    Unreadable(Unreadable),
     /// The list begins again: what it brought so far is void.
     StartOver,
 }
@@ -45,16 +50,13 @@ impl Cluster {
         namespace: Option<&NamespaceName>,
         mut each: impl FnMut(Listed),
     ) -> Result<(), Error> {
-        let path = match namespace {
-            Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
-            None => "/api/v1/pods".to_owned(),
-        };
+        let path = path(namespace);
         let request = self.request(&path, Right::ListPods(namespace.cloned()));
         let mut paging = Paging::default();
         let mut ask = paging.first();
         loop {
-            let answer = match read(self, &request, &format!("{path}{}", query(&ask)), &mut each).await {
-                Ok(token) => paging::Answer::Read(token),
+            let answer = match self.page(&request, &format!("{path}{}", query(&ask)), &mut each).await {
+                Ok(metadata) => paging::Answer::Read(metadata.continue_token),
                 Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
                     paging::Answer::Expired
                 }
@@ -73,9 +75,24 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    async fn page(
+        &self,
+        request: &Request,
+        path_and_query: &str,
+        each: &mut impl FnMut(Listed),
+    ) -> Result<ListMeta, Error> {
+        let mut answer = self.get(request.clone(), path_and_query, ACCEPT).await?;
+        let hand_out = |pod: Result<messages::Pod, Unreadable>| {
+            each(pod.map_or_else(Listed::Unreadable, |pod| Listed::Pod(pod.into())));
+        };
+        read(self, request, &mut answer, self.patience().frame, hand_out).await
+    }
+}
+
 /// Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
 /// Concepts", Resource versions).
-fn query(ask: &Ask) -> String {
+pub(super) fn query(ask: &Ask) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     match ask {
         Ask::Whole => return String::new(),
@@ -87,52 +104,66 @@ fn query(ask: &Ask) -> String {
     format!("?{}", query.finish())
 }
 
-/// Reads one answer to its end: the continue token in it.
-async fn read(
+/// Reads one answer to its end, with no longer a pause in it than this: the list's metadata.
+pub(super) async fn read(
     cluster: &Cluster,
     request: &Request,
-    path_and_query: &str,
-    each: &mut impl FnMut(Listed),
-) -> Result<String, Error> {
-    let Answer { encoding, mut body } = cluster.get(request.clone(), path_and_query).await?;
+    answer: &mut Answer,
+    within: Duration,
+    mut each: impl FnMut(Result<messages::Pod, Unreadable>),
+) -> Result<ListMeta, Error> {
+    let Answer { encoding, body } = answer;
     let garbled = |problem: String| Error::Garbled { request: request.clone(), problem };
     match encoding {
         Encoding::Protobuf => {
             let mut reader = PodListReader::default();
-            while let Some(frame) = cluster.frame(request, &mut body).await? {
-                let fed = reader.feed(&frame, |pod| each(listed(pod.map_err(|e| e.to_string()))));
-                fed.map_err(|e| garbled(e.to_string()))?;
+            while let Some(frame) = cluster.frame(request, body, within).await? {
+                reader.feed(&frame, &mut each).map_err(|e| garbled(e.to_string()))?;
             }
-            reader.finish().map(|metadata| metadata.continue_token).map_err(|e| garbled(e.to_string()))
+            reader.finish().map_err(|e| garbled(e.to_string()))
         }
         Encoding::Json => {
             let mut json = Vec::new();
-            while let Some(frame) = cluster.frame(request, &mut body).await? {
+            while let Some(frame) = cluster.frame(request, body, within).await? {
                 json.extend_from_slice(&frame);
                 if json.len() > MOST_JSON_BYTES {
                     return Err(garbled(format!("it is JSON of more than {MOST_JSON_BYTES} bytes")));
                 }
             }
             let mut json = serde_json::Deserializer::from_slice(&json);
-            let read = document::read::<Box<RawValue>, _>(&mut json, &mut |_, pod| each(listed(pod)));
+            let read = document::read::<Box<RawValue>, _>(&mut json, &mut |_, pod| each(pod));
             let document = read.and_then(|document| json.end().map(|()| document));
             match document.map_err(|e| garbled(e.to_string()))?.into_pods() {
-                Ok(Pods::List(token)) => Ok(token),
+                Ok(Pods::List(metadata)) => Ok(metadata),
                 Ok(Pods::One(_)) => Err(garbled("it is a Pod".to_owned())),
                 Err(problem) => Err(garbled(problem.to_string())),
             }
         }
-        Encoding::Other => {
-            let start = cluster.frame(request, &mut body).await?.unwrap_or_default();
-            let start = super::answer::message(Encoding::Other, &start);
-            Err(garbled(format!("it is neither Kubernetes protobuf nor JSON, and begins with \"{start}\"")))
-        }
+        Encoding::Other => Err(foreign(cluster, request, body, within).await),
     }
 }
 
-fn listed(pod: Result<messages::Pod, String>) -> Listed {
-    match pod {
-        Ok(pod) => Listed::Pod(pod.into()),
-        Err(problem) => Listed::Unreadable(problem),
+/// What to say of a success that is of no known encoding: how it begins.
+pub(super) async fn foreign(
+    cluster: &Cluster,
+    request: &Request,
+    body: &mut Body,
+    within: Duration,
+) -> Error {
+    match cluster.frame(request, body, within).await {
+        Ok(start) => {
+            let start = message(Encoding::Other, &start.unwrap_or_default());
+            let problem = format!("it is neither Kubernetes protobuf nor JSON, and begins with \"{start}\"");
+            Error::Garbled { request: request.clone(), problem }
+        }
+        Err(error) => error,
+    }
+}
+
+/// Where the pods of a namespace are, or all.
+pub(super) fn path(namespace: Option<&NamespaceName>) -> String {
+    match namespace {
+        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
+        None => "/api/v1/pods".to_owned(),
     }
 }

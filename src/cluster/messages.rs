@@ -5,6 +5,9 @@
 //! without being allocated. The same types read JSON and YAML, so all roads end in one
 //! [`PodView`].
 
+use std::collections::HashMap;
+
+use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 
 use crate::domain::model::OwnerReference;
@@ -33,6 +36,9 @@ pub(super) struct ObjectMeta {
     #[prost(string, tag = "5")]
     #[serde(deserialize_with = "null_is_default")]
     uid: String,
+    #[prost(string, tag = "6")]
+    #[serde(deserialize_with = "null_is_default")]
+    resource_version: String,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "13")]
@@ -132,6 +138,9 @@ struct ContainerStatus {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 pub(super) struct ListMeta {
+    #[prost(string, tag = "2")]
+    #[serde(rename = "resourceVersion", deserialize_with = "null_is_default")]
+    pub(super) resource_version: String,
     #[prost(string, tag = "3")]
     #[serde(rename = "continue", deserialize_with = "null_is_default")]
     pub(super) continue_token: String,
@@ -149,8 +158,8 @@ pub(super) struct TypeMeta {
 pub(super) struct Unknown {
     #[prost(message, optional, tag = "1")]
     pub(super) type_meta: Option<TypeMeta>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) raw: Vec<u8>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) raw: Bytes,
 }
 
 /// `metav1.Status`: how an API server says no.
@@ -160,6 +169,83 @@ pub(super) struct Status {
     #[prost(string, tag = "3")]
     #[serde(deserialize_with = "null_is_default")]
     pub(super) message: String,
+    #[prost(string, tag = "4")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) reason: String,
+    #[prost(message, optional, tag = "5")]
+    pub(super) details: Option<StatusDetails>,
+    #[prost(int32, tag = "6")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) code: i32,
+}
+
+/// `metav1.StatusDetails`.
+#[derive(Clone, Copy, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct StatusDetails {
+    #[prost(int32, tag = "5")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) retry_after_seconds: i32,
+}
+
+/// `metav1.WatchEvent`: a frame of a watch in protobuf.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WatchEvent {
+    #[prost(string, tag = "1")]
+    pub(super) r#type: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) object: Option<RawExtension>,
+}
+
+/// `runtime.RawExtension`: in it, again an envelope.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RawExtension {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) raw: Bytes,
+}
+
+/// The object of a bookmark. Annotations are read here alone: those of pods can be large.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Bookmark {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<BookmarkMeta>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct BookmarkMeta {
+    #[prost(string, tag = "6")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) resource_version: String,
+    #[prost(map = "string, string", tag = "12")]
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) annotations: HashMap<String, String>,
+}
+
+/// What is left of a pod that cannot be read otherwise.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct NamedOnly {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<NameMeta>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct NameMeta {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "3")]
+    pub(super) namespace: String,
+}
+
+impl Pod {
+    /// Its resourceVersion, which is no part of the view.
+    pub(super) fn take_resource_version(&mut self) -> String {
+        self.metadata
+            .as_mut()
+            .map(|metadata| std::mem::take(&mut metadata.resource_version))
+            .unwrap_or_default()
+    }
 }
 
 impl From<Pod> for PodView {

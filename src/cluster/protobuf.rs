@@ -8,13 +8,14 @@
 use prost::Message;
 
 use super::messages::{ListMeta, Pod, TypeMeta, Unknown};
+use super::unreadable::Unreadable;
 
 /// What every Kubernetes protobuf message begins with.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// The largest single part that is held, in bytes. An object is stored in etcd, which takes 1.5 MiB
 /// unless it is configured otherwise.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Bytes that are no protobuf list of pods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +64,7 @@ impl PodListReader {
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(Result<Pod, prost::DecodeError>),
+        mut each: impl FnMut(Result<Pod, Unreadable>),
     ) -> Result<(), Garbled> {
         self.buffer.extend_from_slice(bytes);
         // Taken out, so that a part can be read while the place moves on.
@@ -90,7 +91,7 @@ impl PodListReader {
     fn step<'a>(
         &mut self,
         bytes: &'a [u8],
-        each: &mut impl FnMut(Result<Pod, prost::DecodeError>),
+        each: &mut impl FnMut(Result<Pod, Unreadable>),
     ) -> Result<Option<&'a [u8]>, Garbled> {
         match self.place {
             Place::Magic => {
@@ -130,7 +131,7 @@ impl PodListReader {
                 self.place = Place::List { left };
                 match field.number {
                     1 => self.metadata = ListMeta::decode(value).map_err(|_| Garbled::Malformed)?,
-                    2 => each(Pod::decode(value)),
+                    2 => each(pod(value)),
                     _ => {}
                 }
                 Ok(Some(rest))
@@ -183,10 +184,15 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, &[u8])>, Garbled> {
     if bytes.len() < 10 { Ok(None) } else { Err(Garbled::Malformed) }
 }
 
+/// One pod, which may be odd and must not spoil the others.
+pub(super) fn pod(bytes: &[u8]) -> Result<Pod, Unreadable> {
+    Pod::decode(bytes).map_err(|problem| Unreadable::of_protobuf(bytes, &problem))
+}
+
 /// The message in an envelope that is held whole, where it is one.
 pub(super) fn unwrap<M: Message + Default>(bytes: &[u8]) -> Option<M> {
     let unknown = Unknown::decode(bytes.strip_prefix(MAGIC)?).ok()?;
-    M::decode(unknown.raw.as_slice()).ok()
+    M::decode(unknown.raw).ok()
 }
 
 #[cfg(test)]
@@ -227,7 +233,7 @@ mod tests {
         let json = include_bytes!("../../tests/fixtures/kube-api/pod-list.json");
         let mut views: Vec<PodView> = Vec::new();
         let mut json = serde_json::Deserializer::from_slice(json);
-        let mut take = |_, pod: Result<Pod, String>| views.push(pod.unwrap().into());
+        let mut take = |_, pod: Result<Pod, Unreadable>| views.push(pod.unwrap().into());
         document::read::<serde_json::Value, _>(&mut json, &mut take).unwrap();
         assert_eq!(read([LIST]).unwrap().0, views);
     }

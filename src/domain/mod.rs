@@ -6,6 +6,7 @@
 pub mod access;
 pub mod cadence;
 pub mod collapse;
+pub mod confirmation;
 pub mod departure;
 pub mod model;
 pub mod outage;

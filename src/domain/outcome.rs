@@ -69,6 +69,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The same, so many times shorter.
+    #[must_use]
+    pub fn hastened(self, times: u32) -> Self {
+        let Self { first, most, most_asked } = self;
+        Self { first: first / times, most: most / times, most_asked: most_asked / times }
+    }
+
     /// The delays, each between once and twice its nominal length, and none above `most`. The same
     /// seed gives the same delays.
     pub fn delays(self, seed: u64) -> impl Iterator<Item = Duration> {

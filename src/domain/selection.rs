@@ -76,13 +76,16 @@ impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_plain(), self.names.len()) {
             (true, 0) => f.write_str("any namespace"),
-            (true, n) => {
-                let names: Vec<_> = self.names.iter().map(|name| format!("\"{name}\"")).collect();
-                write!(f, "the namespace{} {}", if n == 1 { "" } else { "s" }, names.join(", "))
-            }
+            (true, _) => f.write_str(&said(&self.names)),
             (false, _) => f.write_str("a namespace that its options select"),
         }
     }
+}
+
+fn said(names: &BTreeSet<NamespaceName>) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("the namespace{plural} {}", names.join(", "))
 }
 
 /// What is listed.
@@ -92,6 +95,16 @@ pub enum Scope {
     Cluster,
     /// The pods of these namespaces; a `Role` in each is enough.
     Namespaces(BTreeSet<NamespaceName>),
+}
+
+/// `all namespaces`, `the namespace "a"`, `the namespaces "a", "b"`.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("all namespaces"),
+            Self::Namespaces(names) => f.write_str(&said(names)),
+        }
+    }
 }
 
 /// More namespaces are named than are listed one by one.

@@ -131,7 +131,7 @@ impl Witness {
         let mut kept: Vec<_> = self.kept.values().collect();
         kept.sort_by(|a, b| {
             let age = || (a.artifact.created_at, a.since).cmp(&(b.artifact.created_at, b.since));
-            a.artifact.report_order(&b.artifact).then_with(age)
+            a.artifact.view().report_order(&b.artifact.view()).then_with(age)
         });
         kept.into_iter().map(|kept| kept.artifact.clone()).collect()
     }

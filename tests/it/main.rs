@@ -30,3 +30,4 @@ mod pods_from;
 mod recorded;
 mod secrets;
 mod service;
+mod watch;

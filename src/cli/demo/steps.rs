@@ -11,12 +11,13 @@ use super::screen::{Look, Screen, Word, quoted};
 use super::table::{Row, Table, Tests};
 use super::{Ended, ORGANIZATION};
 use crate::agent::gather::Source;
-use crate::agent::once::{self, Destination, Plan};
+use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
-use crate::agent::{Emptiness, Environment};
+use crate::agent::{Environment, Plan};
 use crate::api::Client;
 use crate::cluster::PodsFile;
 use crate::domain::collapse::Counting;
+use crate::domain::confirmation::Emptiness;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::outcome::Backoff;
 use crate::domain::selection::Selection;
@@ -159,7 +160,7 @@ impl<'a, W: Write> Story<'a, W> {
             selection: Selection::default(),
             empty: Emptiness::Withheld,
         };
-        let plan = Plan { environments: vec![environment], counting: Counting::All };
+        let plan = Plan { environments: vec![environment], counting: Counting::All, own_pod: None };
         let source = Source::File(PodsFile::from(pods.to_owned()));
         let deadline = Deadline::after(Duration::from_secs(10), Backoff::default());
         for summary in once::run(&plan, &source, Destination::Service(&self.client), deadline).await? {

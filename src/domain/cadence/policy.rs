@@ -47,6 +47,21 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// The same with every duration so many times shorter.
+    #[must_use]
+    pub fn hastened(self, times: u32) -> Self {
+        Self {
+            debounce: self.debounce / times,
+            most_debounce: self.most_debounce / times,
+            interval: self.interval / times,
+            most_spacing: self.most_spacing / times,
+            stale: self.stale / times,
+            backoff: self.backoff.hastened(times),
+            last_word: self.last_word / times,
+            ..self
+        }
+    }
+
     /// An interval with its jitter. The same draw gives the same interval.
     pub(super) fn heartbeat(&self, draw: u64) -> Duration {
         let span = self.interval.saturating_mul(self.jitter).saturating_mul(2) / 100;

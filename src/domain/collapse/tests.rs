@@ -147,6 +147,29 @@ fn containers_that_are_left_out_or_known_by_configuration_alone_are_counted() {
     assert!(collapsed.workload.is_ok());
 }
 
+#[test]
+fn a_container_keeps_its_digest_until_it_shows_another() {
+    let named = |name: &str, image_id: &str| ContainerView { name: name.into(), ..container(name, image_id) };
+    let known = collapse(pod(vec![named("a", A), named("b", B)]), Counting::All, &[]);
+    let [a, b] = [("docker.io/library/a", A), ("docker.io/library/b", B)];
+    for (containers, digests, skipped) in [
+        (vec![named("a", ""), named("b", "")], vec![a, b], &[][..]),
+        (vec![named("a", "")], vec![a, b], &[]),
+        (vec![], vec![a, b], &[]),
+        (vec![named("b", A)], vec![a, (b.0, A)], &[]),
+        // What replaced it has no digest that is known: both are said.
+        (vec![named("a", "junk"), named("b", B)], vec![a, b], &[ContainerSkip::NoDigest]),
+        (vec![named("a", A), named("c", "")], vec![a, b], &[ContainerSkip::NotStarted]),
+    ] {
+        let collapsed = collapse(pod(containers), Counting::All, &known.containers);
+        let workload = collapsed.workload.unwrap();
+        let kept: Vec<_> = workload.digests.iter().map(|(name, digest)| (name, digest.to_string())).collect();
+        let digests: Vec<_> = digests.into_iter().map(|(name, digest)| (name, digest.to_owned())).collect();
+        assert_eq!(kept, digests);
+        assert_eq!(*collapsed.skipped, *skipped);
+    }
+}
+
 /// Names and image IDs near the grammar's edges, and any text at all.
 fn odd_text() -> impl Strategy<Value = String> {
     let hex = prop_oneof![Just(A.to_owned()), Just(B.to_owned()), "[0-9a-fA-F]{60,66}"];

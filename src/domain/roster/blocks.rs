@@ -41,17 +41,15 @@ impl Blocks {
 
     pub(super) fn find(&self, name: &str) -> Result<Position, Position> {
         let block = self.0.partition_point(|marked| marked.block.last_name() < name);
-        match self.0.get(block) {
-            Some(marked) => match marked.block.find(name) {
+        if let Some(marked) = self.0.get(block) {
+            return match marked.block.find(name) {
                 Ok(place) => Ok(Position { block, place }),
                 Err(place) => Err(Position { block, place }),
-            },
-            None => {
-                let last = block.saturating_sub(1);
-                let place = self.0.get(last).map_or(0, |marked| marked.block.len());
-                Err(Position { block: last, place })
-            }
+            };
         }
+        let last = block.saturating_sub(1);
+        let place = self.0.get(last).map_or(0, |marked| marked.block.len());
+        Err(Position { block: last, place })
     }
 
     pub(super) fn get(&self, at: Position) -> Option<&Entry> {

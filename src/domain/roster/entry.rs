@@ -40,10 +40,9 @@ impl Identity {
     /// Its uid, or else when it was created.
     pub(super) fn of(pod: &PodView) -> Self {
         let mut hasher = DefaultHasher::new();
-        if pod.uid.is_empty() {
-            pod.created_at.hash(&mut hasher)
-        } else {
-            pod.uid.hash(&mut hasher)
+        match pod.uid.as_str() {
+            "" => pod.created_at.hash(&mut hasher),
+            uid => uid.hash(&mut hasher),
         }
         Self(hasher.finish().max(1))
     }

@@ -91,6 +91,10 @@ impl Ledger {
         self.environments.get(environment).is_some_and(|environment| environment.is_seen)
     }
 
+    pub(super) fn latest(&self) -> Revision {
+        self.latest
+    }
+
     /// A revision that no report ever was of.
     pub(super) fn fresh(&mut self) -> Revision {
         self.latest = self.latest.next();

@@ -275,6 +275,12 @@ impl Roster {
         Swept { went, ..self.listing(of).complete() }
     }
 
+    /// The last revision of the whole set: whatever is in it, and whatever left it, is no newer.
+    #[must_use]
+    pub fn latest(&self) -> Revision {
+        self.ledger.latest()
+    }
+
     /// The last revision that changed an artifact of this environment.
     #[must_use]
     pub fn revision(&self, environment: usize) -> Revision {

@@ -23,6 +23,12 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Pods that cannot be read.
+    #[must_use]
+    pub fn unreadable(&self) -> u64 {
+        self.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or_default()
+    }
+
     /// Counts a pod that has come.
     pub(super) fn add(&mut self, pod: &Collapsed) {
         self.pods += 1;
@@ -42,10 +48,10 @@ impl Tally {
         self.config_digests = self.config_digests.saturating_sub(pod.config_digests());
         match &pod.workload {
             Ok(_) => self.artifacts = self.artifacts.saturating_sub(1),
-            Err(why) => one_less(&mut self.skipped_pods, *why),
+            Err(why) => one_less(&mut self.skipped_pods, why),
         }
         for why in &pod.skipped {
-            one_less(&mut self.skipped_containers, *why);
+            one_less(&mut self.skipped_containers, why);
         }
     }
 
@@ -58,11 +64,11 @@ impl Tally {
     }
 }
 
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);
         if *count == 0 {
-            counts.remove(&key);
+            counts.remove(key);
         }
     }
 }

@@ -304,11 +304,11 @@ impl Watch {
     fn read(&mut self, place: Place, now: Instant) -> Step {
         let policy = &self.policy;
         let (within, gather) = match place {
-            Place::Streaming => (policy.stream_silence, Duration::ZERO),
-            Place::Paged(..) => (policy.page_silence, Duration::ZERO),
+            Place::Streaming => (policy.stream_silence, None),
+            Place::Paged(..) => (policy.page_silence, None),
             Place::Watching(_) | Place::Waiting(_) => {
                 let due = self.relist_at.map(|at| at.saturating_duration_since(now));
-                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), policy.gather)
+                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), Some(policy.gather))
             }
         };
         self.place = place;

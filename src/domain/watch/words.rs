@@ -84,8 +84,8 @@ pub enum Act {
     Read {
         /// The longest silence: before the next event, or amid a page.
         within: Duration,
-        /// How long to let events gather, when all that had come were read.
-        gather: Duration,
+        /// How long to let events gather, when all that had come were read: a list is read as it comes.
+        gather: Option<Duration>,
     },
     /// Nothing, for so long.
     Wait(Duration),
@@ -180,6 +180,21 @@ impl Restart {
             Self::Garbled => "garbled",
             Self::Ended => "ended",
             Self::Relist => "relist",
+        }
+    }
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Listing, Self::Watching, Self::Waiting];
+
+    /// Its label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Listing => "listing",
+            Self::Watching => "watching",
+            Self::Waiting => "waiting",
         }
     }
 }

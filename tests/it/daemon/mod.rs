@@ -4,6 +4,7 @@
 //! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
 
 pub mod cluster;
+mod everyday;
 pub mod gate;
 mod holds;
 #[expect(dead_code, reason = "the tests of the daemon want it")]

@@ -1,0 +1,132 @@
+//! What the agent's own work on pods costs, without the network: `cargo bench --bench micro`.
+//!
+//! Beside time, the memory that the live set holds is counted: divan's allocator shows what each bench
+//! allocates, so that the set of 100,000 pods can be held to its bytes a pod.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
+
+use divan::{AllocProfiler, Bencher, black_box};
+use supercargo::domain::collapse::{Counting, collapse};
+use supercargo::domain::model::OwnerReference;
+use supercargo::domain::pod::{ContainerView, PodView};
+use supercargo::domain::report::Report;
+use supercargo::domain::roster::Roster;
+use supercargo::domain::selection::Selection;
+
+#[global_allocator]
+static ALLOCATOR: AllocProfiler = AllocProfiler::system();
+
+const PODS: usize = 100_000;
+
+fn main() {
+    divan::main();
+}
+
+/// Pods in the order of the API server, in `ReplicaSet`s of 25, of which a namespace has 40.
+fn pod(n: usize) -> PodView {
+    let image =
+        format!("registry.example.com/team-{:04}/service-{:02}:1.{}.0", n / 1_000, n / 25 % 40, n / 25);
+    let owner = format!("service-{:02}-6d5f8b7c9d", n / 25 % 40);
+    let image_id = format!("{}@sha256:{:064x}", image.rsplit_once(':').unwrap().0, n / 25);
+    PodView {
+        namespace: format!("team-{:04}", n / 1_000),
+        name: format!("{owner}-{n:011}"),
+        uid: format!("bf37756f-8ef5-43e7-a406-{n:012}"),
+        created_at: Some(1_795_257_028),
+        owners: vec![OwnerReference {
+            api_version: Some("apps/v1".into()),
+            kind: Some("ReplicaSet".into()),
+            name: Some(owner.into()),
+            uid: Some(format!("bf37756f-8ef5-43e7-a406-{:012}", n / 25).into()),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }],
+        containers: vec![ContainerView {
+            name: "app".into(),
+            spec_image: image.clone(),
+            image,
+            image_id,
+            ..ContainerView::default()
+        }],
+        ..PodView::default()
+    }
+}
+
+fn listed() -> Roster {
+    let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+    roster.begin(None);
+    for n in 0..PODS {
+        roster.apply(None, pod(n));
+    }
+    roster.complete(None, drop);
+    roster
+}
+
+#[divan::bench]
+fn collapse_a_pod(bencher: Bencher<'_, '_>) {
+    bencher.with_inputs(|| pod(4_711)).bench_values(|pod| collapse(pod, Counting::All, &[]));
+}
+
+/// What stays allocated is the set; the pods themselves are made and dropped on the way.
+#[divan::bench(sample_count = 10)]
+fn list_100_000_pods(bencher: Bencher<'_, '_>) {
+    bencher.bench(listed);
+}
+
+#[divan::bench(sample_count = 10)]
+fn make_100_000_pods(bencher: Bencher<'_, '_>) {
+    bencher.bench(|| (0..PODS).for_each(|n| drop(black_box(pod(n)))));
+}
+
+#[divan::bench]
+fn apply_a_pod_that_is_as_it_was_to_100_000(bencher: Bencher<'_, '_>) {
+    let mut roster = listed();
+    let mut n = 0;
+    bencher
+        .with_inputs(|| {
+            n = (n + 7_919) % PODS;
+            pod(n)
+        })
+        .bench_local_values(|pod| roster.apply(None, pod));
+}
+
+/// Each is behind a new snapshot, as after each report, so that it copies its block.
+#[divan::bench]
+fn apply_a_pod_that_differs_to_100_000_that_a_snapshot_shares(bencher: Bencher<'_, '_>) {
+    let mut roster = listed();
+    let mut kept = None;
+    let mut time = 0;
+    bencher
+        .with_inputs(|| {
+            time += 1;
+            PodView { created_at: Some(time), ..pod(usize::try_from(time).unwrap() * 7_919 % PODS) }
+        })
+        .bench_local_values(|pod| {
+            kept = Some(roster.snapshot(0, Vec::new()));
+            roster.apply(None, pod)
+        });
+    drop(kept);
+}
+
+#[divan::bench]
+fn snapshot_of_100_000(bencher: Bencher<'_, '_>) {
+    let roster = listed();
+    bencher.bench_local(|| roster.snapshot(0, Vec::new()));
+}
+
+#[divan::bench(sample_count = 30)]
+fn report_of_100_000_first_walk(bencher: Bencher<'_, '_>) {
+    let snapshot = listed().snapshot(0, Vec::new());
+    bencher.bench_local(|| Report::new(snapshot.clone()).content_length());
+}
+
+#[divan::bench(sample_count = 30)]
+fn report_of_100_000_both_walks(bencher: Bencher<'_, '_>) {
+    let snapshot = listed().snapshot(0, Vec::new());
+    bencher.bench_local(|| {
+        let report = Report::new(snapshot.clone());
+        let written: usize = report.chunks().map(|chunk| chunk.len()).sum();
+        assert_eq!(written as u64, report.content_length());
+        report.content_length()
+    });
+}

@@ -1,0 +1,262 @@
+//! One environment: it asks its cadence what to do next, and does that.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::Policy;
+use super::metrics;
+use super::shared::{Composed, Shared};
+use crate::agent::{Outcome, Summary};
+use crate::api::{self, Accepted, Client};
+use crate::domain::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
+use crate::domain::confirmation;
+use crate::domain::departure::Revision;
+use crate::domain::model::EnvironmentName;
+use crate::domain::outage::{Outage, Say};
+use crate::domain::outcome::{Retryable, retry_after};
+use crate::domain::report::Report;
+use crate::domain::roster::Tally;
+use crate::domain::visible::Visible;
+use crate::process::causes;
+
+/// The task of one environment.
+pub(super) struct Reporter {
+    shared: Arc<Shared>,
+    n: usize,
+    name: EnvironmentName,
+    client: Client,
+    cadence: Cadence,
+    flight: Option<Flight>,
+    remind: Duration,
+    /// Reports that are not accepted.
+    refused: Outage,
+    /// Reports that may not begin.
+    withheld: Outage,
+}
+
+type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>;
+
+/// A report that is under way.
+struct Flight {
+    upload: Upload,
+    start: Instant,
+    /// The revision of the whole set that it is of.
+    set: Revision,
+    artifacts: usize,
+    tally: Tally,
+}
+
+impl Reporter {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        n: usize,
+        name: EnvironmentName,
+        client: Client,
+        policy: &Policy,
+        seed: u64,
+    ) -> Self {
+        Self {
+            shared,
+            n,
+            name,
+            client,
+            cadence: Cadence::new(policy.cadence, seed),
+            flight: None,
+            remind: policy.remind,
+            refused: Outage::new(policy.remind),
+            withheld: Outage::new(policy.remind),
+        }
+    }
+
+    /// Reports until `shutdown` and one last time.
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let mut is_ending = false;
+        loop {
+            let now = Instant::now();
+            let (view, unconfirmed) = self.shared.view(self.n);
+            let step = self.cadence.next(&view, now);
+            self.tell(step, unconfirmed.as_ref(), now);
+            let until = match step {
+                Step::Stop => return,
+                Step::Send { why } => {
+                    self.send(why, now);
+                    continue;
+                }
+                Step::Wait { until } => until,
+                Step::Withhold { .. } => now.checked_add(self.remind),
+            };
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                answer = answered(&mut self.flight) => self.answered(answer),
+                () = at(until) => {}
+                () = shared.changed(self.n) => {}
+                () = shutdown.cancelled(), if !is_ending => {
+                    is_ending = true;
+                    self.cadence.shut_down(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Composes a report, and begins to upload it where there is something to say.
+    fn send(&mut self, why: Why, now: Instant) {
+        let Composed { snapshot, set, carried } = self.shared.compose(self.n, why.takes_witnessed());
+        let (revision, tally) = (snapshot.revision, snapshot.tally.clone());
+        let report = Report::new(snapshot);
+        let draft = Draft { why, revision, hash: report.hash(), carried };
+        match self.cadence.begin(draft, now) {
+            Begun::Busy => {}
+            Begun::Repetition => self.shared.accepted(self.n, set, carried),
+            Begun::Upload => {
+                tracing::debug!(
+                    "{}: a report of {} bytes begins: {why:?}, {carried:?}",
+                    Visible(self.name.as_str()),
+                    report.content_length()
+                );
+                let artifacts = report.len();
+                let (client, name) = (self.client.clone(), self.name.clone());
+                let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
+                self.flight = Some(Flight { upload, start: now, set, artifacts, tally });
+            }
+        }
+    }
+
+    /// Takes in what came of an upload.
+    fn answered(&mut self, answer: Result<Accepted, api::Error>) {
+        let Some(flight) = self.flight.take() else { return };
+        let (now, took) = (Instant::now(), flight.start.elapsed());
+        let counted = &self.shared.metrics;
+        let environment = metrics::Environment { environment: self.name.as_str().to_owned() };
+        counted.report_seconds.observe(&environment, took);
+        let outcome = metrics::Outcome {
+            environment: environment.environment.clone(),
+            outcome: match &answer {
+                Ok(accepted) => metrics::accepted(*accepted),
+                Err(error) => metrics::failed(error),
+            },
+        };
+        counted.reports.get_or_create(&outcome).inc();
+        match answer {
+            Ok(accepted) => self.accepted(accepted, flight, &environment, now),
+            Err(error) => {
+                let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
+                let failure = if error.is_transient() { Failure::Passing } else { Failure::Lasting };
+                self.cadence.answered(Answer::Failed { failure, retry_after: asked }, now);
+                self.failed(&error, now);
+            }
+        }
+    }
+
+    fn accepted(&mut self, accepted: Accepted, flight: Flight, label: &metrics::Environment, now: Instant) {
+        let new_snapshot = match accepted {
+            Accepted::NewSnapshot => Some(true),
+            Accepted::Unchanged => Some(false),
+            Accepted::Unsaid => None,
+        };
+        let answered = self.cadence.answered(Answer::Accepted { new_snapshot }, now);
+        if let Some((_, carried)) = answered.accepted {
+            self.shared.accepted(self.n, flight.set, carried);
+        }
+        self.shared.tell(self.n, |reported| reported.last_accepted = Some(SystemTime::now()));
+        let name = Visible(self.name.as_str());
+        if let Some((failures, lasted)) = self.refused.over(now) {
+            tracing::info!(
+                environment = self.name.as_str(),
+                failures,
+                seconds = lasted.as_secs_f64(),
+                "{name}: reported again, after {failures} failures in {lasted:.0?}"
+            );
+        }
+        if answered.another_writer {
+            self.shared.metrics.other_writers.get_or_create(label).inc();
+            tracing::warn!(
+                environment = self.name.as_str(),
+                "{name}: the service made a new snapshot of what it had from here already: someone else reports to this environment"
+            );
+        }
+        let environment = self.name.clone();
+        let outcome = Outcome::Accepted(accepted);
+        let Flight { artifacts, tally, start, .. } = flight;
+        Summary { environment, outcome, artifacts, tally, took: start.elapsed() }.log_change();
+    }
+
+    fn failed(&mut self, error: &api::Error, now: Instant) {
+        let words = causes::said_once(error).join(": ");
+        let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
+        match self.refused.failed(&words, now) {
+            Say::This => {
+                let hint = self.client.hint(error, "environment", environment);
+                let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                tracing::warn!(environment, "{name}: not reported: {words}{hint}; trying again");
+            }
+            Say::Still(failures, lasted) => tracing::warn!(
+                environment,
+                failures,
+                seconds = lasted.as_secs_f64(),
+                "{name}: still not reported after {failures} tries in {lasted:.0?}: {words}"
+            ),
+            Say::Nothing => tracing::debug!("{name}: not reported: {words}"),
+        }
+    }
+
+    /// Tells the log and the metrics how it stands.
+    fn tell(&mut self, step: Step, unconfirmed: Option<&confirmation::Withheld>, now: Instant) {
+        let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
+        let withheld = match (step, unconfirmed) {
+            (Step::Withhold { why: Withheld::Unlisted }, _) => Some(("unlisted", None)),
+            (Step::Withhold { why: Withheld::Stale { .. } }, _) => {
+                Some(("stale", Some("the API server has not been heard for too long".to_owned())))
+            }
+            (Step::Withhold { why: Withheld::Unconfirmed }, Some(why)) => {
+                let hint = why.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                Some((why.as_str(), Some(format!("{why}{hint}"))))
+            }
+            _ => None,
+        };
+        match &withheld {
+            None => {
+                if let Some((_, lasted)) = self.withheld.over(now) {
+                    tracing::info!(environment, "{name}: no longer withheld, after {lasted:.0?}");
+                }
+            }
+            Some((_, None)) => {}
+            Some((reason, Some(words))) => match self.withheld.failed(words, now) {
+                Say::This => tracing::warn!(environment, reason, "{name}: reports are withheld: {words}"),
+                Say::Still(_, lasted) => {
+                    tracing::warn!(
+                        environment,
+                        reason,
+                        "{name}: reports are still withheld, for {lasted:.0?}: {words}"
+                    );
+                }
+                Say::Nothing => {}
+            },
+        }
+        let pending_since = self.cadence.pending_since();
+        self.shared.tell(self.n, |reported| {
+            reported.pending_since = pending_since;
+            reported.withheld = withheld.map(|(reason, _)| reason);
+        });
+    }
+}
+
+/// What came of the upload under way; never, where there is none.
+async fn answered(flight: &mut Option<Flight>) -> Result<Accepted, api::Error> {
+    match flight {
+        Some(flight) => flight.upload.as_mut().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until then; for ever where there is no such time.
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until.into()).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,352 @@
+//! What the tasks of the daemon share: the live set, and what is known of each watch and environment.
+//!
+//! Watches write into it, environments take snapshots of it, probes and scrapes look at it. The lock is
+//! held for as long as one of these takes, and never while anything is waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Notify;
+
+use super::metrics::{self, Metrics};
+use super::watched::Watched;
+use super::{Policy, Witnessing};
+use crate::agent::{Environment, Plan, gather};
+use crate::api::Client;
+use crate::cluster::{Heard, Unreadable};
+use crate::domain::cadence::{Knowledge, View};
+use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
+use crate::domain::departure::{Departure, Revision};
+use crate::domain::model::NamespaceName;
+use crate::domain::roster::{Roster, Snapshot, Tally};
+use crate::domain::selection::Scope;
+use crate::domain::witness::{Bounds, Carried, Witness};
+
+/// All of it.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// One for each environment: there is something that its task should look at.
+    changed: Vec<Notify>,
+    /// A first list is complete: there may be namespaces to look up.
+    listed: Notify,
+    plan: Plan,
+    client: Client,
+    pub(super) metrics: Metrics,
+}
+
+/// What changes.
+pub(super) struct State {
+    pub(super) roster: Roster,
+    pub(super) watches: Vec<Watched>,
+    pub(super) environments: Vec<Watchful>,
+}
+
+/// What is known of one environment.
+pub(super) struct Watchful {
+    pub(super) environment: Environment,
+    /// The watches that it needs.
+    watches: Vec<usize>,
+    witness: Option<Witness>,
+    /// What the API server said of the namespaces that it names and that hold no pod.
+    existence: BTreeMap<NamespaceName, Existence>,
+    /// That there are no other pods is no guess any more.
+    is_confirmed: bool,
+    /// What its task last said of itself, for scrapes.
+    pub(super) reported: Reported,
+}
+
+/// How an environment's reports go.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reported {
+    pub(super) last_accepted: Option<SystemTime>,
+    pub(super) pending_since: Option<Instant>,
+    pub(super) withheld: Option<&'static str>,
+}
+
+/// What a report is made of.
+pub(super) struct Composed {
+    pub(super) snapshot: Snapshot,
+    /// The revision of the whole set: every pod in it, and every pod that had left it, is older.
+    pub(super) set: Revision,
+    pub(super) carried: Carried,
+}
+
+impl Shared {
+    pub(super) fn new(
+        plan: &Plan,
+        scope: &Scope,
+        client: Client,
+        witnessing: Witnessing,
+        policy: &Policy,
+    ) -> Self {
+        let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
+        let watches: Vec<Watched> = match scope {
+            Scope::Cluster => vec![Watched::new(None, policy.remind)],
+            Scope::Namespaces(names) => {
+                names.iter().map(|name| Watched::new(Some(name.clone()), policy.remind)).collect()
+            }
+        };
+        let environments: Vec<_> = plan
+            .environments
+            .iter()
+            .map(|environment| {
+                let is_needed = |watched: &Watched| {
+                    watched.of.as_ref().is_none_or(|of| environment.selection.takes(of.as_str()))
+                };
+                let needed = watches.iter().enumerate().filter(|(_, watched)| is_needed(watched));
+                Watchful {
+                    watches: needed.map(|(n, _)| n).collect(),
+                    environment: environment.clone(),
+                    witness: (witnessing == Witnessing::On).then(|| Witness::new(Bounds::default())),
+                    existence: BTreeMap::new(),
+                    is_confirmed: false,
+                    reported: Reported::default(),
+                }
+            })
+            .collect();
+        Self {
+            changed: environments.iter().map(|_| Notify::new()).collect(),
+            state: Mutex::new(State {
+                roster: Roster::new(selections, plan.counting),
+                watches,
+                environments,
+            }),
+            listed: Notify::new(),
+            plan: plan.clone(),
+            client,
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// How many watches there are.
+    pub(super) fn watches(&self) -> usize {
+        self.lock().watches.len()
+    }
+
+    /// What a watch covers.
+    pub(super) fn scope_of(&self, watch: usize) -> Option<NamespaceName> {
+        self.lock().watches.get(watch).and_then(|watched| watched.of.clone())
+    }
+
+    /// Takes in what a watch heard.
+    pub(super) fn hear(&self, watch: usize, heard: Heard) {
+        let mut state = self.lock();
+        let State { roster, watches, environments } = &mut *state;
+        let Some(watched) = watches.get_mut(watch) else { return };
+        let of = watched.of.clone();
+        let of = of.as_ref();
+        match heard {
+            Heard::Begin => {
+                watched.begins(Instant::now());
+                roster.begin(of);
+            }
+            Heard::Pod(pod) if self.plan.leaves_out(&pod) => {}
+            Heard::Pod(pod) => {
+                let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+                let applied = roster.apply(of, pod);
+                gather::log_skips(&namespace, &name, &applied);
+                for departure in applied.departures {
+                    depart(environments, &departure, roster.latest());
+                }
+            }
+            Heard::Gone(pod) => {
+                if let Some(departure) = roster.remove(of, &pod) {
+                    depart(environments, &departure, roster.latest());
+                }
+            }
+            Heard::Unreadable(Unreadable { pod, problem }) => {
+                roster.unreadable(of, pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
+                watched.unreadable(&problem, Instant::now());
+            }
+            Heard::Complete => {
+                let mut departures = Vec::new();
+                let was_listed = roster.is_listed(of);
+                let swept = roster.complete(of, |departure| departures.push(departure));
+                let left = roster.latest();
+                for departure in departures {
+                    depart(environments, &departure, left);
+                }
+                watched.is_complete(was_listed, swept, Instant::now(), &self.metrics);
+                self.listed.notify_one();
+            }
+            Heard::Contact(at) => watched.contact(at),
+            Heard::Event(kind) => {
+                self.metrics.watch_events.get_or_create(&metrics::Event { r#type: kind.as_str() }).inc();
+            }
+            Heard::Restart(reason) => watched.restarts(reason, &self.metrics),
+            Heard::Failed { error, again_in } => watched.failed(&error, again_in, Instant::now()),
+            Heard::Settled => {
+                for (environment, changed) in environments.iter().zip(&self.changed) {
+                    if environment.watches.contains(&watch) {
+                        changed.notify_one();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until there is something that an environment's task should look at.
+    pub(super) async fn changed(&self, environment: usize) {
+        match self.changed.get(environment) {
+            Some(changed) => changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until a list is complete.
+    pub(super) async fn listed(&self) {
+        self.listed.notified().await;
+    }
+
+    /// What is known of an environment now, and why it is withheld where it has to be confirmed.
+    pub(super) fn view(&self, n: usize) -> (View, Option<Withheld>) {
+        let mut state = self.lock();
+        let State { roster, watches, environments } = &mut *state;
+        let revision = roster.revision(n);
+        let unknown = |knowledge| (View { revision, knowledge, witnessed: false }, None);
+        let Some(environment) = environments.get_mut(n) else { return unknown(Knowledge::Unlisted) };
+        let needed = || environment.watches.iter().filter_map(|watch| watches.get(*watch));
+        if needed().any(|watched| !roster.is_listed(watched.of.as_ref())) {
+            return unknown(Knowledge::Unlisted);
+        }
+        let contact = needed().filter_map(|watched| watched.contact).min();
+        let witnessed = environment.witness.as_ref().is_some_and(|witness| !witness.is_empty());
+        let withheld = environment.confirm(n, roster);
+        let knowledge = match (contact, &withheld) {
+            (_, Some(_)) => Knowledge::Unconfirmed,
+            (Some(contact), None) => Knowledge::Contact(contact),
+            (None, None) => Knowledge::Unlisted,
+        };
+        (View { revision, knowledge, witnessed }, withheld)
+    }
+
+    /// What an environment would report now, with the pods to witness or without.
+    pub(super) fn compose(&self, n: usize, takes_witnessed: bool) -> Composed {
+        let state = self.lock();
+        let witness = state.environments.get(n).and_then(|e| e.witness.as_ref());
+        let witnessed = witness.filter(|_| takes_witnessed).map(Witness::artifacts).unwrap_or_default();
+        let carried = if witnessed.is_empty() { Carried::Nothing } else { Carried::Witnessed };
+        Composed { snapshot: state.roster.snapshot(n, witnessed), set: state.roster.latest(), carried }
+    }
+
+    /// A report of this state of the set was accepted.
+    pub(super) fn accepted(&self, n: usize, set: Revision, carried: Carried) {
+        if let Some(witness) = self.lock().environments.get_mut(n).and_then(|e| e.witness.as_mut()) {
+            witness.accepted(set, carried);
+        }
+    }
+
+    /// How an environment's reports go, for scrapes.
+    pub(super) fn tell(&self, n: usize, tell: impl FnOnce(&mut Reported)) {
+        if let Some(environment) = self.lock().environments.get_mut(n) {
+            tell(&mut environment.reported);
+        }
+    }
+
+    /// The namespaces that have to be looked up: they are named, their list is complete and holds no pod,
+    /// and the API server has not said that they exist.
+    pub(super) fn to_look_up(&self) -> BTreeSet<NamespaceName> {
+        let state = self.lock();
+        let State { roster, watches, environments } = &*state;
+        let unconfirmed = environments.iter().filter(|environment| {
+            !environment.is_confirmed && environment.environment.empty == Emptiness::Withheld
+        });
+        let named = unconfirmed.flat_map(|environment| {
+            let names = environment.environment.selection.names().iter();
+            names.filter(|name| environment.existence_of(name, roster) != Existence::Exists)
+        });
+        let is_listed = |name: &NamespaceName| {
+            let of = |watched: &&Watched| watched.of.as_ref().is_none_or(|of| of == name);
+            watches.iter().find(of).is_some_and(|watched| roster.is_listed(watched.of.as_ref()))
+        };
+        named.filter(|name| is_listed(name)).cloned().collect()
+    }
+
+    /// What the API server said of a namespace.
+    pub(super) fn looked_up(&self, name: &NamespaceName, existence: Existence) {
+        let mut state = self.lock();
+        for (environment, changed) in state.environments.iter_mut().zip(&self.changed) {
+            if environment.environment.selection.names().contains(name) {
+                environment.existence.insert(name.clone(), existence);
+                changed.notify_one();
+            }
+        }
+    }
+
+    /// Sets the metrics that are a state.
+    pub(super) fn measure(&self, now: Instant) {
+        let state = self.lock();
+        let rotations = &self.metrics.token_rotations;
+        rotations.inc_by(self.client.token_rotations().saturating_sub(rotations.get()));
+        for watched in &state.watches {
+            watched.measure(&self.metrics, now);
+        }
+        for (n, environment) in state.environments.iter().enumerate() {
+            environment.measure(&state.roster.tally(n), &self.metrics, now);
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic ends the process in order; until then the set is what it was.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the environments of a namespace that a pod left it; `left` is the first revision without it.
+fn depart(environments: &mut [Watchful], departure: &Departure, left: Revision) {
+    for environment in environments {
+        if environment.environment.selection.takes(&departure.artifact.namespace)
+            && let Some(witness) = &mut environment.witness
+        {
+            witness.departed(departure.clone(), left);
+        }
+    }
+}
+
+impl Watchful {
+    /// Why it may not be reported as it is; once that there is no more was confirmed, only pods that
+    /// cannot be read raise a doubt again.
+    fn confirm(&mut self, n: usize, roster: &Roster) -> Option<Withheld> {
+        let tally = roster.tally(n);
+        let facts = Facts {
+            artifacts: usize::try_from(tally.artifacts).unwrap_or(usize::MAX),
+            has_pods: roster.has_seen_any(n),
+            unreadable: roster.lost() + tally.unreadable(),
+        };
+        let emptiness = if self.is_confirmed { Emptiness::Allowed } else { self.environment.empty };
+        let existence = |name: &NamespaceName| self.existence_of(name, roster);
+        let confirmed = confirmation::confirm(&self.environment.selection, emptiness, facts, existence);
+        self.is_confirmed |= confirmed.is_ok();
+        confirmed.err()
+    }
+
+    fn existence_of(&self, name: &NamespaceName, roster: &Roster) -> Existence {
+        match self.existence.get(name) {
+            _ if roster.has_seen(name.as_str()) => Existence::Exists,
+            Some(existence) => *existence,
+            None => Existence::Unsaid,
+        }
+    }
+
+    fn measure(&self, tally: &Tally, metrics: &Metrics, now: Instant) {
+        let label = metrics::Environment { environment: self.environment.name.as_str().to_owned() };
+        metrics.count(&label, tally);
+        let Reported { last_accepted, pending_since, withheld } = &self.reported;
+        if let Some(accepted) = last_accepted {
+            let accepted = accepted.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            metrics.last_accepted.get_or_create(&label).set(accepted.as_secs_f64());
+        }
+        let pending = pending_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        metrics.pending.get_or_create(&label).set(pending.as_secs_f64());
+        for reason in metrics::WITHHELD {
+            let label = metrics::Withheld { environment: label.environment.clone(), reason };
+            metrics.withheld.get_or_create(&label).set(i64::from(*withheld == Some(reason)));
+        }
+        if let Some(witness) = &self.witness {
+            metrics.witnessed.get_or_create(&label).set(metrics::integer(witness.len() as u64));
+            let dropped = metrics.witness_dropped.get_or_create(&label);
+            dropped.inc_by(witness.counts().lost.saturating_sub(dropped.get()));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What is known of one watch, and what an operator is told of it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::metrics::{self, Metrics};
+use crate::cluster;
+use crate::domain::model::NamespaceName;
+use crate::domain::outage::{Outage, Say};
+use crate::domain::roster::Swept;
+use crate::domain::visible::Visible;
+use crate::domain::watch::{Restart, State};
+use crate::process::causes;
+
+/// One watch.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// The namespace that it covers; `None`: the cluster.
+    pub(super) of: Option<NamespaceName>,
+    pub(super) state: State,
+    /// When the set was last known to be what the API server holds.
+    pub(super) contact: Option<Instant>,
+    began: Instant,
+    /// The list that is being read was asked for although nothing was lost.
+    is_routine: bool,
+    outage: Outage,
+    unreadable: Outage,
+}
+
+impl Watched {
+    pub(super) fn new(of: Option<NamespaceName>, remind: Duration) -> Self {
+        Self {
+            of,
+            state: State::Waiting,
+            contact: None,
+            began: Instant::now(),
+            is_routine: false,
+            outage: Outage::new(remind),
+            unreadable: Outage::new(remind),
+        }
+    }
+
+    /// A list begins.
+    pub(super) fn begins(&mut self, now: Instant) {
+        self.began = now;
+        self.state = State::Listing;
+        self.unreadable.over(now);
+    }
+
+    /// A list is complete.
+    pub(super) fn is_complete(&mut self, was_listed: bool, swept: Swept, now: Instant, metrics: &Metrics) {
+        self.state = State::Watching;
+        let seconds = now.saturating_duration_since(self.began).as_secs_f64();
+        let Swept { came, differed, went } = swept;
+        if !was_listed {
+            tracing::info!(
+                watch = self.label(),
+                pods = came,
+                seconds,
+                "{self}: {came} pods listed in {seconds:.1} s"
+            );
+            return;
+        }
+        let differences = came + differed + went;
+        tracing::debug!(
+            "{self}: listed again in {seconds:.1} s; {came} came, {differed} differ, {went} went"
+        );
+        if std::mem::take(&mut self.is_routine) && differences > 0 {
+            metrics.relist_differences.get_or_create(&self.metric()).inc_by(differences);
+            tracing::warn!(
+                watch = self.label(),
+                came,
+                differed,
+                went,
+                "{self}: a list showed {differences} differences to the watch, where there should be none"
+            );
+        }
+    }
+
+    /// The API server said something.
+    pub(super) fn contact(&mut self, at: Instant) {
+        self.contact = Some(at);
+        self.state = State::Watching;
+        if let Some((failures, lasted)) = self.outage.over(at) {
+            tracing::info!(
+                watch = self.label(),
+                failures,
+                seconds = lasted.as_secs_f64(),
+                "{self}: back after {lasted:.1?}"
+            );
+        }
+    }
+
+    /// It begins again.
+    pub(super) fn restarts(&mut self, reason: Restart, metrics: &Metrics) {
+        self.is_routine = reason == Restart::Relist;
+        let label = metrics::Restart { watch: self.label().to_owned(), reason: reason.as_str() };
+        metrics.watch_restarts.get_or_create(&label).inc();
+        tracing::debug!("{self}: begins again, {}", reason.as_str());
+    }
+
+    /// A request or its answer failed.
+    pub(super) fn failed(&mut self, error: &cluster::Error, again_in: Duration, now: Instant) {
+        self.state = State::Waiting;
+        let words = causes::said_once(error).join(": ");
+        let say = self.outage.failed(&words, now);
+        let watch = self.label();
+        match say {
+            Say::This => {
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                tracing::warn!(watch, "{self}: {words}{hint}; trying again");
+            }
+            Say::Still(failures, lasted) => tracing::warn!(
+                watch,
+                failures,
+                seconds = lasted.as_secs_f64(),
+                "{self}: still failing after {failures} tries in {lasted:.0?}: {words}"
+            ),
+            Say::Nothing => tracing::debug!("{self}: {words}; trying again in {again_in:.1?}"),
+        }
+    }
+
+    /// An item could not be read.
+    pub(super) fn unreadable(&mut self, problem: &str, now: Instant) {
+        match self.unreadable.failed(problem, now) {
+            Say::Nothing => tracing::debug!("a pod cannot be read and is left out: {}", Visible(problem)),
+            Say::This | Say::Still(..) => {
+                tracing::warn!(
+                    watch = self.label(),
+                    "a pod cannot be read and is left out: {}",
+                    Visible(problem)
+                );
+            }
+        }
+    }
+
+    /// Why it failed last, while it fails.
+    pub(super) fn failing(&self) -> Option<&str> {
+        self.outage.words()
+    }
+
+    pub(super) fn measure(&self, metrics: &Metrics, now: Instant) {
+        for state in State::ALL {
+            let label = metrics::WatchState { watch: self.label().to_owned(), state: state.as_str() };
+            metrics.watch_state.get_or_create(&label).set(i64::from(state == self.state));
+        }
+        if let Some(contact) = self.contact {
+            let silence = now.saturating_duration_since(contact).as_secs_f64();
+            metrics.watch_silence.get_or_create(&self.metric()).set(silence);
+        }
+    }
+
+    /// `cluster`, or the namespace. A cluster is watched alone, so that one never stands beside a namespace
+    /// of that name.
+    pub(super) fn label(&self) -> &str {
+        self.of.as_ref().map_or("cluster", NamespaceName::as_str)
+    }
+
+    fn metric(&self) -> metrics::Watch {
+        metrics::Watch { watch: self.label().to_owned() }
+    }
+}
+
+/// `the cluster`, `the namespace "a"`.
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            None => f.write_str("the cluster"),
+            Some(name) => write!(f, "the namespace \"{name}\""),
+        }
+    }
+}

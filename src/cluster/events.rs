@@ -1,0 +1,389 @@
+//! The events of a watch as their bytes arrive, in protobuf frames or in lines of JSON: one event in
+//! memory at a time.
+//!
+//! `watch` feeds it what it reads. The form is that of the Kubernetes documentation ("Kubernetes API
+//! Concepts", Efficient detection of changes): in protobuf each event is behind its length, four
+//! bytes, big-endian, and its object is again in an envelope of its own.
+
+use bytes::{Buf, Bytes, BytesMut};
+use prost::Message;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::Encoding;
+use super::document::{self, Kind, Part};
+use super::messages::{Bookmark, Pod, Status, TypeMeta, Unknown, WatchEvent};
+use super::protobuf::{self, MAGIC};
+use super::unreadable::Unreadable;
+use crate::domain::pod::PodView;
+
+/// The largest event that is held, in bytes. An object is stored in etcd, which takes 1.5 MiB unless it
+/// is configured otherwise.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// At the end of the list that a streaming list begins with.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Event {
+    Pod { change: Change, pod: Result<PodView, Unreadable>, resource_version: String },
+    Bookmark { resource_version: String, initial_events_end: bool },
+    Error(Status),
+}
+
+/// What happened to a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// Bytes that are no events of a watch for pods.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Garbled {
+    #[error("an event is {0} bytes long or longer; at most {MOST_BYTES} were expected")]
+    TooLarge(usize),
+    #[error("an event breaks the rules of protobuf")]
+    Malformed,
+    #[error("an event is no JSON that an event could be: {0}")]
+    Json(String),
+    #[error("an event is of the type {0:?}")]
+    Type(String),
+    #[error("an event holds a {0:?}; a \"Pod\" was expected")]
+    Kind(String),
+    #[error("it ends in the middle of an event")]
+    Truncated,
+}
+
+/// Cuts a stream into events.
+#[derive(Debug)]
+pub(super) struct EventReader {
+    framing: Framing,
+    buffer: BytesMut,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Lengths,
+    /// There is no line break among so many bytes.
+    Lines {
+        searched: usize,
+    },
+}
+
+impl EventReader {
+    /// One for this encoding, where it is known.
+    pub(super) fn of(encoding: Encoding) -> Option<Self> {
+        let framing = match encoding {
+            Encoding::Protobuf => Framing::Lengths,
+            Encoding::Json => Framing::Lines { searched: 0 },
+            Encoding::Other => return None,
+        };
+        Some(Self { framing, buffer: BytesMut::new() })
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event, where all its bytes are there.
+    pub(super) fn next(&mut self) -> Result<Option<Event>, Garbled> {
+        match &mut self.framing {
+            Framing::Lengths => {
+                let Some(head) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+                let length = u32::from_be_bytes(*head) as usize;
+                if length > MOST_BYTES {
+                    return Err(Garbled::TooLarge(length));
+                }
+                if self.buffer.len() - 4 < length {
+                    return Ok(None);
+                }
+                self.buffer.advance(4);
+                let frame = self.buffer.split_to(length).freeze();
+                Event::from_protobuf(frame).map(Some)
+            }
+            Framing::Lines { searched } => loop {
+                let unsearched = self.buffer.iter().skip(*searched);
+                let Some(length) = unsearched.copied().position(|byte| byte == b'\n').map(|n| *searched + n)
+                else {
+                    *searched = self.buffer.len();
+                    return if *searched > MOST_BYTES { Err(Garbled::TooLarge(*searched)) } else { Ok(None) };
+                };
+                *searched = 0;
+                let line = self.buffer.split_to(length);
+                self.buffer.advance(1);
+                if !line.trim_ascii().is_empty() {
+                    return Event::from_json(&line).map(Some);
+                }
+            },
+        }
+    }
+
+    /// Judges the end of the stream.
+    pub(super) fn finish(&self) -> Result<(), Garbled> {
+        if self.buffer.trim_ascii().is_empty() { Ok(()) } else { Err(Garbled::Truncated) }
+    }
+}
+
+impl Event {
+    fn from_protobuf(frame: Bytes) -> Result<Self, Garbled> {
+        let malformed = |_| Garbled::Malformed;
+        let event = WatchEvent::decode(frame).map_err(malformed)?;
+        let mut raw = event.object.unwrap_or_default().raw;
+        if !raw.starts_with(MAGIC) {
+            return Err(Garbled::Malformed);
+        }
+        raw.advance(MAGIC.len());
+        let Unknown { type_meta, raw } = Unknown::decode(raw).map_err(malformed)?;
+        let TypeMeta { kind } = type_meta.unwrap_or_default();
+        match Type::of(&event.r#type)? {
+            Type::Change(change) if kind == "Pod" => Ok(Self::pod(change, protobuf::pod(&raw))),
+            Type::Change(_) => Err(Garbled::Kind(kind)),
+            Type::Bookmark => Bookmark::decode(raw).map(Self::bookmark).map_err(malformed),
+            Type::Error => Status::decode(raw).map(Self::Error).map_err(malformed),
+        }
+    }
+
+    fn from_json(line: &[u8]) -> Result<Self, Garbled> {
+        #[derive(Deserialize)]
+        struct Line {
+            r#type: String,
+            object: Box<RawValue>,
+        }
+        let event: Line = serde_json::from_slice(line).map_err(|e| Garbled::Json(e.to_string()))?;
+        match Type::of(&event.r#type)? {
+            Type::Change(change) => match event.object.decode::<Kind>().map_err(Garbled::Json)?.kind {
+                Some(kind) if kind == "Pod" => Ok(Self::pod(change, document::decode(&event.object))),
+                kind => Err(Garbled::Kind(kind.unwrap_or_default())),
+            },
+            Type::Bookmark => event.object.decode().map(Self::bookmark).map_err(Garbled::Json),
+            Type::Error => event.object.decode().map(Self::Error).map_err(Garbled::Json),
+        }
+    }
+
+    fn pod(change: Change, pod: Result<Pod, Unreadable>) -> Self {
+        let mut resource_version = String::new();
+        let pod = pod.map(|mut pod| {
+            resource_version = pod.take_resource_version();
+            pod.into()
+        });
+        Self::Pod { change, pod, resource_version }
+    }
+
+    fn bookmark(bookmark: Bookmark) -> Self {
+        let metadata = bookmark.metadata.unwrap_or_default();
+        let initial_events_end =
+            metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+        Self::Bookmark { resource_version: metadata.resource_version, initial_events_end }
+    }
+}
+
+enum Type {
+    Change(Change),
+    Bookmark,
+    Error,
+}
+
+impl Type {
+    fn of(name: &str) -> Result<Self, Garbled> {
+        Ok(match name {
+            "ADDED" => Self::Change(Change::Added),
+            "MODIFIED" => Self::Change(Change::Modified),
+            "DELETED" => Self::Change(Change::Deleted),
+            "BOOKMARK" => Self::Bookmark,
+            "ERROR" => Self::Error,
+            _ => return Err(Garbled::Type(name.to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            [
+                (
+                    Encoding::Protobuf,
+                    &include_bytes!(concat!("../../tests/fixtures/kube-api/", $name, ".pb"))[..],
+                ),
+                (
+                    Encoding::Json,
+                    &include_bytes!(concat!("../../tests/fixtures/kube-api/", $name, ".ndjson"))[..],
+                ),
+            ]
+        };
+    }
+
+    fn read<'a>(
+        encoding: Encoding,
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> (Vec<Event>, Result<(), Garbled>) {
+        let mut reader = EventReader::of(encoding).unwrap();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            reader.feed(chunk);
+            loop {
+                match reader.next() {
+                    Ok(Some(event)) => events.push(event),
+                    Ok(None) => break,
+                    Err(garbled) => return (events, Err(garbled)),
+                }
+            }
+        }
+        let end = reader.finish();
+        (events, end)
+    }
+
+    fn said(event: &Event) -> String {
+        match event {
+            Event::Pod { change, pod: Ok(pod), resource_version } => {
+                format!("{change:?} {} {resource_version}", pod.name)
+            }
+            Event::Pod { change, pod: Err(unreadable), .. } => format!("{change:?} {unreadable:?}"),
+            Event::Bookmark { resource_version, initial_events_end: false } => {
+                format!("at {resource_version}")
+            }
+            Event::Bookmark { resource_version, .. } => format!("list ends at {resource_version}"),
+            Event::Error(status) => format!("{} {}: {}", status.code, status.reason, status.message),
+        }
+    }
+
+    fn frame(r#type: &str, kind: &str, object: impl Into<Bytes>) -> Vec<u8> {
+        let type_meta = Some(TypeMeta { kind: kind.into() });
+        let unknown = Unknown { type_meta, raw: object.into() }.encode_to_vec();
+        let raw = [MAGIC, &unknown].concat().into();
+        let object = Some(crate::cluster::messages::RawExtension { raw });
+        let event = WatchEvent { r#type: r#type.into(), object }.encode_to_vec();
+        [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat()
+    }
+
+    #[test]
+    fn recorded_watches_say_the_same_in_both_encodings_however_they_are_cut() {
+        for recorded in [recorded!("watch"), recorded!("watch-streaming-list"), recorded!("watch-410")] {
+            let (events, end) = read(Encoding::Protobuf, [recorded[0].1]);
+            assert_eq!(end, Ok(()));
+            for (encoding, bytes) in recorded {
+                for size in [1, 3, 4, 5, 100, 4096, bytes.len()] {
+                    assert_eq!(
+                        read(encoding, bytes.chunks(size)),
+                        (events.clone(), Ok(())),
+                        "{encoding:?} {size}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_recorded_watch_tells_what_came_and_went() {
+        let [(encoding, bytes), _] = recorded!("watch");
+        let events: Vec<_> = read(encoding, [bytes]).0.iter().map(said).collect();
+        assert_eq!(events[0], "Added web-9e2f-uvwxy 310");
+        assert_eq!(events[4], "Deleted web-8d1e-qrstu 314");
+        assert_eq!(events[13..], ["Modified job-brief-1 323", "at 328", "at 337", "at 337"]);
+        let [(encoding, bytes), _] = recorded!("watch-streaming-list");
+        let events: Vec<_> = read(encoding, [bytes]).0.iter().map(said).collect();
+        assert_eq!((events.len(), events[26].as_str()), (27, "list ends at 301"));
+        let [(encoding, bytes), _] = recorded!("watch-410");
+        assert_eq!(said(&read(encoding, [bytes]).0[0]), "410 Expired: too old resource version: 2 (356)");
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_an_event_is_truncated_and_what_came_before_it_counts() {
+        for (encoding, bytes) in recorded!("watch-410") {
+            for end in 1..bytes.len() - 1 {
+                assert_eq!(read(encoding, [&bytes[..end]]), (vec![], Err(Garbled::Truncated)), "{end}");
+            }
+        }
+        for (encoding, bytes) in recorded!("watch") {
+            let (events, end) = read(encoding, [&bytes[..bytes.len() - 5]]);
+            assert_eq!((events.len(), end), (16, Err(Garbled::Truncated)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused_for_what_it_is() {
+        let pod = || Pod::default().encode_to_vec();
+        for (bytes, garbled) in [
+            (b"\x01\x00\x00\x01".to_vec(), Garbled::TooLarge(16 * 1024 * 1024 + 1)),
+            (b"HTTP/1.1".to_vec(), Garbled::TooLarge(0x4854_5450)),
+            (b"\x00\x00\x00\x02\xff\xff".to_vec(), Garbled::Malformed),
+            (b"\x00\x00\x00\x00".to_vec(), Garbled::Malformed),
+            (frame("RENAMED", "Pod", pod()), Garbled::Type("RENAMED".into())),
+            (frame("ADDED", "Table", pod()), Garbled::Kind("Table".into())),
+            (frame("BOOKMARK", "Pod", b"\xff".to_vec()), Garbled::Malformed),
+        ] {
+            assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]), (vec![], Err(garbled)));
+        }
+        let json = |text: &str| read(Encoding::Json, [text.as_bytes()]).1.unwrap_err();
+        assert!(matches!(json("<html>\n"), Garbled::Json(_)));
+        assert!(matches!(json("{\"type\":\"ADDED\"}\n"), Garbled::Json(_)));
+        assert_eq!(
+            json("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n"),
+            Garbled::Kind("Table".into())
+        );
+        assert_eq!(json("{\"type\":\"RENAMED\",\"object\":{}}\n"), Garbled::Type("RENAMED".into()));
+        let endless = vec![b' '; MOST_BYTES + 1];
+        assert!(matches!(read(Encoding::Json, [endless.as_slice()]).1, Err(Garbled::TooLarge(_))));
+        assert_eq!(read(Encoding::Json, [b"\r\n\n".as_slice()]), (vec![], Ok(())));
+    }
+
+    #[test]
+    fn a_pod_that_cannot_be_read_is_named_and_spoils_no_other() {
+        // metadata { name, namespace }, and a status that breaks the rules.
+        let named = b"\x0a\x0d\x0a\x05web-1\x1a\x04shop\x1a\x02\x0a\xff".to_vec();
+        let nameless = b"\x1a\x02\x0a\xff".to_vec();
+        let good = frame("ADDED", "Pod", Pod::default().encode_to_vec());
+        let bytes = [frame("MODIFIED", "Pod", named), frame("DELETED", "Pod", nameless), good].concat();
+        let (events, end) = read(Encoding::Protobuf, [bytes.as_slice()]);
+        assert_eq!((events.len(), end), (3, Ok(())));
+        let unreadable = |event: &Event| match event {
+            Event::Pod { pod: Err(unreadable), resource_version, .. } if resource_version.is_empty() => {
+                (unreadable.pod.clone().map(|pod| (pod.namespace, pod.name)), unreadable.problem.clone())
+            }
+            other => panic!("{other:?}"),
+        };
+        let (name, problem) = unreadable(&events[0]);
+        assert_eq!(name, Some(("shop".into(), "web-1".into())));
+        assert!(problem.starts_with("a Pod, \"shop/web-1\": "), "{problem}");
+        assert_eq!(unreadable(&events[1]).0, None);
+
+        let odd = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"namespace":"shop","name":"web-1"},"status":{"phase":1}}}"#;
+        let (events, _) = read(Encoding::Json, [odd.as_bytes(), b"\n"]);
+        let (name, problem) = unreadable(&events[0]);
+        assert_eq!(name, Some(("shop".into(), "web-1".into())));
+        assert!(problem.starts_with("a Pod, \"shop/web-1\", at status.phase: "), "{problem}");
+    }
+
+    #[test]
+    fn an_error_event_says_when_to_come_back() {
+        let json = r#"{"type":"ERROR","object":{"kind":"Status","message":"busy","reason":"TooManyRequests","details":{"retryAfterSeconds":7},"code":429}}"#;
+        let (events, _) = read(Encoding::Json, [json.as_bytes(), b"\n"]);
+        let Event::Error(status) = &events[0] else { panic!("{events:?}") };
+        assert_eq!((status.code, status.details.unwrap().retry_after_seconds), (429, 7));
+        let bytes = frame("ERROR", "Status", status.encode_to_vec());
+        assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]).0, events);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_that_were_changed_on_the_way_never_panic(
+            at in proptest::collection::vec((0..20_000_usize, any::<u8>()), 0..8),
+            size in 1..5000_usize,
+        ) {
+            for (encoding, bytes) in recorded!("watch") {
+                let mut bytes = bytes.to_vec();
+                for &(at, byte) in &at {
+                    bytes[at] = byte;
+                }
+                let _ = read(encoding, bytes.chunks(size));
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The pods of a namespace, or of the whole cluster, for ever: the driver of `domain::watch`.
+//!
+//! `agent` gives it a listener that keeps the live set. What to ask, how long to wait and what a
+//! failure means is the machine's to say; here it is asked, read and waited, and what came of it is
+//! put in the machine's words.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::StatusCode;
+use tokio::time::{sleep, timeout_at};
+
+use super::answer::{ACCEPT, ACCEPT_EVENTS};
+use super::connect::{Answer, Cluster, bytes};
+use super::error::{Error, Request, Right};
+use super::events::{Change, Event, EventReader, Garbled};
+use super::messages::{ListMeta, Status};
+use super::unreadable::{PodName, Unreadable};
+use super::{list, messages};
+use crate::domain::model::NamespaceName;
+use crate::domain::outcome::{self, Retryable};
+use crate::domain::paging::Ask;
+use crate::domain::pod::PodView;
+use crate::domain::watch::{self, Act, Input, Listing, Policy, Restart, Step, Watch};
+
+/// What a watch tells, in the order in which it happens.
+#[derive(Debug)]
+pub enum Heard {
+    /// A list begins; what it does not bring until it is complete, is gone.
+    Begin,
+    /// A pod that there is, as it is.
+    Pod(PodView),
+    /// A pod that there is no longer, as it was last. Of one that cannot be read, which was told just
+    /// before, only namespace and name are known.
+    Gone(PodView),
+    /// A pod that cannot be read. Where its name is known, it is in the list.
+    Unreadable(Unreadable),
+    /// The list is complete.
+    Complete,
+    /// When the set was last known to be what the API server holds.
+    Contact(Instant),
+    /// An event came, of this type.
+    Event(EventType),
+    /// What was asked, or open, is not gone on with.
+    Restart(Restart),
+    /// Why, where something failed, and how long is waited before the next try.
+    Failed {
+        /// What failed.
+        error: Error,
+        /// The pause.
+        again_in: Duration,
+    },
+    /// All that has come so far was told.
+    Settled,
+}
+
+/// The types of events (Kubernetes documentation, "Kubernetes API Concepts"): the labels of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "they are Kubernetes' own words")]
+pub enum EventType {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+/// An answer that is being read.
+enum Open {
+    Nothing,
+    Page(Request, Answer),
+    Stream(Stream),
+}
+
+struct Stream {
+    request: Request,
+    answer: Answer,
+    reader: EventReader,
+}
+
+/// What came of an act.
+enum Outcome {
+    Answered,
+    Page(ListMeta),
+    Event(Noted),
+    Ended,
+    Waited,
+    Failed(Error),
+}
+
+/// What is left of an event when it was told.
+enum Noted {
+    Pod(Change, String),
+    Bookmark { resource_version: String, initial_events_end: bool },
+    Error(Status),
+}
+
+/// The listener, and what it was told.
+struct Listener<F> {
+    tell: F,
+    contact: Option<Instant>,
+    is_settled: bool,
+}
+
+impl Cluster {
+    /// Lists the pods of one namespace, or of all, follows them by a watch, and tells what it hears.
+    /// It never ends by itself; it may be dropped at any time, which closes its connection.
+    ///
+    /// `seed` is for all that is random: another one for each watch.
+    pub async fn watch_pods(
+        &self,
+        namespace: Option<NamespaceName>,
+        policy: Policy,
+        seed: u64,
+        tell: impl FnMut(Heard),
+    ) -> Infallible {
+        let mut listener = Listener { tell, contact: None, is_settled: true };
+        let mut watch = Watch::new(policy, seed);
+        let mut step = watch.start(now());
+        let mut open = Open::Nothing;
+        loop {
+            listener.hear_listing(step.listing, watch.contact());
+            let read = match step.act {
+                Act::Ask(request) => {
+                    listener.settle(watch.contact());
+                    // What is open is closed before there is another.
+                    drop(std::mem::replace(&mut open, Open::Nothing));
+                    self.open(namespace.as_ref(), &request).await.map(|answer| {
+                        open = answer;
+                        Outcome::Answered
+                    })
+                }
+                Act::Read { within, gather } => match &mut open {
+                    Open::Nothing => Ok(Outcome::Ended),
+                    Open::Page(request, answer) => {
+                        let each = |pod: Result<messages::Pod, Unreadable>| {
+                            listener.hear(pod.map_or_else(Heard::Unreadable, |pod| Heard::Pod(pod.into())));
+                        };
+                        list::read(self, request, answer, within, each).await.map(Outcome::Page)
+                    }
+                    Open::Stream(stream) => stream.read(within, gather, watch.contact(), &mut listener).await,
+                },
+                Act::Wait(pause) => {
+                    listener.settle(watch.contact());
+                    drop(std::mem::replace(&mut open, Open::Nothing));
+                    sleep(pause).await;
+                    Ok(Outcome::Waited)
+                }
+            };
+            let outcome = read.unwrap_or_else(Outcome::Failed);
+            step = watch.next(outcome.input(), now());
+            listener.hear_restart(&step, outcome.into_error(&open));
+        }
+    }
+
+    async fn open(&self, namespace: Option<&NamespaceName>, ask: &watch::Request) -> Result<Open, Error> {
+        let path = list::path(namespace);
+        let namespace = namespace.cloned();
+        let events = |query: String| (Right::WatchPods(namespace.clone()), query, ACCEPT_EVENTS);
+        let page = |ask: &Ask| (Right::ListPods(namespace.clone()), list::query(ask), ACCEPT);
+        let (right, query, accept) = match ask {
+            watch::Request::StreamingList { timeout_seconds } => events(format!(
+                "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}"
+            )),
+            watch::Request::Watch { from, timeout_seconds } => {
+                let from: String = url::form_urlencoded::byte_serialize(from.as_bytes()).collect();
+                events(format!(
+                    "?watch=1&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}&resourceVersion={from}"
+                ))
+            }
+            watch::Request::Page { token } => page(&Ask::Page(token.clone())),
+            watch::Request::Whole => page(&Ask::Whole),
+        };
+        let request = self.request(&path, right);
+        let mut answer = self.get(request.clone(), &format!("{path}{query}"), accept).await?;
+        match (ask, EventReader::of(answer.encoding)) {
+            (watch::Request::Page { .. } | watch::Request::Whole, _) => Ok(Open::Page(request, answer)),
+            (_, Some(reader)) => Ok(Open::Stream(Stream { request, answer, reader })),
+            (_, None) => Err(list::foreign(self, &request, &mut answer.body, self.patience().frame).await),
+        }
+    }
+}
+
+impl Stream {
+    /// The next event. Where none is there yet, the listener hears that all was told, and what follows
+    /// is left to gather.
+    async fn read(
+        &mut self,
+        within: Duration,
+        gather: Option<Duration>,
+        contact: Option<Instant>,
+        listener: &mut Listener<impl FnMut(Heard)>,
+    ) -> Result<Outcome, Error> {
+        let deadline = tokio::time::Instant::now() + within;
+        let request = &self.request;
+        let body = &mut self.answer.body;
+        loop {
+            match self.reader.next() {
+                Ok(Some(event)) => return Ok(Outcome::Event(listener.hear_event(event))),
+                Ok(None) => {}
+                Err(garbled) => {
+                    return Err(Error::Garbled { request: request.clone(), problem: garbled.to_string() });
+                }
+            }
+            let there = tokio::select! {
+                biased;
+                frame = bytes(request, body) => Some(frame?),
+                () = ready(()) => None,
+            };
+            let frame = match there {
+                Some(frame) => frame,
+                None => {
+                    let had_news = listener.settle(contact);
+                    if let Some(gather) = gather.filter(|_| had_news) {
+                        sleep(gather.min(within)).await;
+                    }
+                    let silent = |_| Error::Silent { request: request.clone(), after: within };
+                    timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
+                }
+            };
+            let Some(frame) = frame else {
+                let broken_off = |e: Garbled| Error::BrokenOff { request: request.clone(), source: e.into() };
+                return self.reader.finish().map(|()| Outcome::Ended).map_err(broken_off);
+            };
+            self.reader.feed(&frame);
+        }
+    }
+}
+
+impl Outcome {
+    /// The same in the machine's words.
+    fn input(&self) -> Input<'_> {
+        match self {
+            Self::Answered => Input::Answered,
+            Self::Page(metadata) => {
+                Input::Page { token: &metadata.continue_token, resource_version: &metadata.resource_version }
+            }
+            Self::Event(Noted::Pod(change, resource_version)) => Input::Event(match change {
+                Change::Added => watch::Event::Added { resource_version },
+                Change::Modified => watch::Event::Modified { resource_version },
+                Change::Deleted => watch::Event::Deleted { resource_version },
+            }),
+            Self::Event(Noted::Bookmark { resource_version, initial_events_end }) => {
+                let initial_events_end = *initial_events_end;
+                Input::Event(watch::Event::Bookmark { resource_version, initial_events_end })
+            }
+            Self::Event(Noted::Error(status)) => Input::Event(watch::Event::Error {
+                code: u16::try_from(status.code).unwrap_or_default(),
+                reason: &status.reason,
+                retry_after: retry_after_of(status),
+            }),
+            Self::Ended => Input::Ended,
+            Self::Waited => Input::Waited,
+            Self::Failed(error) => match error {
+                Error::Unreachable { .. } | Error::Credentials { .. } => Input::Unreachable,
+                Error::Silent { .. } => Input::Silent,
+                Error::BrokenOff { .. } => Input::BrokenOff,
+                Error::Garbled { .. } => Input::Garbled,
+                Error::Answered { status, .. } => {
+                    let asked = error.retry_after();
+                    let retry_after = asked.and_then(|v| outcome::retry_after(v, SystemTime::now()));
+                    Input::Refused { status: status.as_u16(), retry_after }
+                }
+            },
+        }
+    }
+
+    /// The same in words for a person, where anything failed.
+    fn into_error(self, open: &Open) -> Option<Error> {
+        match (self, open) {
+            (Self::Failed(error), _) => Some(error),
+            (Self::Event(Noted::Error(status)), Open::Stream(stream)) => Some(Error::Answered {
+                request: stream.request.clone(),
+                status: u16::try_from(status.code)
+                    .ok()
+                    .and_then(|code| StatusCode::from_u16(code).ok())
+                    .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+                retry_after: retry_after_of(&status).map(|asked| asked.as_secs().to_string()),
+                message: status.message,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn retry_after_of(status: &Status) -> Option<Duration> {
+    let seconds = u64::try_from(status.details?.retry_after_seconds).ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+impl<F: FnMut(Heard)> Listener<F> {
+    fn hear(&mut self, heard: Heard) {
+        self.is_settled = false;
+        (self.tell)(heard);
+    }
+
+    fn hear_contact(&mut self, contact: Option<Instant>) {
+        if let Some(at) = contact.filter(|_| contact != self.contact) {
+            self.contact = contact;
+            self.hear(Heard::Contact(at));
+        }
+    }
+
+    fn hear_listing(&mut self, listing: Option<Listing>, contact: Option<Instant>) {
+        match listing {
+            Some(Listing::Begin) => self.hear(Heard::Begin),
+            Some(Listing::Complete) => {
+                self.hear(Heard::Complete);
+                self.hear_contact(contact);
+            }
+            None => {}
+        }
+    }
+
+    /// All was told; whether there was anything.
+    fn settle(&mut self, contact: Option<Instant>) -> bool {
+        self.hear_contact(contact);
+        let had_news = !self.is_settled;
+        if had_news {
+            (self.tell)(Heard::Settled);
+        }
+        self.is_settled = true;
+        had_news
+    }
+
+    fn hear_event(&mut self, event: Event) -> Noted {
+        self.hear(Heard::Event(EventType::of(&event)));
+        match event {
+            Event::Bookmark { resource_version, initial_events_end } => {
+                Noted::Bookmark { resource_version, initial_events_end }
+            }
+            Event::Error(status) => Noted::Error(status),
+            Event::Pod { change, pod, resource_version } => {
+                let pod = pod.map_err(|unreadable| {
+                    let name = unreadable.pod.clone();
+                    self.hear(Heard::Unreadable(unreadable));
+                    name.map(|PodName { namespace, name }| PodView { namespace, name, ..PodView::default() })
+                });
+                match (change, pod) {
+                    (Change::Added | Change::Modified, Ok(pod)) => self.hear(Heard::Pod(pod)),
+                    (Change::Deleted, Ok(pod) | Err(Some(pod))) => self.hear(Heard::Gone(pod)),
+                    (_, Err(_)) => {}
+                }
+                Noted::Pod(change, resource_version)
+            }
+        }
+    }
+
+    fn hear_restart(&mut self, step: &Step, error: Option<Error>) {
+        let Some(why) = step.restart else { return };
+        self.hear(Heard::Restart(why));
+        let again_in = match step.act {
+            Act::Wait(pause) => pause,
+            _ => Duration::ZERO,
+        };
+        match (why, error) {
+            // That nothing came until it was time is no failure.
+            (Restart::Relist, _) | (_, None) => {}
+            (_, Some(error)) => self.hear(Heard::Failed { error, again_in }),
+        }
+    }
+}
+
+impl EventType {
+    /// Its label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Bookmark => "bookmark",
+            Self::Error => "error",
+        }
+    }
+
+    fn of(event: &Event) -> Self {
+        match event {
+            Event::Pod { change: Change::Added, .. } => Self::Added,
+            Event::Pod { change: Change::Modified, .. } => Self::Modified,
+            Event::Pod { change: Change::Deleted, .. } => Self::Deleted,
+            Event::Bookmark { .. } => Self::Bookmark,
+            Event::Error(_) => Self::Error,
+        }
+    }
+}
+
+/// The runtime's clock, which tests can stop.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

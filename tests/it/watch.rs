@@ -1,0 +1,270 @@
+//! The watch against an API server that answers as recorded: that the wires are connected. What it does
+//! about each failure, `domain::watch` tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use supercargo::cluster::{Access, Cluster, EventType, Heard, Patience};
+use supercargo::domain::outcome::Backoff;
+use supercargo::domain::pod::PodView;
+use supercargo::domain::watch::{Policy, Restart};
+use tokio::sync::Notify;
+
+use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf};
+use crate::fake::{Reply, Seen, Server};
+
+const LONG: Duration = Duration::from_mins(1);
+
+/// What a listener keeps.
+#[derive(Default)]
+struct Live {
+    pods: BTreeMap<String, PodView>,
+    seen: BTreeSet<String>,
+    lists: usize,
+    events: Vec<EventType>,
+    restarts: Vec<Restart>,
+    failures: Vec<(String, Option<String>)>,
+    has_contact: bool,
+    settled: usize,
+}
+
+impl Live {
+    fn hear(&mut self, heard: Heard) {
+        let name = |pod: &PodView| format!("{}/{}", pod.namespace, pod.name);
+        match heard {
+            Heard::Begin => self.seen.clear(),
+            Heard::Pod(pod) => {
+                self.seen.insert(name(&pod));
+                self.pods.insert(name(&pod), pod);
+            }
+            Heard::Gone(pod) => assert!(self.pods.remove(&name(&pod)).is_some(), "{pod:?}"),
+            Heard::Unreadable(unreadable) => panic!("{unreadable:?}"),
+            Heard::Complete => {
+                self.pods.retain(|name, _| self.seen.contains(name));
+                self.lists += 1;
+            }
+            Heard::Contact(_) => self.has_contact = true,
+            Heard::Event(event) => self.events.push(event),
+            Heard::Restart(why) => self.restarts.push(why),
+            Heard::Failed { error, .. } => self.failures.push((error.to_string(), error.hint())),
+            Heard::Settled => self.settled += 1,
+        }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.pods.keys().map(String::as_str).collect()
+    }
+}
+
+/// Watches all pods until what was heard is enough.
+fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig(url, None, &User::Nobody)).unwrap();
+    let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
+    let millis = Duration::from_millis;
+    let backoff = Backoff { first: millis(1), most: millis(5), most_asked: millis(5) };
+    let policy = Policy { backoff, gather: millis(1), ..Policy::default() };
+    let mut live = Live::default();
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let cluster = Cluster::configure(access, Patience::default(), LONG).await.unwrap();
+        let enough = Notify::new();
+        let watch = cluster.watch_pods(None, policy, 7, |heard| {
+            // A listener looks at the set when all that came was told.
+            let is_settled = matches!(heard, Heard::Settled);
+            live.hear(heard);
+            if is_settled && is_enough(&live) {
+                enough.notify_one();
+            }
+        });
+        let stopped = async {
+            tokio::select! {
+                never = watch => match never {},
+                () = enough.notified() => {}
+            }
+        };
+        tokio::time::timeout(LONG, stopped).await.expect("enough is heard in a minute");
+    });
+    live
+}
+
+const EVENTS: [(&str, &str); 2] =
+    [("application/vnd.kubernetes.protobuf;stream=watch", "pb"), ("application/json", "ndjson")];
+
+/// A stream that was recorded, and stays open.
+fn stream((content_type, extension): (&str, &str), name: &str) -> Reply {
+    let body = fixture(&format!("{name}.{extension}"));
+    let end = body.len();
+    Reply::StallAfter(200, vec![("content-type", content_type.to_owned())], body.into(), end)
+}
+
+/// What a request is.
+fn asked(seen: &Seen) -> String {
+    let parameters = parameters(seen);
+    if parameters.contains_key("sendInitialEvents") {
+        return "stream".into();
+    }
+    match (parameters.get("resourceVersion"), parameters.get("limit")) {
+        (Some(from), _) => format!("watch from {from}"),
+        (None, Some(_)) => format!("page {}", page_of(seen)),
+        (None, None) => "whole".into(),
+    }
+}
+
+#[test]
+fn a_recorded_streaming_list_and_the_watch_behind_it_give_the_pods_in_both_encodings() {
+    let mut sets = Vec::new();
+    for encoding in EVENTS {
+        let api = Server::start(move |seen| match asked(seen).as_str() {
+            "stream" => {
+                let Reply::StallAfter(status, headers, body, _) = stream(encoding, "watch-streaming-list")
+                else {
+                    unreachable!()
+                };
+                Reply::Answer(status, headers, body)
+            }
+            "watch from 301" => stream(encoding, "watch"),
+            other => panic!("{other}"),
+        });
+        let live = watch_until(&api.url(), |live| live.events.len() == 44);
+        assert_eq!((live.lists, live.pods.len(), live.has_contact), (1, 27, true));
+        assert!(
+            live.pods.contains_key("zoo/web-9e2f-uvwxy") && !live.pods.contains_key("zoo/web-8d1e-qrstu")
+        );
+        assert!(live.settled < live.events.len(), "{} times", live.settled);
+        assert_eq!((live.restarts, live.failures), (vec![Restart::Ended], vec![]));
+
+        let seen = api.seen();
+        assert_eq!(seen.iter().map(asked).collect::<Vec<_>>(), ["stream", "watch from 301"]);
+        for request in &seen {
+            let parameters = parameters(request);
+            assert_eq!(
+                (parameters["watch"].as_str(), parameters["allowWatchBookmarks"].as_str()),
+                ("1", "true")
+            );
+            assert!((240..=300).contains(&parameters["timeoutSeconds"].parse::<u32>().unwrap()));
+            assert!(request.headers["accept"].to_str().unwrap().starts_with(EVENTS[0].0));
+        }
+        let list = parameters(&seen[0]);
+        assert_eq!(list["resourceVersionMatch"], "NotOlderThan");
+        assert!(!list.contains_key("resourceVersion"), "a list must be consistent");
+        sets.push(live.pods);
+    }
+    assert_eq!(sets[0], sets[1]);
+}
+
+#[test]
+fn a_server_without_streaming_lists_is_read_in_pages_and_followed_from_there() {
+    let api = Server::start(|seen| match asked(seen).as_str() {
+        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
+        "watch from 301" => stream(EVENTS[0], "watch"),
+        _ => protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen)))),
+    });
+    let live = watch_until(&api.url(), |live| live.events.len() == 17);
+    assert_eq!((live.lists, live.pods.len()), (1, 27));
+    assert_eq!(live.restarts, [Restart::Refused]);
+    assert!(live.failures[0].0.contains("sendInitialEvents is forbidden"), "{:?}", live.failures);
+    let asked: Vec<_> = api.seen().iter().map(asked).collect();
+    assert_eq!(asked, ["stream", "page 1", "page 2", "page 3", "watch from 301"]);
+}
+
+#[test]
+fn an_expired_watch_leads_to_a_new_list_which_removes_what_is_gone() {
+    let lists = AtomicUsize::new(0);
+    let api = Server::start(move |seen| match asked(seen).as_str() {
+        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
+        "watch from 301" => stream(EVENTS[0], "watch-410"),
+        // The first list has a page more than the second.
+        "page 3" if lists.fetch_add(1, Ordering::Relaxed) > 0 => {
+            protobuf(200, crate::fake::pods::list([], ""))
+        }
+        _ => protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen)))),
+    });
+    let first = watch_until(&api.url(), |live| live.lists == 1);
+    let api_names: Vec<_> = first.names().into_iter().map(str::to_owned).collect();
+    assert_eq!(api_names.len(), 26);
+
+    let live = watch_until(&api.url(), |live| live.lists >= 2);
+    assert_eq!(live.names(), &api_names[..20]);
+    assert!(live.restarts.starts_with(&[Restart::Refused, Restart::Expired]), "{:?}", live.restarts);
+    assert!(live.failures[1].0.contains("410 Gone: too old resource version"), "{:?}", live.failures);
+}
+
+#[test]
+fn a_list_without_the_right_to_watch_says_which_verb_is_missing() {
+    let api = Server::start(|seen| match asked(seen).as_str() {
+        "page 1" => protobuf(200, fixture("pod-list.pb")),
+        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
+        _ => protobuf(403, fixture("status-403.pb")),
+    });
+    let live = watch_until(&api.url(), |live| live.failures.len() >= 3);
+    assert_eq!(live.lists, 1);
+    for (error, hint) in &live.failures[1..] {
+        assert!(
+            error.contains("(watch pods at the cluster scope) was answered with 403 Forbidden"),
+            "{error}"
+        );
+        assert!(
+            hint.as_ref().unwrap().starts_with("grant \"watch\" on \"pods\" by a ClusterRole"),
+            "{hint:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_in_the_middle_of_an_event_goes_on_behind_the_last_whole_one() {
+    let tries = AtomicUsize::new(0);
+    let api = Server::start(move |seen| match asked(seen).as_str() {
+        "stream" => {
+            let headers = vec![("content-type", EVENTS[0].0.to_owned())];
+            Reply::Answer(200, headers, fixture("watch-streaming-list.pb").into())
+        }
+        "watch from 301" if tries.fetch_add(1, Ordering::Relaxed) == 0 => {
+            let headers = vec![("content-type", EVENTS[0].0.to_owned())];
+            Reply::Answer(200, headers, fixture("watch.pb").split_off(0)[..20_000].to_vec().into())
+        }
+        _ => stream(EVENTS[0], "watch-410"),
+    });
+    let live = watch_until(&api.url(), |live| live.restarts.contains(&Restart::Expired));
+    assert_eq!(live.restarts[..2], [Restart::Ended, Restart::BrokenOff]);
+    assert!(live.failures[0].0.contains("broke off"), "{:?}", live.failures);
+    assert_eq!(asked(&api.seen()[2]), "watch from 323");
+}
+
+/// Reads a request, and begins an answer that has no end.
+fn begin_answer(connection: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        connection.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    write!(connection, "HTTP/1.1 200 OK\r\ncontent-type: {PROTOBUF};stream=watch\r\n\r\n").unwrap();
+}
+
+#[test]
+fn an_answer_that_is_given_up_is_closed_and_not_read_to_an_end_that_it_may_not_have() {
+    const ENDLESS: usize = 512 * 1024 * 1024;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        begin_answer(&mut connection);
+        // No event is as long as this says: it is given up, and the list read in another way.
+        let chunk = [0xff; 64 * 1024];
+        let written = (0..ENDLESS / chunk.len()).take_while(|_| connection.write_all(&chunk).is_ok()).count();
+        let (mut other, _) = listener.accept().unwrap();
+        begin_answer(&mut other);
+        // Open, and silent, until the watch itself is dropped.
+        let _ = other.write_all(b"k8s\0");
+        let end = other.read(&mut [0; 64]);
+        (written * chunk.len(), end.is_ok_and(|n| n == 0))
+    });
+    let live = watch_until(&url, |live| !live.restarts.is_empty());
+    assert_eq!(live.restarts, [Restart::Garbled]);
+    let (written, is_closed) = server.join().unwrap();
+    assert!(written < ENDLESS, "it was read to its end");
+    assert!(is_closed, "it stayed open");
+}
