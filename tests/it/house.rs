@@ -53,12 +53,15 @@ fn code(path: &Path) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// What of a file's code is in the program: nothing of one that its folder's `mod.rs` declares for tests
+/// What of a file's code is in the program: nothing of one that, or whose folder, is declared for tests
 /// alone.
 fn outside_tests<'a>(path: &Path, code: &'a str) -> &'a str {
-    let declared = format!("#[cfg(test)]\nmod {};", path.file_stem().unwrap().to_str().unwrap());
-    let folder = fs::read_to_string(path.with_file_name("mod.rs")).unwrap_or_default();
-    if folder.contains(&declared) { "" } else { code.split("#[cfg(test)]").next().unwrap() }
+    let is_for_tests = |path: &Path| {
+        let declared = format!("#[cfg(test)]\nmod {};", path.file_stem().unwrap().to_str().unwrap());
+        fs::read_to_string(path.with_file_name("mod.rs")).is_ok_and(|folder| folder.contains(&declared))
+    };
+    let is_inside = path.ancestors().take_while(|ancestor| *ancestor != root()).any(is_for_tests);
+    if is_inside { "" } else { code.split("#[cfg(test)]").next().unwrap() }
 }
 
 /// The rooms that a piece of code names by `crate::…`, groups included.
@@ -121,7 +124,11 @@ fn what_is_outside_tests_is_told_from_what_is_in_them() {
     assert_eq!(outside_tests(&path, "fn a() {}\n#[cfg(test)]\nmod tests {\n}"), "fn a() {}\n");
     assert_eq!(outside_tests(&path, "fn a() {}\n#[cfg(test)]\nmod tests;"), "fn a() {}\n");
     assert_eq!(outside_tests(&path, "fn a() {}"), "fn a() {}");
-    assert_eq!(outside_tests(&root().join("domain/collapse/tests.rs"), "fn a() {}"), "");
+    for inside in
+        ["domain/collapse/tests.rs", "domain/cadence/tests/mod.rs", "domain/cadence/tests/changes.rs"]
+    {
+        assert_eq!(outside_tests(&root().join(inside), "fn a() {}"), "", "{inside}");
+    }
 }
 
 #[test]

@@ -14,163 +14,17 @@
 //! ```
 
 mod policy;
+mod words;
 
 use std::time::{Duration, Instant};
 
 use super::departure::Revision;
-use super::outcome::Class;
 use super::witness::Carried;
 
 use policy::{earliest, has_come, latest};
 
 pub use policy::Policy;
-
-/// What is known of an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    /// The last revision that changed the environment's part of the live set.
-    pub revision: Revision,
-    /// Whether that part can be vouched for.
-    pub knowledge: Knowledge,
-    /// Whether there are pods to witness, those that a report in flight carries included.
-    pub witnessed: bool,
-}
-
-/// Whether what is known of an environment can be vouched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Knowledge {
-    /// The first list is not complete.
-    Unlisted,
-    /// The list is complete, but that there is no more in it would be a guess.
-    Unconfirmed,
-    /// It could at this time: the last contact of the stalest watch.
-    Contact(Instant),
-}
-
-/// What to do next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing is due before `until`; without it, not before something happens.
-    Wait {
-        /// A time that has not come.
-        until: Option<Instant>,
-    },
-    /// Compose the report of what is now, and `begin` it.
-    Send {
-        /// What it is sent for.
-        why: Why,
-    },
-    /// No report may begin, not even a heartbeat. One in flight goes on.
-    Withhold {
-        /// What is missing. No time mends it.
-        why: Withheld,
-    },
-    /// The last word was said, or cannot be: leave, whatever is in flight.
-    Stop,
-}
-
-/// What a report is sent for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// There was none before.
-    First,
-    /// Something changed.
-    Change,
-    /// Nothing changed for an interval.
-    Heartbeat,
-    /// The one before failed.
-    Retry,
-    /// The one before carried pods that run no longer, and would let them look alive.
-    FollowUp,
-    /// The agent ends.
-    LastWord,
-}
-
-/// Why no report may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withheld {
-    /// The first list is not complete.
-    Unlisted,
-    /// Emptiness would be a guess.
-    Unconfirmed,
-    /// The last contact is too long ago.
-    Stale {
-        /// When it was.
-        contact: Instant,
-    },
-}
-
-/// A report that was composed and counted, but not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Draft {
-    /// What it was asked for.
-    pub why: Why,
-    /// The environment's revision when it was composed.
-    pub revision: Revision,
-    /// A hash of its bytes.
-    pub hash: u64,
-    /// Whether it holds more than what runs.
-    pub carried: Carried,
-}
-
-/// What to do with a draft.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
-    /// Upload it; it is in flight.
-    Upload,
-    /// The service holds these bytes: a change was undone, and there is nothing to say. The witness may
-    /// be told of them as of a report that was accepted.
-    Repetition,
-    /// Another is in flight.
-    Busy,
-}
-
-/// What came of an upload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// The service has it.
-    Accepted {
-        /// Whether it made a new snapshot of it, where it said so.
-        new_snapshot: Option<bool>,
-    },
-    /// It may not have it.
-    Failed {
-        /// Whether the same may go better soon.
-        failure: Failure,
-        /// How long the answer asks to wait.
-        retry_after: Option<Duration>,
-    },
-}
-
-/// Whether what failed may go better soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// It may: no answer, or one that promises as much.
-    Passing,
-    /// It does not mend itself, nor does a change of the set mend it: somebody has to do something.
-    Lasting,
-}
-
-/// What an answer showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Answered {
-    /// What the witness has to be told: the revision of the report that was accepted, and what it held.
-    pub accepted: Option<(Revision, Carried)>,
-    /// The service made a new snapshot of the bytes that it had from us: someone else reports to the
-    /// same environment.
-    pub another_writer: bool,
-}
-
-/// Reports that failed in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failing {
-    /// When the first of them failed.
-    pub since: Instant,
-    /// How many there were.
-    pub failures: u32,
-    /// When the next try is due.
-    again_at: Option<Instant>,
-}
+pub use words::{Answer, Answered, Begun, Draft, Failing, Failure, Knowledge, Step, View, Why, Withheld};
 
 /// When one environment reports.
 #[derive(Debug, Clone)]
@@ -229,31 +83,7 @@ struct Accepted {
 struct Ending {
     until: Option<Instant>,
     has_spoken: bool,
-    has_followed_up: bool,
     is_over: bool,
-}
-
-impl Why {
-    /// Whether the report holds the pods to witness beside those that run. A follow-up does not, even
-    /// where new ones have come up: they go with the report after it, so that no chain of them keeps
-    /// any looking alive.
-    #[must_use]
-    pub fn takes_witnessed(self) -> bool {
-        self != Self::FollowUp
-    }
-}
-
-impl From<Class> for Failure {
-    /// An answer of the class `Success` that is not one after all comes from something else than the
-    /// service, and that lasts.
-    fn from(class: Class) -> Self {
-        match class {
-            Class::Transient => Self::Passing,
-            Class::Success | Class::NotAuthorized | Class::NotFound | Class::Refused | Class::Foreign => {
-                Self::Lasting
-            }
-        }
-    }
 }
 
 impl Cadence {
@@ -299,11 +129,9 @@ impl Cadence {
         if self.flight.is_some() {
             return Begun::Busy;
         }
-        self.seen = Some(draft.revision);
         let told = self.pending.take();
         if let Some(ending) = &mut self.ending {
             ending.has_spoken |= draft.why == Why::LastWord;
-            ending.has_followed_up |= draft.why == Why::FollowUp;
         }
         let is_for_what_is_new = matches!(draft.why, Why::Change | Why::FollowUp | Why::LastWord);
         if is_for_what_is_new && draft.carried == Carried::Nothing && self.held == Some(draft.hash) {
@@ -335,7 +163,6 @@ impl Cadence {
         self.ending.get_or_insert(Ending {
             until: now.checked_add(self.policy.last_word),
             has_spoken: false,
-            has_followed_up: false,
             is_over: false,
         });
     }
@@ -427,7 +254,7 @@ impl Cadence {
             if !is_withheld && !ending.has_spoken && (differs || view.witnessed || owes_follow_up) {
                 return Step::Send { why: Why::LastWord };
             }
-            if !is_withheld && owes_follow_up && !ending.has_followed_up && !is_failing {
+            if !is_withheld && owes_follow_up && !is_failing {
                 return Step::Send { why: Why::FollowUp };
             }
         }

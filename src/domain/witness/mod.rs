@@ -193,3 +193,6 @@ impl Kept {
         (Arc::clone(&self.artifact.namespace), Arc::clone(&self.artifact.workload))
     }
 }
+
+#[cfg(test)]
+mod tests;
