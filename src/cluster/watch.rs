@@ -208,16 +208,15 @@ impl Stream {
                 frame = bytes(request, body) => Some(frame?),
                 () = ready(()) => None,
             };
-            let frame = match there {
-                Some(frame) => frame,
-                None => {
-                    let had_news = listener.settle(contact);
-                    if let Some(gather) = gather.filter(|_| had_news) {
-                        sleep(gather.min(within)).await;
-                    }
-                    let silent = |_| Error::Silent { request: request.clone(), after: within };
-                    timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
+            let frame = if let Some(frame) = there {
+                frame
+            } else {
+                let had_news = listener.settle(contact);
+                if let Some(gather) = gather.filter(|_| had_news) {
+                    sleep(gather.min(within)).await;
                 }
+                let silent = |_| Error::Silent { request: request.clone(), after: within };
+                timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
             };
             let Some(frame) = frame else {
                 let broken_off = |e: Garbled| Error::BrokenOff { request: request.clone(), source: e.into() };

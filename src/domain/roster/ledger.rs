@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::entry::{Entry, Last};
 use super::tally::Tally;
 use crate::domain::collapse::Collapsed;
-use crate::domain::departure::Revision;
+use crate::domain::departure::{Departure, Revision};
 use crate::domain::model::NamespaceName;
 use crate::domain::selection::Selection;
 
@@ -96,7 +97,7 @@ impl Ledger {
     }
 
     /// A revision that no report ever was of.
-    pub(super) fn fresh(&mut self) -> Revision {
+    fn fresh(&mut self) -> Revision {
         self.latest = self.latest.next();
         self.latest
     }
@@ -111,6 +112,23 @@ impl Ledger {
             }
         }
         revision
+    }
+
+    /// A pod that was known as this, if at all, is gone, and was last so, as far as that is news. What no
+    /// report can have held departs with a revision of its own.
+    pub(super) fn depart(
+        &mut self,
+        account: &Account,
+        name: &str,
+        own: Option<&Entry>,
+        last: Option<Last>,
+    ) -> Option<Departure> {
+        match last {
+            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
+                Some(last.departure(&account.namespace, name, self.fresh()))
+            }
+            _ => own?.departure(&account.namespace, name),
+        }
     }
 
     /// Counts a pod of this namespace in place of another; either may be none.

@@ -136,17 +136,13 @@ impl Roster {
             Some(before) => before.since,
             None => Revision::default(),
         };
-        let namespace = &account.namespace;
         // A pod with all that a report says of the other is, to who reads it, the same.
         let replaced = before.as_ref().filter(|_| own.is_none() && !has_same_artifact);
-        let own_departure = match last {
-            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
-                Some(last.departure(namespace, &name, self.ledger.fresh()))
-            }
-            _ => own.filter(|_| now.workload().is_none()).and_then(|own| own.departure(namespace, &name)),
-        };
-        let departures = replaced.and_then(|old| old.departure(namespace, &name)).into_iter();
-        let departures = departures.chain(own_departure).collect();
+        let mut departures: Vec<_> =
+            replaced.and_then(|old| old.departure(&account.namespace, &name)).into_iter().collect();
+        if now.workload().is_none() {
+            departures.extend(self.ledger.depart(account, &name, own, last));
+        }
 
         let left_out = now.left_out();
         let skipped = now.template.collapsed.skipped.clone();
@@ -183,7 +179,7 @@ impl Roster {
             let account = self.ledger.open(&pod.namespace)?;
             self.ledger.see(&account);
             let last = if is_news(None, listing) { Last::of(pod, self.counting, None) } else { None };
-            return last.map(|last| last.departure(&account.namespace, name, self.ledger.fresh()));
+            return self.ledger.depart(&account, name, None, last);
         };
         let at = pods.find(name);
         let own = at.ok().and_then(|at| pods.get(at)).cloned();
@@ -201,12 +197,7 @@ impl Roster {
             }
             pods.remove(at);
         }
-        let departure = match last {
-            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
-                Some(last.departure(&account.namespace, name, self.ledger.fresh()))
-            }
-            _ => own.and_then(|own| own.departure(&account.namespace, name)),
-        };
+        let departure = self.ledger.depart(account, name, own, last);
         if pods.is_empty() {
             self.namespaces.remove(n);
         }

@@ -5,7 +5,7 @@
 //! dropped from time to time.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::domain::collapse::Collapsed;
@@ -23,7 +23,7 @@ pub(super) struct Template {
 /// All templates in use, and a few that are no longer.
 #[derive(Debug)]
 pub(super) struct Templates {
-    all: HashSet<Arc<Template>, BuildHasherDefault<DefaultHasher>>,
+    all: HashSet<Arc<Template>>,
     swept_at: usize,
 }
 
@@ -43,7 +43,7 @@ impl Hash for Template {
 
 impl Default for Templates {
     fn default() -> Self {
-        Self { all: HashSet::default(), swept_at: FEW }
+        Self { all: HashSet::new(), swept_at: FEW }
     }
 }
 

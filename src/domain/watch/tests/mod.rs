@@ -1,4 +1,6 @@
-//! What a watch does after what happened, a story a test: each line is an input and the step it leads to.
+//! What a watch does after what happened, a story a test: each line is an input and the step that it
+//! leads to, in few words. The stories of lists and of watches are in files of their own; nothing here
+//! looks at how the machine keeps what it knows.
 
 use super::Input::{Answered, BrokenOff, Ended, Garbled, Silent, Unreachable, Waited};
 use super::*;

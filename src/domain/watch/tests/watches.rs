@@ -163,7 +163,7 @@ fn a_list_is_due_after_six_hours_give_or_take_a_quarter_however_healthy_the_watc
         story.last = story.watch.next(bookmark("12"), story.now);
         match story.last.act {
             Act::Read { within, .. } if within < Duration::from_secs(100) => break within,
-            _ => story.now += Duration::from_secs(60),
+            _ => story.now += Duration::from_mins(1),
         }
     };
     story.now += due;
