@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::token_file::TokenFile;
 use crate::domain::visible::Visible;
 use crate::process::causes;
 use crate::process::proxy::is_turned_off;
@@ -62,9 +63,16 @@ pub enum ConnectError {
     TooSlow(Duration),
 }
 
+/// A client, and what is needed beside it.
+pub(super) struct Configured {
+    pub(super) client: Client,
+    pub(super) url: Uri,
+    pub(super) token_file: Option<TokenFile>,
+}
+
 /// Makes a client of the configuration, and says where it leads. A credential plugin is run, and no
 /// connection is made yet.
-pub(super) async fn client(access: Access, within: Duration) -> Result<(Client, Uri), ConnectError> {
+pub(super) async fn client(access: Access, within: Duration) -> Result<Configured, ConnectError> {
     // kube waits for the plugin without yielding, so it does that on a thread of its own.
     let runtime = Handle::current();
     let configured = spawn_blocking(move || runtime.block_on(configured(&access)));
@@ -78,7 +86,7 @@ pub(super) async fn client(access: Access, within: Duration) -> Result<(Client, 
     }
 }
 
-async fn configured(access: &Access) -> Result<(Client, Uri), ConnectError> {
+async fn configured(access: &Access) -> Result<Configured, ConnectError> {
     let (mut config, own_proxy) = match kubeconfig(access)? {
         Some(kubeconfig) => {
             let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
@@ -97,12 +105,16 @@ async fn configured(access: &Access) -> Result<(Client, Uri), ConnectError> {
     let proxy = own_proxy.or_else(|| proxy_of_environment(&config.cluster_url));
     config.proxy_url = proxy.as_deref().map(parse_proxy).transpose()?;
     let url = config.cluster_url.clone();
+    let token_file = match (&config.auth_info.token, config.auth_info.token_file.take()) {
+        (None, Some(path)) => Some(TokenFile::open(path.into())?),
+        _ => None,
+    };
     let builder = ClientBuilder::try_from(config).map_err(|error| match error {
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
         kube::Error::InferKubeconfig(error) => unusable(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
-    Ok((builder.build(), url))
+    Ok(Configured { client: builder.build(), url, token_file })
 }
 
 /// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
@@ -118,14 +130,6 @@ fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
         }
         // As in client-go, an empty token is none.
         config.auth_info.token = (!trimmed.is_empty()).then(|| SecretString::from(trimmed));
-    } else if let Some(path) = &config.auth_info.token_file
-        && let Ok(token) = std::fs::read_to_string(path).map(SecretString::from)
-        && token.expose_secret().trim() != token.expose_secret()
-    {
-        // kube reads the file again and again, but not without the line break at its end.
-        config.auth_info.token = Some(token);
-        config.auth_info.token_file = None;
-        return check(config);
     }
     Ok(())
 }

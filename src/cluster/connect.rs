@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::timeout;
 
 use super::answer::{self, Encoding};
-use super::configuration::{self, Access, ConnectError, without_secrets};
+use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
 use super::error::{Error, Request, Right};
+use super::token_file::TokenFile;
 
 /// How much of an error answer is read, in bytes.
 const MOST_ERROR_BYTES: usize = 64 * 1024;
@@ -53,6 +54,7 @@ impl Patience {
 pub struct Cluster {
     client: kube::Client,
     url: Uri,
+    token_file: Option<TokenFile>,
     patience: Patience,
 }
 
@@ -74,8 +76,8 @@ impl Cluster {
         patience: Patience,
         within: Duration,
     ) -> Result<Self, ConnectError> {
-        let (client, url) = configuration::client(access, within).await?;
-        Ok(Self { client, url, patience })
+        let Configured { client, url, token_file } = configuration::client(access, within).await?;
+        Ok(Self { client, url, token_file, patience })
     }
 
     /// Where the API server is, without credentials.
@@ -101,8 +103,12 @@ impl Cluster {
         let message = http::Request::get(path_and_query)
             .header(ACCEPT, accept)
             .header(ACCEPT_ENCODING, "identity")
-            .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")))
-            .body(Body::empty());
+            .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
+        let message = match &self.token_file {
+            Some(file) => message.header(AUTHORIZATION, file.header()),
+            None => message,
+        };
+        let message = message.body(Body::empty());
         let unreachable = |source| Error::Unreachable { request: request.clone(), source };
         let message = message.map_err(|e| unreachable(e.into()))?;
         let response = timeout(self.patience.headers, self.client.send(message))

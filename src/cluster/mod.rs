@@ -13,6 +13,7 @@ mod list;
 mod messages;
 mod namespace;
 mod protobuf;
+mod token_file;
 mod unreadable;
 mod watch;
 

@@ -76,12 +76,12 @@ impl Backoff {
         Self { first: first / times, most: most / times, most_asked: most_asked / times }
     }
 
-    /// The delays, each between once and twice its nominal length, and none above `most`. The same
-    /// seed gives the same delays.
+    /// The delays, each between once and twice its nominal length, which doubles up to half of `most`, so
+    /// that those who wait the longest do not keep in step either. The same seed gives the same delays.
     pub fn delays(self, seed: u64) -> impl Iterator<Item = Duration> {
         ExponentialBuilder::new()
             .with_min_delay(self.first)
-            .with_max_delay(self.most)
+            .with_max_delay(self.first.max(self.most / 2))
             .with_factor(2.0)
             .without_max_times()
             .with_jitter()
@@ -135,10 +135,10 @@ mod tests {
         let mut nominal = 1.0;
         for delay in &delays {
             let seconds = delay.as_secs_f64();
-            assert!(seconds >= nominal && seconds <= (2.0 * nominal).min(60.0), "{delays:?}");
-            nominal = f64::min(2.0 * nominal, 60.0);
+            assert!(seconds >= nominal && seconds <= 2.0 * nominal, "{delays:?}");
+            nominal = f64::min(2.0 * nominal, 30.0);
         }
-        assert_eq!(delays[11], Duration::from_mins(1));
+        assert_ne!(delays[10], delays[11]);
         assert_ne!(delays, Backoff::default().delays(8).take(12).collect::<Vec<_>>());
     }
 

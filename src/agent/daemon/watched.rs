@@ -99,10 +99,15 @@ impl Watched {
         tracing::debug!("{self}: begins again, {}", reason.as_str());
     }
 
-    /// A request or its answer failed.
+    /// A request or its answer failed. What is answered by something else at once (a streaming list that
+    /// is refused, a watch that expired) is a detail; what has to wait is an outage.
     pub(super) fn failed(&mut self, error: &cluster::Error, again_in: Duration, now: Instant) {
-        self.state = State::Waiting;
         let words = causes::said_once(error).join(": ");
+        if again_in.is_zero() {
+            tracing::debug!("{self}: {words}");
+            return;
+        }
+        self.state = State::Waiting;
         let say = self.outage.failed(&words, now);
         let watch = self.label();
         match say {

@@ -1,5 +1,7 @@
 //! Failures, and what else an answer shows.
 
+use std::iter::repeat;
+
 use super::*;
 
 #[test]
@@ -45,10 +47,12 @@ fn a_failure_that_may_pass_is_tried_again_after_a_second_that_doubles_to_a_minut
         pauses.push(story.waits().now - failed);
         assert_eq!(story.step(), RETRY);
     }
-    for (pause, nominal) in pauses.iter().zip([1_000, 2_000, 4_000, 8_000, 16_000, 32_000]) {
+    for (pause, nominal) in
+        pauses.iter().zip([1_000, 2_000, 4_000, 8_000, 16_000].into_iter().chain(repeat(30_000)))
+    {
         assert!((nominal..=2 * nominal).contains(pause), "{pauses:?}");
     }
-    assert!(pauses[6..].iter().all(|pause| *pause == 60_000), "{pauses:?}");
+    assert!(pauses[5..].windows(2).all(|two| two[0] != two[1]), "they keep no step: {pauses:?}");
     let failing = story.cadence.failing().unwrap();
     assert_eq!((failing.failures, failing.since), (10, story.time(22_000)));
     assert_eq!(story.cadence.pending_since(), Some(story.time(20_000)));
@@ -73,7 +77,7 @@ fn an_outage_of_an_hour_loses_no_change_and_changes_do_not_hurry_the_next_try() 
         assert_eq!(story.changes().until(), again);
         tries += 1;
     }
-    assert!((60..70).contains(&tries), "{tries}");
+    assert!((60..125).contains(&tries), "{tries}");
     story.waits();
     let now = story.view.revision;
     story.begins_report();

@@ -1,0 +1,96 @@
+//! A bearer token in a file, as a service account's is, which the kubelet writes anew long before the old
+//! one expires.
+//!
+//! `connect` reads it for each request. kube would keep it for a minute, and send the line break at its
+//! end along.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::configuration::ConnectError;
+use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
+
+/// The largest file that is read, in bytes.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// The file, and the header of the last token that was read from it.
+#[derive(Clone)]
+pub(super) struct TokenFile {
+    path: PathBuf,
+    last: Arc<Mutex<HeaderValue>>,
+}
+
+impl TokenFile {
+    /// Reads it for the first time.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Kubeconfig`] where it holds no token.
+    pub(super) fn open(path: PathBuf) -> Result<Self, ConnectError> {
+        let last = read(&path).map_err(|why| {
+            let shown = path.display().to_string();
+            ConnectError::Kubeconfig(format!("the token file \"{}\" {why}", Visible(&shown)))
+        })?;
+        Ok(Self { path, last: Arc::new(Mutex::new(last)) })
+    }
+
+    /// `Bearer …`: the token that the file holds now. One that cannot be read now, as in the middle of a
+    /// rotation, leaves the last one in place, as client-go does.
+    pub(super) fn header(&self) -> HeaderValue {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match read(&self.path) {
+            Ok(header) => *last = header,
+            Err(why) => {
+                let shown = self.path.display().to_string();
+                tracing::debug!("the token file \"{}\" {why}; the last token is used", Visible(&shown));
+            }
+        }
+        last.clone()
+    }
+}
+
+/// What is wrong with the file is said without what it holds.
+fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
+    let bytes = read_up_to(MOST_BYTES, path).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
+    let token = text.expose_secret().trim();
+    if token.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    let header = HeaderValue::from_str(&format!("Bearer {token}"))
+        .ok()
+        .filter(|_| token.bytes().all(|byte| byte.is_ascii_graphic()));
+    let mut header = header.ok_or("holds what a header cannot carry")?;
+    // No library shows a value that is marked so.
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_has_the_token_that_the_file_holds_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let Err(error) = TokenFile::open(path.clone()) else { panic!("there is no file yet") };
+        assert!(error.to_string().contains("cannot be read"), "{error}");
+        std::fs::write(&path, "first\n").unwrap();
+        let file = TokenFile::open(path.clone()).unwrap();
+        assert_eq!(file.header(), "Bearer first");
+        for (content, header) in
+            [("second", "Bearer second"), ("", "Bearer second"), ("a b", "Bearer second")]
+        {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(file.header(), header, "{content:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.header(), "Bearer second");
+        assert!(file.header().is_sensitive());
+    }
+}
