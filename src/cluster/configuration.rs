@@ -68,6 +68,8 @@ pub(super) struct Configured {
     pub(super) client: Client,
     pub(super) url: Uri,
     pub(super) token_file: Option<TokenFile>,
+    /// Whether a credential plugin may be run before any request.
+    pub(super) has_plugin: bool,
 }
 
 /// Makes a client of the configuration, and says where it leads. A credential plugin is run, and no
@@ -109,12 +111,13 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
         (None, Some(path)) => Some(TokenFile::open(path.into())?),
         _ => None,
     };
+    let has_plugin = config.auth_info.exec.is_some();
     let builder = ClientBuilder::try_from(config).map_err(|error| match error {
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
         kube::Error::InferKubeconfig(error) => unusable(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
-    Ok(Configured { client: builder.build(), url, token_file })
+    Ok(Configured { client: builder.build(), url, token_file, has_plugin })
 }
 
 /// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can

@@ -1,6 +1,7 @@
 //! One GET to an API server, and no longer a wait than patience allows: kube itself would wait for an
 //! answer for ever.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,9 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, RETRY_AFTER, USER_AGE
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::answer::{self, Encoding};
@@ -55,6 +59,8 @@ pub struct Cluster {
     client: kube::Client,
     url: Uri,
     token_file: Option<TokenFile>,
+    /// Where a credential plugin may be run before a request: one such at a time.
+    plugin: Option<Arc<Mutex<()>>>,
     patience: Patience,
 }
 
@@ -76,8 +82,9 @@ impl Cluster {
         patience: Patience,
         within: Duration,
     ) -> Result<Self, ConnectError> {
-        let Configured { client, url, token_file } = configuration::client(access, within).await?;
-        Ok(Self { client, url, token_file, patience })
+        let Configured { client, url, token_file, has_plugin } =
+            configuration::client(access, within).await?;
+        Ok(Self { client, url, token_file, plugin: has_plugin.then(Arc::default), patience })
     }
 
     /// Where the API server is, without credentials.
@@ -111,7 +118,7 @@ impl Cluster {
         let message = message.body(Body::empty());
         let unreachable = |source| Error::Unreachable { request: request.clone(), source };
         let message = message.map_err(|e| unreachable(e.into()))?;
-        let response = timeout(self.patience.headers, self.client.send(message))
+        let response = timeout(self.patience.headers, self.send(message))
             .await
             .map_err(|_| Error::Silent { request: request.clone(), after: self.patience.headers })?
             .map_err(|error| match error {
@@ -145,6 +152,20 @@ impl Cluster {
         });
         let _ = read.await;
         Err(Error::Answered { message: answer::message(encoding, &start), request, status, retry_after })
+    }
+
+    /// kube waits for a credential plugin without yielding, so where there is one that happens on a thread
+    /// of its own. One that hangs holds up the requests behind it, and nothing else.
+    async fn send(&self, message: http::Request<Body>) -> Result<http::Response<Body>, kube::Error> {
+        let Some(plugin) = &self.plugin else { return self.client.send(message).await };
+        let turn = Arc::clone(plugin).lock_owned().await;
+        let (client, runtime) = (self.client.clone(), Handle::current());
+        let sent = spawn_blocking(move || {
+            let sent = runtime.block_on(client.send(message));
+            drop(turn);
+            sent
+        });
+        sent.await.unwrap_or_else(|ended| Err(kube::Error::Service(ended.into())))
     }
 
     /// The next bytes of a body, if they come in this time; nothing at its end.

@@ -201,13 +201,15 @@ impl Shared {
 
     /// What is known of an environment now, and why it is withheld where it has to be confirmed.
     pub(super) fn view(&self, n: usize) -> (View, Option<Withheld>) {
+        // After a panic amid a change nobody knows what the set is; the process is about to end.
+        let is_whole = !self.state.is_poisoned();
         let mut state = self.lock();
         let State { roster, watches, environments } = &mut *state;
         let revision = roster.revision(n);
         let unknown = |knowledge| (View { revision, knowledge, witnessed: false }, None);
         let Some(environment) = environments.get_mut(n) else { return unknown(Knowledge::Unlisted) };
         let needed = || environment.watches.iter().filter_map(|watch| watches.get(*watch));
-        if needed().any(|watched| !roster.is_listed(watched.of.as_ref())) {
+        if !is_whole || needed().any(|watched| !roster.is_listed(watched.of.as_ref())) {
             return unknown(Knowledge::Unlisted);
         }
         let contact = needed().filter_map(|watched| watched.contact).min();
@@ -288,7 +290,6 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic ends the process in order; until then the set is what it was.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@ pub mod cluster;
 mod everyday;
 pub mod gate;
 mod holds;
+mod plugin;
 #[expect(dead_code, reason = "the tests of the daemon want it")]
 mod process;
 pub mod reported;
