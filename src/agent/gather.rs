@@ -9,10 +9,11 @@ use tokio::time::{Instant, timeout};
 
 use super::Plan;
 use super::retry::{Deadline, GaveUp};
+use super::summary::log_skips;
 use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
 use crate::domain::collapse::PodSkip;
 use crate::domain::model::NamespaceName;
-use crate::domain::roster::{Applied, Roster};
+use crate::domain::roster::Roster;
 use crate::domain::selection::{Scope, TooManyNamespaces};
 use crate::domain::visible::Visible;
 
@@ -216,15 +217,5 @@ impl Intake {
 impl Notes {
     fn problem(&mut self, problem: String) {
         self.problems.push(if self.problems.len() < MOST_NAMED { problem } else { String::new() });
-    }
-}
-
-pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
-    let (namespace, name) = (Visible(namespace), Visible(name));
-    if let Some(why) = &applied.left_out {
-        tracing::debug!("left out: the pod {namespace}/{name}, {why}");
-    }
-    for why in &applied.skipped {
-        tracing::debug!("left out: a container of {namespace}/{name}, {why}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::Accepted;
 use crate::domain::model::EnvironmentName;
-use crate::domain::roster::Tally;
+use crate::domain::roster::{Applied, Tally};
 use crate::domain::visible::Visible;
 
 /// What became of a report.
@@ -73,6 +73,18 @@ impl Outcome {
             Self::Accepted(Accepted::Unchanged) => "reported, unchanged",
             Self::Accepted(Accepted::Unsaid) => "reported",
         }
+    }
+}
+
+/// Names a pod that is left out, or of which a container is: a detail, since their number is in the
+/// summary.
+pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
+    let (namespace, name) = (Visible(namespace), Visible(name));
+    if let Some(why) = &applied.left_out {
+        tracing::debug!("left out: the pod {namespace}/{name}, {why}");
+    }
+    for why in &applied.skipped {
+        tracing::debug!("left out: a container of {namespace}/{name}, {why}");
     }
 }
 

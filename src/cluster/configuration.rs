@@ -108,7 +108,7 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
     config.proxy_url = proxy.as_deref().map(parse_proxy).transpose()?;
     let url = config.cluster_url.clone();
     let token_file = match (&config.auth_info.token, config.auth_info.token_file.take()) {
-        (None, Some(path)) => Some(TokenFile::open(path.into())?),
+        (None, Some(path)) => Some(TokenFile::open(path.into()).map_err(ConnectError::Kubeconfig)?),
         _ => None,
     };
     let has_plugin = config.auth_info.exec.is_some();

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::configuration::ConnectError;
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 
@@ -29,11 +28,11 @@ impl TokenFile {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Kubeconfig`] where it holds no token.
-    pub(super) fn open(path: PathBuf) -> Result<Self, ConnectError> {
+    /// What is wrong with it, where it holds no token.
+    pub(super) fn open(path: PathBuf) -> Result<Self, String> {
         let last = read(&path).map_err(|why| {
             let shown = path.display().to_string();
-            ConnectError::Kubeconfig(format!("the token file \"{}\" {why}", Visible(&shown)))
+            format!("the token file \"{}\" {why}", Visible(&shown))
         })?;
         Ok(Self { path, last: Arc::new(Mutex::new(last)) })
     }
@@ -79,7 +78,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let Err(error) = TokenFile::open(path.clone()) else { panic!("there is no file yet") };
-        assert!(error.to_string().contains("cannot be read"), "{error}");
+        assert!(error.contains("cannot be read"), "{error}");
         std::fs::write(&path, "first\n").unwrap();
         let file = TokenFile::open(path.clone()).unwrap();
         assert_eq!(file.header(), "Bearer first");

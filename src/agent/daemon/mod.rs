@@ -9,6 +9,7 @@
 mod health;
 mod lookups;
 mod metrics;
+mod policy;
 mod reporter;
 mod shared;
 mod watched;
@@ -23,6 +24,8 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+pub use self::policy::{Policy, Witnessing};
+
 use self::health::Health;
 use self::reporter::Reporter;
 use self::shared::Shared;
@@ -30,7 +33,6 @@ use super::Plan;
 use crate::api::Client;
 use crate::cluster::Cluster;
 use crate::domain::selection::{Scope, TooManyNamespaces};
-use crate::domain::{cadence, watch};
 use crate::process::listener::{self, Bounds};
 use crate::process::{admin, metrics as registry};
 
@@ -60,54 +62,6 @@ pub struct Setup {
     pub witnessing: Witnessing,
     /// Its durations.
     pub policy: Policy,
-}
-
-/// Whether pods are reported that came and went since the last report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Witnessing {
-    /// They are, once.
-    On,
-    /// A report holds strictly what runs: `--no-witness`.
-    Off,
-}
-
-/// Every duration of the daemon.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// Of lists and watches.
-    pub watch: watch::Policy,
-    /// Of reports.
-    pub cadence: cadence::Policy,
-    /// From one look for a namespace that is not there to the next.
-    pub lookup: Duration,
-    /// From one line about a failure that goes on to the next.
-    pub remind: Duration,
-}
-
-impl Default for Policy {
-    /// A minute each, and the defaults of the others.
-    fn default() -> Self {
-        let minute = Duration::from_mins(1);
-        Self {
-            watch: watch::Policy::default(),
-            cadence: cadence::Policy::default(),
-            lookup: minute,
-            remind: minute,
-        }
-    }
-}
-
-impl Policy {
-    /// The same with every duration so many times shorter.
-    #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
-        Self {
-            watch: self.watch.hastened(times),
-            cadence: self.cadence.hastened(times),
-            lookup: self.lookup / times,
-            remind: self.remind / times,
-        }
-    }
 }
 
 /// The daemon cannot begin, or ended on its own.

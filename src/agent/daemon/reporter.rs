@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::Policy;
 use super::metrics;
+use super::policy::Policy;
 use super::shared::{Composed, Shared};
 use crate::agent::{Outcome, Summary};
 use crate::api::{self, Accepted, Client};

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
 use super::metrics::{self, Metrics};
+use super::policy::{Policy, Witnessing};
 use super::watched::Watched;
-use super::{Policy, Witnessing};
-use crate::agent::{Environment, Plan, gather};
+use crate::agent::summary::log_skips;
+use crate::agent::{Environment, Plan};
 use crate::api::Client;
 use crate::cluster::{Heard, Unreadable};
 use crate::domain::cadence::{Knowledge, View};
@@ -145,7 +146,7 @@ impl Shared {
             Heard::Pod(pod) => {
                 let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
                 let applied = roster.apply(of, pod);
-                gather::log_skips(&namespace, &name, &applied);
+                log_skips(&namespace, &name, &applied);
                 for departure in applied.departures {
                     depart(environments, &departure, roster.latest());
                 }

@@ -21,7 +21,6 @@ pub use holds::{
     Environment, PROD, every_pod_was_reported, holds_what_the_cluster_holds, never_fewer_than_live,
     nothing_was_invented,
 };
-#[expect(unused_imports, reason = "the tests of the daemon want them")]
 pub use process::{Daemon, Starting};
 
 /// Waits until it is so, or fails. It looks every few milliseconds, so that whoever has to do it has a
