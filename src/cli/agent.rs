@@ -33,11 +33,6 @@ pub(super) struct Agent {
     /// Report once and exit, instead of watching
     #[arg(long)]
     once: bool,
-    #[command(flatten)]
-    once_only: OnceOnly,
-    #[command(flatten)]
-    watching: Watching,
-
     /// Environment to report to
     #[arg(long, value_name = "NAME")]
     environment: Option<EnvironmentName>,
@@ -77,6 +72,11 @@ pub(super) struct Agent {
     /// Context of the kubeconfig to use
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     context: Option<String>,
+
+    #[command(flatten)]
+    watching: Watching,
+    #[command(flatten)]
+    once_only: OnceOnly,
 }
 
 #[derive(Debug, Args)]

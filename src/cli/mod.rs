@@ -49,7 +49,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Report the pods of a cluster
+    /// Watch the pods of a cluster and report them, or report them once
     Agent(agent::Agent),
     /// Be the compliance service
     #[cfg(feature = "service")]
