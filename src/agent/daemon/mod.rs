@@ -12,6 +12,7 @@ mod metrics;
 mod policy;
 mod reporter;
 mod shared;
+mod standing;
 mod watched;
 mod watcher;
 

@@ -3,26 +3,28 @@
 //! Watches write into it, environments take snapshots of it, probes and scrapes look at it. The lock is
 //! held for as long as one of these takes, and never while anything is waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use super::metrics::{self, Metrics};
 use super::policy::{Policy, Witnessing};
+use super::standing::{Reported, Standing};
 use super::watched::Watched;
+use crate::agent::Plan;
 use crate::agent::summary::log_skips;
-use crate::agent::{Environment, Plan};
 use crate::api::Client;
 use crate::cluster::{Heard, Unreadable};
 use crate::domain::cadence::{Knowledge, View};
-use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
+use crate::domain::collapse::PodSkip;
+use crate::domain::confirmation::{Emptiness, Existence, Withheld};
 use crate::domain::departure::{Departure, Revision};
 use crate::domain::model::NamespaceName;
-use crate::domain::roster::{Roster, Snapshot, Tally};
+use crate::domain::roster::{Roster, Snapshot, Unread};
 use crate::domain::selection::Scope;
-use crate::domain::witness::{Bounds, Carried, Witness};
+use crate::domain::witness::{Carried, Witness};
 
 /// All of it.
 pub(super) struct Shared {
@@ -40,29 +42,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) roster: Roster,
     pub(super) watches: Vec<Watched>,
-    pub(super) environments: Vec<Watchful>,
-}
-
-/// What is known of one environment.
-pub(super) struct Watchful {
-    pub(super) environment: Environment,
-    /// The watches that it needs.
-    watches: Vec<usize>,
-    witness: Option<Witness>,
-    /// What the API server said of the namespaces that it names and that hold no pod.
-    existence: BTreeMap<NamespaceName, Existence>,
-    /// That there are no other pods is no guess any more.
-    is_confirmed: bool,
-    /// What its task last said of itself, for scrapes.
-    pub(super) reported: Reported,
-}
-
-/// How an environment's reports go.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Reported {
-    pub(super) last_accepted: Option<SystemTime>,
-    pub(super) pending_since: Option<Instant>,
-    pub(super) withheld: Option<&'static str>,
+    pub(super) environments: Vec<Standing>,
 }
 
 /// What a report is made of.
@@ -88,24 +68,8 @@ impl Shared {
                 names.iter().map(|name| Watched::new(Some(name.clone()), policy.remind)).collect()
             }
         };
-        let environments: Vec<_> = plan
-            .environments
-            .iter()
-            .map(|environment| {
-                let is_needed = |watched: &Watched| {
-                    watched.of.as_ref().is_none_or(|of| environment.selection.takes(of.as_str()))
-                };
-                let needed = watches.iter().enumerate().filter(|(_, watched)| is_needed(watched));
-                Watchful {
-                    watches: needed.map(|(n, _)| n).collect(),
-                    environment: environment.clone(),
-                    witness: (witnessing == Witnessing::On).then(|| Witness::new(Bounds::default())),
-                    existence: BTreeMap::new(),
-                    is_confirmed: false,
-                    reported: Reported::default(),
-                }
-            })
-            .collect();
+        let standing = |environment| Standing::new(environment, &watches, witnessing);
+        let environments: Vec<_> = plan.environments.iter().map(standing).collect();
         Self {
             changed: environments.iter().map(|_| Notify::new()).collect(),
             state: Mutex::new(State {
@@ -142,11 +106,15 @@ impl Shared {
                 watched.begins(Instant::now());
                 roster.begin(of);
             }
-            Heard::Pod(pod) if self.plan.leaves_out(&pod) => {}
+            Heard::Pod(pod) | Heard::Gone(pod) if self.plan.leaves_out(&pod) => {}
             Heard::Pod(pod) => {
                 let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
                 let applied = roster.apply(of, pod);
                 log_skips(&namespace, &name, &applied);
+                if applied.left_out == Some(PodSkip::Unreadable) {
+                    let problem = format!("\"{namespace}/{name}\" has no name or no creation time");
+                    watched.unreadable(&problem, Instant::now());
+                }
                 for departure in applied.departures {
                     depart(environments, &departure, roster.latest());
                 }
@@ -157,8 +125,10 @@ impl Shared {
                 }
             }
             Heard::Unreadable(Unreadable { pod, problem }) => {
-                roster.unreadable(of, pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
-                watched.unreadable(&problem, Instant::now());
+                let name = pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str()));
+                if roster.unreadable(of, name) != Unread::NotTaken {
+                    watched.unreadable(&problem, Instant::now());
+                }
             }
             Heard::Complete => {
                 let mut departures = Vec::new();
@@ -295,60 +265,9 @@ impl Shared {
     }
 }
 
-/// Tells the environments of a namespace that a pod left it; `left` is the first revision without it.
-fn depart(environments: &mut [Watchful], departure: &Departure, left: Revision) {
+/// Tells the environments that a pod left the set; `left` is the first revision without it.
+fn depart(environments: &mut [Standing], departure: &Departure, left: Revision) {
     for environment in environments {
-        if environment.environment.selection.takes(&departure.artifact.namespace)
-            && let Some(witness) = &mut environment.witness
-        {
-            witness.departed(departure.clone(), left);
-        }
-    }
-}
-
-impl Watchful {
-    /// Why it may not be reported as it is; once that there is no more was confirmed, only pods that
-    /// cannot be read raise a doubt again.
-    fn confirm(&mut self, n: usize, roster: &Roster) -> Option<Withheld> {
-        let tally = roster.tally(n);
-        let facts = Facts {
-            artifacts: usize::try_from(tally.artifacts).unwrap_or(usize::MAX),
-            has_pods: roster.has_seen_any(n),
-            unreadable: roster.lost() + tally.unreadable(),
-        };
-        let emptiness = if self.is_confirmed { Emptiness::Allowed } else { self.environment.empty };
-        let existence = |name: &NamespaceName| self.existence_of(name, roster);
-        let confirmed = confirmation::confirm(&self.environment.selection, emptiness, facts, existence);
-        self.is_confirmed |= confirmed.is_ok();
-        confirmed.err()
-    }
-
-    fn existence_of(&self, name: &NamespaceName, roster: &Roster) -> Existence {
-        match self.existence.get(name) {
-            _ if roster.has_seen(name.as_str()) => Existence::Exists,
-            Some(existence) => *existence,
-            None => Existence::Unsaid,
-        }
-    }
-
-    fn measure(&self, tally: &Tally, metrics: &Metrics, now: Instant) {
-        let label = metrics::Environment { environment: self.environment.name.as_str().to_owned() };
-        metrics.count(&label, tally);
-        let Reported { last_accepted, pending_since, withheld } = &self.reported;
-        if let Some(accepted) = last_accepted {
-            let accepted = accepted.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            metrics.last_accepted.get_or_create(&label).set(accepted.as_secs_f64());
-        }
-        let pending = pending_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        metrics.pending.get_or_create(&label).set(pending.as_secs_f64());
-        for reason in metrics::WITHHELD {
-            let label = metrics::Withheld { environment: label.environment.clone(), reason };
-            metrics.withheld.get_or_create(&label).set(i64::from(*withheld == Some(reason)));
-        }
-        if let Some(witness) = &self.witness {
-            metrics.witnessed.get_or_create(&label).set(metrics::integer(witness.len() as u64));
-            let dropped = metrics.witness_dropped.get_or_create(&label);
-            dropped.inc_by(witness.counts().lost.saturating_sub(dropped.get()));
-        }
+        environment.departed(departure, left);
     }
 }
