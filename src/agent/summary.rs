@@ -45,14 +45,6 @@ impl Summary {
             "{self}",
         );
     }
-
-    /// Logs it where it changed anything at the service; a heartbeat is a detail.
-    pub(super) fn log_change(&self) {
-        match self.outcome {
-            Outcome::Accepted(Accepted::Unchanged) => tracing::debug!("{self}"),
-            Outcome::Accepted(_) | Outcome::Printed => self.log(),
-        }
-    }
 }
 
 impl fmt::Display for Summary {

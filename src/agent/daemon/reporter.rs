@@ -32,6 +32,7 @@ pub(super) struct Reporter {
     client: Client,
     cadence: Cadence,
     flight: Option<Flight>,
+    has_reported: bool,
     remind: Duration,
     /// Reports that are not accepted.
     refused: Outage,
@@ -44,6 +45,7 @@ type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>
 /// A report that is under way.
 struct Flight {
     upload: Upload,
+    why: Why,
     start: Instant,
     /// The revision of the whole set that it is of.
     set: Revision,
@@ -67,6 +69,7 @@ impl Reporter {
             client,
             cadence: Cadence::new(policy.cadence, seed),
             flight: None,
+            has_reported: false,
             remind: policy.remind,
             refused: Outage::new(policy.remind),
             withheld: Outage::new(policy.remind),
@@ -121,7 +124,7 @@ impl Reporter {
                 let artifacts = report.len();
                 let (client, name) = (self.client.clone(), self.name.clone());
                 let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
-                self.flight = Some(Flight { upload, start: now, set, artifacts, tally });
+                self.flight = Some(Flight { upload, why, start: now, set, artifacts, tally });
             }
         }
     }
@@ -181,8 +184,19 @@ impl Reporter {
         }
         let environment = self.name.clone();
         let outcome = Outcome::Accepted(accepted);
-        let Flight { artifacts, tally, start, .. } = flight;
-        Summary { environment, outcome, artifacts, tally, took: start.elapsed() }.log_change();
+        let Flight { why, artifacts, tally, start, .. } = flight;
+        let summary = Summary { environment, outcome, artifacts, tally, took: start.elapsed() };
+        // The first one says that it works; after that, what changed nothing is a detail.
+        let is_news = match new_snapshot {
+            Some(is_new) => is_new,
+            None => why != Why::Heartbeat,
+        };
+        let is_first = !std::mem::replace(&mut self.has_reported, true);
+        if is_news || is_first {
+            summary.log();
+        } else {
+            tracing::debug!("{summary}");
+        }
     }
 
     fn failed(&mut self, error: &api::Error, now: Instant) {
