@@ -21,6 +21,8 @@ use crate::service::Running;
 pub enum Fault {
     /// This status and a message, with so many seconds of Retry-After; the service hears nothing.
     Says(u16, Option<u32>),
+    /// The same, with a date (RFC 9110, section 10.2.3) in Retry-After.
+    SaysUntil(u16, String),
     /// The same before the body is read, which it never is.
     SaysAtOnce(u16),
     /// No answer at all; the service hears nothing.
@@ -72,7 +74,7 @@ pub struct Report {
     pub arrived: Instant,
     /// Nothing where the body was not read.
     pub body: Bytes,
-    pub pods: BTreeSet<Reported>,
+    pub pods: Arc<BTreeSet<Reported>>,
     /// Whether the service took it, whatever the agent was told.
     pub is_accepted: bool,
     /// The status that the agent was told; `None` where it was told nothing, or not yet.
@@ -144,6 +146,7 @@ impl Shared {
             BTreeSet::new()
         });
         let Put { environment, token } = put;
+        let pods = Arc::new(pods);
         let arrived = Instant::now();
         kept.reports.push(Report { environment, token, arrived, body, pods, is_accepted: false, told });
         kept.reports.len() - 1
@@ -151,13 +154,14 @@ impl Shared {
 
     fn receive(self: &Arc<Self>, put: Put, fault: Option<Fault>, seen: &Seen) -> Reply {
         let told = match &fault {
-            Some(Fault::Says(status, _)) => Some(*status),
+            Some(Fault::Says(status, _) | Fault::SaysUntil(status, _)) => Some(*status),
             _ => None,
         };
         let environment = put.environment.clone();
         let number = self.keep(put, seen.body.clone(), told);
         match fault {
             Some(Fault::Says(status, retry_after)) => return says(status, retry_after),
+            Some(Fault::SaysUntil(status, date)) => return says(status, None).with("retry-after", &date),
             Some(Fault::Stall) => return Reply::Stall,
             Some(Fault::Reset) => return Reply::Reset,
             _ => {}
@@ -304,7 +308,7 @@ impl Gate {
 
     /// Every pod of every report that the service took.
     pub fn every_accepted_pod(&self, environment: &str) -> BTreeSet<Reported> {
-        self.accepted(environment).into_iter().flat_map(|report| report.pods).collect()
+        self.accepted(environment).into_iter().flat_map(|report| Arc::unwrap_or_clone(report.pods)).collect()
     }
 
     /// The pods that run, as the real service keeps it.

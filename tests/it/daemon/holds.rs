@@ -92,3 +92,11 @@ pub fn never_fewer_than_live(gate: &Gate, cluster: &Cluster, environment: Enviro
         }
     }
 }
+
+/// All of that.
+pub async fn all_holds(gate: &Gate, cluster: &Cluster, environment: Environment) {
+    holds_what_the_cluster_holds(gate, cluster, environment).await;
+    every_pod_was_reported(gate, cluster, environment).await;
+    never_fewer_than_live(gate, cluster, environment);
+    nothing_was_invented(gate, cluster, environment);
+}

@@ -7,19 +7,25 @@ pub mod cluster;
 mod everyday;
 pub mod gate;
 mod holds;
+mod lists;
+mod pods;
 mod plugin;
 #[expect(dead_code, reason = "the tests of the daemon want it")]
 mod process;
 pub mod reported;
 pub mod rules;
+mod shop;
 mod tests;
+mod watches;
 
 use std::time::Duration;
 
+use tokio::task::{JoinSet, LocalSet};
+
 #[expect(unused_imports, reason = "the tests of the daemon want the rest")]
 pub use holds::{
-    Environment, PROD, every_pod_was_reported, holds_what_the_cluster_holds, never_fewer_than_live,
-    nothing_was_invented,
+    Environment, PROD, all_holds, every_pod_was_reported, holds_what_the_cluster_holds,
+    never_fewer_than_live, nothing_was_invented,
 };
 pub use process::{Daemon, Starting};
 
@@ -38,4 +44,16 @@ pub async fn eventually_or(what: &str, is_so: impl AsyncFn() -> bool, why: impl 
     };
     let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
     waited.unwrap_or_else(|_| panic!("{what}: not in a minute; {}", why()));
+}
+
+/// Does something with each of them at once.
+pub async fn at_once<T, F: Future<Output = ()> + 'static>(
+    all: impl IntoIterator<Item = T>,
+    does: impl Fn(T) -> F,
+) {
+    let (here, mut doing) = (LocalSet::new(), JoinSet::new());
+    for one in all {
+        doing.spawn_local_on(does(one), &here);
+    }
+    here.run_until(doing.join_all()).await;
 }

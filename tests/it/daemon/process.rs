@@ -95,6 +95,12 @@ impl Starting {
         self.args(["--config", "config.yaml"])
     }
 
+    /// Another way to the cluster.
+    pub fn kubeconfig(self, kubeconfig: &str) -> Self {
+        std::fs::write(self.home.path().join("kubeconfig"), kubeconfig).unwrap();
+        self
+    }
+
     pub fn token(mut self, token: &str) -> Self {
         self.token = Token::Variable(token.to_owned());
         self
@@ -185,6 +191,11 @@ impl Daemon {
     /// The status and the text of `/readyz`.
     pub async fn readyz(&self) -> (u16, String) {
         self.get("/readyz").await
+    }
+
+    /// Each check of `/readyz` in a line of its own, whether it is ready or not.
+    pub async fn checks(&self) -> Vec<String> {
+        self.get("/readyz?verbose").await.1.lines().map(str::to_owned).collect()
     }
 
     pub async fn livez(&self) -> (u16, String) {

@@ -36,6 +36,11 @@ pub fn answer(shared: &Arc<Shared>, seen: &Seen) -> Reply {
                 None => reply,
             };
         }
+        Some(Fault::OverloadedUntil(date)) => {
+            let reply = Reply::text(429, "Too many requests, please try again later.\n");
+            return reply.with("retry-after", date);
+        }
+        Some(Fault::BadRequest) => return Status::bad_request("it is not known here").reply(),
         Some(Fault::Broken) => return Reply::text(500, "etcdserver: request timed out\n"),
         Some(Fault::Unauthorized) => return Status::unauthorized().reply(),
         Some(Fault::Forbidden) => return forbidden(&ask).reply(),

@@ -9,6 +9,8 @@ use super::ask::Ask;
 pub enum Fault {
     /// 429 in plain text, as from an overloaded server, with so many seconds of Retry-After.
     Overloaded(Option<u32>),
+    /// The same, with a date (RFC 9110, section 10.2.3) in Retry-After.
+    OverloadedUntil(String),
     /// 500 in plain text.
     Broken,
     /// 401.
@@ -17,6 +19,8 @@ pub enum Fault {
     Forbidden,
     /// 422, as from a server that has no streaming lists; other requests are answered well.
     NoStreamingLists,
+    /// 400, as from one that knows less.
+    BadRequest,
     /// 410: to a watch as an ERROR event, to a page as a status.
     Expired,
     /// No answer at all.

@@ -20,32 +20,46 @@ pub struct Life {
     pub was_told: bool,
 }
 
-/// Each life is known by the flag that says whether it was told.
+/// Whether somebody was told of a life.
+pub struct Told {
+    /// Which life: its place among all of them.
+    number: usize,
+    is_told: AtomicBool,
+}
+
+impl Told {
+    /// Somebody is.
+    pub fn tell(&self) {
+        self.is_told.store(true, Ordering::Relaxed);
+    }
+}
+
+/// In the order in which they began.
 #[derive(Default)]
-pub struct Lives(Vec<(Arc<AtomicBool>, Life)>);
+pub struct Lives(Vec<(Arc<Told>, Life)>);
 
 impl Lives {
-    /// Goes on with the life that is open, or ends it, or begins one: the flag of the one that is open
-    /// then. `versions` is what may be said of the pod now.
+    /// Goes on with the life that is open, or ends it, or begins one: the one that is open then. `versions` is what may be said of the pod now.
     pub fn change(
         &mut self,
-        open: Option<Arc<AtomicBool>>,
+        open: Option<Arc<Told>>,
         is_live: bool,
         versions: impl IntoIterator<Item = Reported>,
         now: Instant,
-    ) -> Option<Arc<AtomicBool>> {
+    ) -> Option<Arc<Told>> {
         let mut versions = versions.into_iter().filter(|version| !version.digests.is_empty()).peekable();
         let open = match (open, versions.peek()) {
             (Some(open), _) => open,
             (None, None) => return None,
             (None, Some(first)) => {
-                let (told, pod) = (Arc::<AtomicBool>::default(), first.identity());
+                let told = Arc::new(Told { number: self.0.len(), is_told: AtomicBool::default() });
+                let pod = first.identity();
                 let life = Life { pod, versions: BTreeSet::new(), from: now, to: None, was_told: false };
                 self.0.push((Arc::clone(&told), life));
                 told
             }
         };
-        let life = self.of(&open);
+        let life = &mut self.0[open.number].1;
         life.versions.extend(versions);
         if is_live {
             return Some(open);
@@ -54,13 +68,9 @@ impl Lives {
         None
     }
 
-    fn of(&mut self, flag: &Arc<AtomicBool>) -> &mut Life {
-        &mut self.0.iter_mut().rev().find(|(told, _)| Arc::ptr_eq(told, flag)).expect("a life").1
-    }
-
     pub fn all(&self) -> Vec<Life> {
-        let with = |(told, life): &(Arc<AtomicBool>, Life)| Life {
-            was_told: told.load(Ordering::Relaxed),
+        let with = |(told, life): &(Arc<Told>, Life)| Life {
+            was_told: told.is_told.load(Ordering::Relaxed),
             ..life.clone()
         };
         self.0.iter().map(with).collect()

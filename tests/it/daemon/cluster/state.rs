@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::history::{Life, Lives};
+use super::history::{Life, Lives, Told};
 use super::pod::Pod;
 use super::wire;
 use crate::daemon::reported::Reported;
@@ -20,14 +19,14 @@ pub struct Stored {
     /// The image and the last digest of each container since the pod is there.
     remembered: BTreeMap<String, (String, String)>,
     /// Whether anybody was told of the pod while it was live.
-    told: Option<Arc<AtomicBool>>,
+    told: Option<Arc<Told>>,
 }
 
 impl Stored {
     /// Somebody is told of it.
     pub fn tell(&self) {
         if let Some(told) = &self.told {
-            told.store(true, Ordering::Relaxed);
+            told.tell();
         }
     }
 }
