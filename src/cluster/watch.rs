@@ -5,10 +5,10 @@
 //! put in the machine's words.
 
 use std::convert::Infallible;
-use std::future::ready;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout_at};
 
 use super::answer::{ACCEPT, ACCEPT_EVENTS};
@@ -203,10 +203,12 @@ impl Stream {
                     return Err(Error::Garbled { request: request.clone(), problem: garbled.to_string() });
                 }
             }
+            // The connection hands on one chunk at a time, which is one event, and another only when its
+            // task has had its turn: so one look at an empty hand does not say that nothing has come.
             let there = tokio::select! {
                 biased;
                 frame = bytes(request, body) => Some(frame?),
-                () = ready(()) => None,
+                () = yield_now() => None,
             };
             let frame = if let Some(frame) = there {
                 frame

@@ -267,3 +267,34 @@ fn an_answer_that_is_given_up_is_closed_and_not_read_to_an_end_that_it_may_not_h
     assert_eq!(live.restarts[..2], [Restart::Garbled, Restart::Refused]);
     assert!(server.join().unwrap() < ENDLESS, "it was read to its end");
 }
+
+#[test]
+fn events_that_have_come_are_read_together_although_each_is_a_chunk_of_its_own() {
+    const EVENTS: usize = 1000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let list = fixture("watch-streaming-list.pb");
+    let watch = fixture("watch.pb");
+    let length = 4 + u32::from_be_bytes(*watch.first_chunk().unwrap()) as usize;
+    // As an API server does, which flushes after each.
+    let mut answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {PROTOBUF};stream=watch\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    .into_bytes();
+    for chunk in std::iter::once(list.as_slice()).chain(std::iter::repeat_n(&watch[..length], EVENTS)) {
+        write!(answer, "{:x}\r\n", chunk.len()).unwrap();
+        answer.extend_from_slice(chunk);
+        answer.extend_from_slice(b"\r\n");
+    }
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        read_request(&mut connection);
+        connection.write_all(&answer).unwrap();
+        connection
+    });
+    let live = watch_until(&url, |live| live.events.len() >= EVENTS);
+    assert_eq!(live.lists, 1);
+    // Each time that it says so, it lets events gather: the fewer it takes then, the longer it lags behind.
+    assert!(live.settled < EVENTS / 10, "{} times", live.settled);
+    drop(server.join().unwrap());
+}

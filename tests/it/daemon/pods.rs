@@ -88,7 +88,7 @@ const MANY: usize = 5000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_pods_replaced_at_once_are_replaced_in_the_report() {
     let (cluster, gate) = (shop(MANY), gate().await);
-    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate).hasten(10)).await;
+    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate).hasten(10).args(["-v"])).await;
     cluster.replace_all((MANY + 1..=2 * MANY).map(web));
     all_holds(&gate, &cluster, PROD).await;
     // By events, and by a list alone.
