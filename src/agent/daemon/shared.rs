@@ -186,6 +186,12 @@ impl Shared {
         let contact = needed().filter_map(|watched| watched.contact).min();
         let witnessed = environment.witness.as_ref().is_some_and(|witness| !witness.is_empty());
         let withheld = environment.confirm(n, roster);
+        // It will be asked for at once. Until then this is no more than what was not asked.
+        if let Some(Withheld::Unconfirmed(name)) = &withheld
+            && !environment.existence.contains_key(name)
+        {
+            return unknown(Knowledge::Unlisted);
+        }
         let knowledge = match (contact, &withheld) {
             (_, Some(_)) => Knowledge::Unconfirmed,
             (Some(contact), None) => Knowledge::Contact(contact),

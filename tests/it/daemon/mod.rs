@@ -4,16 +4,21 @@
 //! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
 
 pub mod cluster;
+mod credentials;
 mod everyday;
 pub mod gate;
+mod health;
 mod holds;
 mod lists;
+mod namespaces;
+mod overload;
 mod pods;
 mod plugin;
 #[expect(dead_code, reason = "the tests of the daemon want it")]
 mod process;
 pub mod reported;
 pub mod rules;
+mod selections;
 mod shop;
 mod tests;
 mod watches;
@@ -22,7 +27,6 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 
-#[expect(unused_imports, reason = "the tests of the daemon want the rest")]
 pub use holds::{
     Environment, PROD, all_holds, every_pod_was_reported, holds_what_the_cluster_holds,
     never_fewer_than_live, nothing_was_invented,

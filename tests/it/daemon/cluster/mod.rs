@@ -94,7 +94,6 @@ pub struct Cluster {
     authority: Option<String>,
 }
 
-#[expect(dead_code, reason = "the tests of the daemon want the rest")]
 impl Cluster {
     pub fn start() -> Self {
         let shared = Self::shared();

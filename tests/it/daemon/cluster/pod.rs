@@ -72,7 +72,6 @@ pub fn pod(namespace: &str, name: &str) -> Pod {
     }
 }
 
-#[expect(dead_code, reason = "the tests of the daemon want the rest")]
 impl Pod {
     /// One more container, that runs this image. Its name has to be one with a registry: those are
     /// reported as they are.
