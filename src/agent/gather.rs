@@ -149,7 +149,7 @@ async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Re
 }
 
 impl Intake {
-    /// Reads one list each; nothing of one that fails stays behind.
+    /// Reads one list each.
     async fn list(
         &mut self,
         cluster: &Cluster,

@@ -150,8 +150,8 @@ fn times(n: u32) -> String {
     if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
 }
 
-/// A different one each time, so that many one shots that failed together do not try again together.
-fn seed() -> u64 {
+/// A different one each time, so that many that failed or started together do not keep in step.
+pub(super) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

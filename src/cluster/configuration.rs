@@ -59,7 +59,7 @@ pub enum ConnectError {
     #[error("no credentials for the cluster could be had: {0}")]
     Credentials(String),
     /// It took too long, as where a credential plugin hangs.
-    #[error("the cluster's configuration and credentials could not be had in {:.1} s (--timeout)", .0.as_secs_f32())]
+    #[error("the cluster's configuration and credentials could not be had in {:.1} s", .0.as_secs_f32())]
     TooSlow(Duration),
 }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::answer::{self, Encoding};
 use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
-use super::error::{Error, Request, Right};
+use super::error::{Cause, Error, Request, Right};
 use super::token_file::TokenFile;
 
 /// How much of an error answer is read, in bytes.
@@ -155,17 +155,22 @@ impl Cluster {
     }
 
     /// kube waits for a credential plugin without yielding, so where there is one that happens on a thread
-    /// of its own. One that hangs holds up the requests behind it, and nothing else.
+    /// of its own. One that hangs holds up the requests behind it, and nothing else; a server that does not
+    /// answer holds up nothing but its request, here too.
     async fn send(&self, message: http::Request<Body>) -> Result<http::Response<Body>, kube::Error> {
         let Some(plugin) = &self.plugin else { return self.client.send(message).await };
         let turn = Arc::clone(plugin).lock_owned().await;
-        let (client, runtime) = (self.client.clone(), Handle::current());
+        let (client, runtime, within) = (self.client.clone(), Handle::current(), self.patience.headers);
         let sent = spawn_blocking(move || {
-            let sent = runtime.block_on(client.send(message));
+            let sent = runtime.block_on(async { timeout(within, client.send(message)).await });
             drop(turn);
             sent
         });
-        sent.await.unwrap_or_else(|ended| Err(kube::Error::Service(ended.into())))
+        let failed = |error: Cause| kube::Error::Service(error);
+        match sent.await {
+            Ok(sent) => sent.map_err(|late| failed(late.into()))?,
+            Err(ended) => Err(failed(ended.into())),
+        }
     }
 
     /// The next bytes of a body, if they come in this time; nothing at its end.

@@ -70,6 +70,12 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// A watch came to its end before it led anywhere.
+    #[error("the answer to {request} ended and brought nothing new; is there a proxy in between?")]
+    Ended {
+        /// What was asked.
+        request: Request,
+    },
     /// The answer is an error.
     #[error("{request} was answered with {status}: {}", Visible(message))]
     Answered {
@@ -96,7 +102,7 @@ impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { source, .. } => causes::tls(&**source).is_none(),
-            Self::Silent { .. } | Self::BrokenOff { .. } => true,
+            Self::Silent { .. } | Self::BrokenOff { .. } | Self::Ended { .. } => true,
             // A continue token that expires again and again: 410 is Gone, yet a new list may do.
             Self::Answered { status, .. } => {
                 *status == StatusCode::GONE || class(status.as_u16()) == Class::Transient

@@ -6,21 +6,31 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::domain::outage::{Outage, Say};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 
 /// The largest file that is read, in bytes.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The file, and the header of the last token that was read from it.
+/// How often it is said that the file cannot be read.
+const REMIND: Duration = Duration::from_mins(1);
+
+/// The file, and what was last read from it.
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    last: Arc<Mutex<HeaderValue>>,
+    last: Arc<Mutex<Last>>,
+}
+
+struct Last {
+    header: HeaderValue,
+    outage: Outage,
 }
 
 impl TokenFile {
@@ -30,10 +40,11 @@ impl TokenFile {
     ///
     /// What is wrong with it, where it holds no token.
     pub(super) fn open(path: PathBuf) -> Result<Self, String> {
-        let last = read(&path).map_err(|why| {
+        let header = read(&path).map_err(|why| {
             let shown = path.display().to_string();
             format!("the token file \"{}\" {why}", Visible(&shown))
         })?;
+        let last = Last { header, outage: Outage::new(REMIND) };
         Ok(Self { path, last: Arc::new(Mutex::new(last)) })
     }
 
@@ -42,13 +53,21 @@ impl TokenFile {
     pub(super) fn header(&self) -> HeaderValue {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read(&self.path) {
-            Ok(header) => *last = header,
+            Ok(header) => {
+                last.header = header;
+                last.outage.over(Instant::now());
+            }
             Err(why) => {
-                let shown = self.path.display().to_string();
-                tracing::debug!("the token file \"{}\" {why}; the last token is used", Visible(&shown));
+                if last.outage.failed(&why, Instant::now()) != Say::Nothing {
+                    let shown = self.path.display().to_string();
+                    tracing::warn!(
+                        "the API server's token file \"{}\" {why}; the last token is used",
+                        Visible(&shown)
+                    );
+                }
             }
         }
-        last.clone()
+        last.header.clone()
     }
 }
 

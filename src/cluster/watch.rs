@@ -22,7 +22,7 @@ use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{self, Retryable};
 use crate::domain::paging::Ask;
 use crate::domain::pod::PodView;
-use crate::domain::watch::{self, Act, Input, Listing, Policy, Restart, Step, Watch};
+use crate::domain::watch::{self, Act, Input, Listing, Policy, Restart, State, Step, Watch};
 
 /// What a watch tells, in the order in which it happens.
 #[derive(Debug)]
@@ -31,9 +31,10 @@ pub enum Heard {
     Begin,
     /// A pod that there is, as it is.
     Pod(PodView),
-    /// A pod that there is no longer, as it was last. Of one that cannot be read, which was told just
-    /// before, only namespace and name are known.
+    /// A pod that there is no longer, as it was last.
     Gone(PodView),
+    /// A pod that there is no longer, of which nothing else can be read.
+    GoneByName(PodName),
     /// A pod that cannot be read. Where its name is known, it is in the list.
     Unreadable(Unreadable),
     /// The list is complete.
@@ -51,6 +52,8 @@ pub enum Heard {
         /// The pause.
         again_in: Duration,
     },
+    /// What it is about from now on.
+    State(State),
     /// All that has come so far was told.
     Settled,
 }
@@ -100,6 +103,7 @@ enum Noted {
 struct Listener<F> {
     tell: F,
     contact: Option<Instant>,
+    state: Option<State>,
     is_settled: bool,
 }
 
@@ -115,11 +119,12 @@ impl Cluster {
         seed: u64,
         tell: impl FnMut(Heard),
     ) -> Infallible {
-        let mut listener = Listener { tell, contact: None, is_settled: true };
+        let mut listener = Listener { tell, contact: None, state: None, is_settled: true };
         let mut watch = Watch::new(policy, seed);
         let mut step = watch.start(now());
         let mut open = Open::Nothing;
         loop {
+            listener.hear_state(watch.state());
             listener.hear_listing(step.listing, watch.contact());
             let read = match step.act {
                 Act::Ask(request) => {
@@ -257,6 +262,7 @@ impl Outcome {
                 Error::Unreachable { .. } | Error::Credentials { .. } => Input::Unreachable,
                 Error::Silent { .. } => Input::Silent,
                 Error::BrokenOff { .. } => Input::BrokenOff,
+                Error::Ended { .. } => Input::Ended,
                 Error::Garbled { .. } => Input::Garbled,
                 Error::Answered { status, .. } => {
                     let asked = error.retry_after();
@@ -271,6 +277,7 @@ impl Outcome {
     fn into_error(self, open: &Open) -> Option<Error> {
         match (self, open) {
             (Self::Failed(error), _) => Some(error),
+            (Self::Ended, Open::Stream(stream)) => Some(Error::Ended { request: stream.request.clone() }),
             (Self::Event(Noted::Error(status)), Open::Stream(stream)) => Some(Error::Answered {
                 request: stream.request.clone(),
                 status: u16::try_from(status.code)
@@ -294,6 +301,12 @@ impl<F: FnMut(Heard)> Listener<F> {
     fn hear(&mut self, heard: Heard) {
         self.is_settled = false;
         (self.tell)(heard);
+    }
+
+    fn hear_state(&mut self, state: State) {
+        if self.state.replace(state) != Some(state) {
+            self.hear(Heard::State(state));
+        }
     }
 
     fn hear_contact(&mut self, contact: Option<Instant>) {
@@ -333,15 +346,13 @@ impl<F: FnMut(Heard)> Listener<F> {
             }
             Event::Error(status) => Noted::Error(status),
             Event::Pod { change, pod, resource_version } => {
-                let pod = pod.map_err(|unreadable| {
-                    let name = unreadable.pod.clone();
-                    self.hear(Heard::Unreadable(unreadable));
-                    name.map(|PodName { namespace, name }| PodView { namespace, name, ..PodView::default() })
-                });
                 match (change, pod) {
                     (Change::Added | Change::Modified, Ok(pod)) => self.hear(Heard::Pod(pod)),
-                    (Change::Deleted, Ok(pod) | Err(Some(pod))) => self.hear(Heard::Gone(pod)),
-                    (_, Err(_)) => {}
+                    (Change::Deleted, Ok(pod)) => self.hear(Heard::Gone(pod)),
+                    (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
+                        self.hear(Heard::GoneByName(name));
+                    }
+                    (_, Err(unreadable)) => self.hear(Heard::Unreadable(unreadable)),
                 }
                 Noted::Pod(change, resource_version)
             }
@@ -356,8 +367,9 @@ impl<F: FnMut(Heard)> Listener<F> {
             _ => Duration::ZERO,
         };
         match (why, error) {
-            // That nothing came until it was time is no failure.
+            // That nothing came until it was time is no failure, nor is an end that is not waited after.
             (Restart::Relist, _) | (_, None) => {}
+            (Restart::Ended, _) if again_in.is_zero() => {}
             (_, Some(error)) => self.hear(Heard::Failed { error, again_in }),
         }
     }

@@ -109,12 +109,6 @@ impl Report {
         self.hash
     }
 
-    /// What it reports.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
     /// The body in chunks of about 64 KiB.
     #[must_use]
     pub fn chunks(&self) -> Chunks {

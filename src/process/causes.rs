@@ -18,6 +18,12 @@ pub fn said_once(error: &(dyn Error + 'static)) -> Vec<String> {
     said
 }
 
+/// A sentence, with what to do about it where that is known.
+#[must_use]
+pub fn with_hint(sentence: &str, hint: Option<String>) -> String {
+    hint.map_or_else(|| sentence.to_owned(), |hint| format!("{sentence} ({hint})"))
+}
+
 /// How TLS itself failed: that does not mend itself while one waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {

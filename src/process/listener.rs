@@ -76,8 +76,14 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = accept(&listener, &free) => accepted,
-            // Those that ended: a panic in one is caught in the router, and ends nothing else.
-            Some(_) = connections.join_next() => continue,
+            Some(ended) = connections.join_next() => {
+                // A router that catches panics has none here; where one does not, whoever owns this
+                // listener has to know.
+                if let Err(error) = ended && error.is_panic() {
+                    std::panic::resume_unwind(error.into_panic());
+                }
+                continue;
+            }
         };
         let Some((stream, peer, permit)) = accepted else { continue };
         let app = router.clone().map_request(move |mut request: Request<Incoming>| {

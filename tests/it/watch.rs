@@ -41,6 +41,7 @@ impl Live {
                 self.pods.insert(name(&pod), pod);
             }
             Heard::Gone(pod) => assert!(self.pods.remove(&name(&pod)).is_some(), "{pod:?}"),
+            Heard::GoneByName(pod) => panic!("{pod:?}"),
             Heard::Unreadable(unreadable) => panic!("{unreadable:?}"),
             Heard::Complete => {
                 self.pods.retain(|name, _| self.seen.contains(name));
@@ -50,6 +51,7 @@ impl Live {
             Heard::Event(event) => self.events.push(event),
             Heard::Restart(why) => self.restarts.push(why),
             Heard::Failed { error, .. } => self.failures.push((error.to_string(), error.hint())),
+            Heard::State(_) => {}
             Heard::Settled => self.settled += 1,
         }
     }

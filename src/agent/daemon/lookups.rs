@@ -3,24 +3,29 @@
 //! Asked once a list is complete, and again every so often while one is not there: it may come to be.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::shared::Shared;
 use crate::cluster::Cluster;
 use crate::domain::confirmation::Existence;
+use crate::domain::outage::{Outage, Say};
 use crate::process::causes;
 
 /// Looks up for ever.
-pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Duration) {
+pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Duration, remind: Duration) {
+    let mut outage = Outage::new(remind);
     loop {
         for name in shared.to_look_up() {
             match cluster.namespace(&name).await {
                 Ok(existence) => shared.looked_up(&name, existence),
                 Err(error) => {
-                    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                    tracing::warn!("{}{hint}", causes::said_once(&error).join(": "));
+                    let words = causes::with_hint(&causes::said_once(&error).join(": "), error.hint());
+                    match outage.failed(&words, Instant::now()) {
+                        Say::Nothing => tracing::debug!("{words}"),
+                        Say::This | Say::Still(..) => tracing::warn!("{words}"),
+                    }
                     shared.looked_up(&name, Existence::Unsaid);
                 }
             }

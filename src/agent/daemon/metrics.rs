@@ -40,6 +40,7 @@ pub(super) struct Metrics {
     pub(super) pending: Family<Environment, Real>,
     pub(super) withheld: Family<Withheld, Gauge>,
     pub(super) witnessed: Family<Environment, Gauge>,
+    pub(super) witness_thinned: Family<Environment, Counter>,
     pub(super) witness_dropped: Family<Environment, Counter>,
     pub(super) other_writers: Family<Environment, Counter>,
     pub(super) token_rotations: Counter,
@@ -132,12 +133,16 @@ impl Metrics {
     /// Puts them into a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix(PREFIX).sub_registry_with_prefix("agent");
-        registry.register("pods", "Pods in the cluster, in any phase", self.pods.clone());
+        registry.register(
+            "pods",
+            "Pods in the namespaces of the environment, in any phase",
+            self.pods.clone(),
+        );
         registry.register("artifacts", "Pods that are reported", self.artifacts.clone());
         registry.register("skipped_pods", "Pods that are not reported", self.pods_skipped.clone());
         registry.register(
             "skipped_containers",
-            "Containers that are left out of pods that are reported",
+            "Containers that are left out of pods that have started",
             self.containers_skipped.clone(),
         );
         registry.register(
@@ -156,13 +161,13 @@ impl Metrics {
         );
         registry.register(
             "relist_differences",
-            "Pods that a list showed otherwise than the watch had, where nothing was lost",
+            "Pods that a routine list showed otherwise than the watch had told so far",
             self.relist_differences.clone(),
         );
         registry.register("reports", "Reports that were sent, by what came of them", self.reports.clone());
         registry.register_with_unit(
             "report_duration",
-            "Time from a report's first byte to its answer",
+            "Time from when a report is made to its answer",
             Unit::Seconds,
             self.report_seconds.0.clone(),
         );
@@ -183,6 +188,11 @@ impl Metrics {
             "witnessed_pods",
             "Pods that came and went and that no accepted report holds yet",
             self.witnessed.clone(),
+        );
+        registry.register(
+            "witness_thinned_pods",
+            "Pods that came and went and for which another of their owner and digests stands",
+            self.witness_thinned.clone(),
         );
         registry.register(
             "witness_dropped_pods",

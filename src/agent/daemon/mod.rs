@@ -14,9 +14,7 @@ mod reporter;
 mod shared;
 mod standing;
 mod watched;
-mod watcher;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +29,7 @@ use self::health::Health;
 use self::reporter::Reporter;
 use self::shared::Shared;
 use super::Plan;
+use super::retry::seed;
 use crate::api::Client;
 use crate::cluster::Cluster;
 use crate::domain::selection::{Scope, TooManyNamespaces};
@@ -93,7 +92,7 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
 
     // What watches ends at the signal, what reports has a last word, and probes are answered meanwhile.
     let (mut watching, mut reporting, mut serving) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    let served = CancellationToken::new();
+    let (ending, served) = (CancellationToken::new(), CancellationToken::new());
     if let Some(listener) = listener {
         let mut registry = registry::registry();
         shared.metrics.register(&mut registry);
@@ -102,12 +101,16 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         serving.spawn(listener::serve(listener, router, BOUNDS, served.clone()));
     }
     for n in 0..shared.watches() {
-        watching.spawn(watcher::watch(Arc::clone(&shared), n, cluster.clone(), policy.watch.clone(), seed()));
+        let (shared, cluster, policy) = (Arc::clone(&shared), cluster.clone(), policy.watch.clone());
+        watching.spawn(async move {
+            let of = shared.scope_of(n);
+            cluster.watch_pods(of, policy, seed(), |heard| shared.hear(n, heard)).await;
+        });
     }
-    watching.spawn(lookups::look_up(Arc::clone(&shared), cluster, policy.lookup));
+    watching.spawn(lookups::look_up(Arc::clone(&shared), cluster.clone(), policy.lookup, policy.remind));
     for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
         let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &policy, seed());
-        reporting.spawn(reporter.run(shutdown.clone()));
+        reporting.spawn(reporter.run(ending.clone()));
     }
 
     let outcome = tokio::select! {
@@ -118,6 +121,8 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     };
     shutdown.cancel();
     watching.shutdown().await;
+    // What they heard last is part of the last word.
+    ending.cancel();
     let mut outcome = outcome.map_err(Error::Ended);
     while let Some(ended) = reporting.join_next().await {
         outcome = outcome.and(ended.map_err(Error::Ended));
@@ -158,9 +163,4 @@ fn introduce(
     if let Some(address) = address {
         tracing::info!(%address, "health and metrics on http://{address}");
     }
-}
-
-/// A different one each time, so that agents which start together do not keep in step.
-fn seed() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -38,6 +38,9 @@ pub(super) struct Reporter {
     refused: Outage,
     /// Reports that may not begin.
     withheld: Outage,
+    /// Pods that the witness lost, as far as that was said.
+    lost: u64,
+    losses: Outage,
 }
 
 type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>;
@@ -73,6 +76,8 @@ impl Reporter {
             remind: policy.remind,
             refused: Outage::new(policy.remind),
             withheld: Outage::new(policy.remind),
+            lost: 0,
+            losses: Outage::new(policy.remind),
         }
     }
 
@@ -83,9 +88,11 @@ impl Reporter {
             let now = Instant::now();
             let (view, unconfirmed) = self.shared.view(self.n);
             let step = self.cadence.next(&view, now);
-            self.tell(step, unconfirmed.as_ref(), now);
+            if !is_ending {
+                self.tell(step, unconfirmed.as_ref(), now);
+            }
             let until = match step {
-                Step::Stop => return,
+                Step::Stop => return self.take_leave(),
                 Step::Send { why } => {
                     self.send(why, now);
                     continue;
@@ -204,9 +211,8 @@ impl Reporter {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
-                let hint = self.client.hint(error, "environment", environment);
-                let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                tracing::warn!(environment, "{name}: not reported: {words}{hint}; trying again");
+                let words = causes::with_hint(&words, self.client.hint(error, "environment", environment));
+                tracing::warn!(environment, "{name}: not reported: {words}");
             }
             Say::Still(failures, lasted) => tracing::warn!(
                 environment,
@@ -218,17 +224,45 @@ impl Reporter {
         }
     }
 
+    /// Says that pods came and went and were given up, since there were too many.
+    fn tell_losses(&mut self, now: Instant) {
+        let lost = self.shared.lost(self.n);
+        if lost > self.lost && self.losses.failed("", now) != Say::Nothing {
+            self.lost = lost;
+            let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
+            tracing::warn!(
+                environment,
+                lost,
+                "{name}: {lost} pods came and went and are in no report: there were too many to keep"
+            );
+        }
+    }
+
+    /// Says what is left unsaid at the end, if anything is.
+    fn take_leave(&self) {
+        let witnessed = self.shared.witnessed(self.n);
+        if self.flight.is_some() || self.cadence.pending_since().is_some() || witnessed > 0 {
+            let name = Visible(self.name.as_str());
+            tracing::warn!(
+                environment = self.name.as_str(),
+                witnessed,
+                "{name}: ends with what no accepted report holds"
+            );
+        }
+    }
+
     /// Tells the log and the metrics how it stands.
     fn tell(&mut self, step: Step, unconfirmed: Option<&confirmation::Withheld>, now: Instant) {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         let withheld = match (step, unconfirmed) {
             (Step::Withhold { why: Withheld::Unlisted }, _) => Some(("unlisted", None)),
             (Step::Withhold { why: Withheld::Stale { .. } }, _) => {
-                Some(("stale", Some("the API server has not been heard for too long".to_owned())))
+                let stalest = self.shared.stalest(self.n).unwrap_or_default();
+                Some(("stale", Some(format!("{stalest} has not been heard of for too long"))))
             }
             (Step::Withhold { why: Withheld::Unconfirmed }, Some(why)) => {
-                let hint = why.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                Some((why.as_str(), Some(format!("{why}{hint}"))))
+                let words = causes::with_hint(&why.to_string(), why.hint().map(str::to_owned));
+                Some((why.as_str(), Some(words)))
             }
             _ => None,
         };
@@ -239,7 +273,8 @@ impl Reporter {
                 }
             }
             Some((_, None)) => {}
-            Some((reason, Some(words))) => match self.withheld.failed(words, now) {
+            // How many pods cannot be read may differ with each event.
+            Some((reason, Some(words))) => match self.withheld.failed(key(reason, words), now) {
                 Say::This => tracing::warn!(environment, reason, "{name}: reports are withheld: {words}"),
                 Say::Still(_, lasted) => {
                     tracing::warn!(
@@ -252,11 +287,17 @@ impl Reporter {
             },
         }
         let pending_since = self.cadence.pending_since();
+        self.tell_losses(now);
         self.shared.tell(self.n, |reported| {
             reported.pending_since = pending_since;
             reported.withheld = withheld.map(|(reason, _)| reason);
         });
     }
+}
+
+/// What makes one reason another.
+fn key<'a>(reason: &'a str, words: &'a str) -> &'a str {
+    if reason == "unreadable" { reason } else { words }
 }
 
 /// What came of the upload under way; never, where there is none.

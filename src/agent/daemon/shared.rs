@@ -16,7 +16,7 @@ use super::watched::Watched;
 use crate::agent::Plan;
 use crate::agent::summary::log_skips;
 use crate::api::Client;
-use crate::cluster::{Heard, Unreadable};
+use crate::cluster::{EventType, Heard, PodName, Unreadable};
 use crate::domain::cadence::{Knowledge, View};
 use crate::domain::collapse::PodSkip;
 use crate::domain::confirmation::{Emptiness, Existence, Withheld};
@@ -124,6 +124,11 @@ impl Shared {
                     depart(environments, &departure, roster.latest());
                 }
             }
+            Heard::GoneByName(PodName { namespace, name }) => {
+                if let Some(departure) = roster.remove_named(of, &namespace, &name) {
+                    depart(environments, &departure, roster.latest());
+                }
+            }
             Heard::Unreadable(Unreadable { pod, problem }) => {
                 let name = pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str()));
                 if roster.unreadable(of, name) != Unread::NotTaken {
@@ -142,7 +147,11 @@ impl Shared {
                 self.listed.notify_one();
             }
             Heard::Contact(at) => watched.contact(at),
+            Heard::State(state) => watched.state = state,
             Heard::Event(kind) => {
+                if kind != EventType::Error {
+                    watched.event(Instant::now());
+                }
                 self.metrics.watch_events.get_or_create(&metrics::Event { r#type: kind.as_str() }).inc();
             }
             Heard::Restart(reason) => watched.restarts(reason, &self.metrics),
@@ -168,6 +177,13 @@ impl Shared {
     /// Waits until a list is complete.
     pub(super) async fn listed(&self) {
         self.listed.notified().await;
+    }
+
+    /// The watch of an environment that was not heard for the longest time.
+    pub(super) fn stalest(&self, n: usize) -> Option<String> {
+        let state = self.lock();
+        let needed = state.environments.get(n)?.watches.iter().filter_map(|watch| state.watches.get(*watch));
+        needed.min_by_key(|watched| watched.contact).map(Watched::to_string)
     }
 
     /// What is known of an environment now, and why it is withheld where it has to be confirmed.
@@ -214,6 +230,18 @@ impl Shared {
         if let Some(witness) = self.lock().environments.get_mut(n).and_then(|e| e.witness.as_mut()) {
             witness.accepted(set, carried);
         }
+    }
+
+    /// How many pods to witness an environment has.
+    pub(super) fn witnessed(&self, n: usize) -> usize {
+        self.lock().environments.get(n).and_then(|e| e.witness.as_ref()).map_or(0, Witness::len)
+    }
+
+    /// How many pods its witness lost.
+    pub(super) fn lost(&self, n: usize) -> u64 {
+        let state = self.lock();
+        let witness = state.environments.get(n).and_then(|e| e.witness.as_ref());
+        witness.map_or(0, |witness| witness.counts().lost)
     }
 
     /// How an environment's reports go, for scrapes.

@@ -103,6 +103,8 @@ impl Standing {
         }
         if let Some(witness) = &self.witness {
             metrics.witnessed.get_or_create(&label).set(metrics::integer(witness.len() as u64));
+            let thinned = metrics.witness_thinned.get_or_create(&label);
+            thinned.inc_by(witness.counts().stood_for.saturating_sub(thinned.get()));
             let dropped = metrics.witness_dropped.get_or_create(&label);
             dropped.inc_by(witness.counts().lost.saturating_sub(dropped.get()));
         }

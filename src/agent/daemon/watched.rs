@@ -23,9 +23,22 @@ pub(super) struct Watched {
     began: Instant,
     /// The list that is being read was asked for although nothing was lost.
     is_routine: bool,
-    outage: Outage,
-    unreadable: Outage,
+    remind: Duration,
+    /// Lists that fail, and watches that do: that one works says nothing of the other.
+    lists: Outage,
+    watches: Outage,
+    unreadable: Unreadable,
 }
+
+/// Pods that cannot be read, named one by one up to a number a minute.
+#[derive(Debug)]
+struct Unreadable {
+    since: Instant,
+    named: u32,
+}
+
+/// How many pods that cannot be read are named a minute.
+const MOST_NAMED: u32 = 10;
 
 impl Watched {
     pub(super) fn new(of: Option<NamespaceName>, remind: Duration) -> Self {
@@ -35,21 +48,21 @@ impl Watched {
             contact: None,
             began: Instant::now(),
             is_routine: false,
-            outage: Outage::new(remind),
-            unreadable: Outage::new(remind),
+            lists: Outage::new(remind),
+            watches: Outage::new(remind),
+            remind,
+            unreadable: Unreadable { since: Instant::now(), named: 0 },
         }
     }
 
     /// A list begins.
     pub(super) fn begins(&mut self, now: Instant) {
         self.began = now;
-        self.state = State::Listing;
-        self.unreadable.over(now);
     }
 
     /// A list is complete.
     pub(super) fn is_complete(&mut self, was_listed: bool, swept: Swept, now: Instant, metrics: &Metrics) {
-        self.state = State::Watching;
+        self.over(State::Listing, now);
         let seconds = now.saturating_duration_since(self.began).as_secs_f64();
         let Swept { came, differed, went } = swept;
         if !was_listed {
@@ -65,35 +78,40 @@ impl Watched {
         tracing::debug!(
             "{self}: listed again in {seconds:.1} s; {came} came, {differed} differ, {went} went"
         );
-        if std::mem::take(&mut self.is_routine) && differences > 0 {
+        if std::mem::take(&mut self.is_routine) {
             metrics.relist_differences.get_or_create(&self.metric()).inc_by(differences);
-            tracing::warn!(
+        }
+    }
+
+    /// The set is what the API server holds, or was then.
+    pub(super) fn contact(&mut self, at: Instant) {
+        self.contact = Some(at);
+    }
+
+    /// A watch brought something.
+    pub(super) fn event(&mut self, now: Instant) {
+        self.over(State::Watching, now);
+    }
+
+    fn over(&mut self, works: State, now: Instant) {
+        if let Some((failures, lasted)) = self.outage_of(works).over(now) {
+            let (what, seconds) = (said(works), lasted.as_secs_f64());
+            tracing::info!(
                 watch = self.label(),
-                came,
-                differed,
-                went,
-                "{self}: a list showed {differences} differences to the watch, where there should be none"
+                failures,
+                seconds,
+                "{self}: {what} again, after {failures} failures in {lasted:.0?}"
             );
         }
     }
 
-    /// The API server said something.
-    pub(super) fn contact(&mut self, at: Instant) {
-        self.contact = Some(at);
-        self.state = State::Watching;
-        if let Some((failures, lasted)) = self.outage.over(at) {
-            tracing::info!(
-                watch = self.label(),
-                failures,
-                seconds = lasted.as_secs_f64(),
-                "{self}: back after {lasted:.1?}"
-            );
-        }
+    fn outage_of(&mut self, what: State) -> &mut Outage {
+        if what == State::Watching { &mut self.watches } else { &mut self.lists }
     }
 
     /// It begins again.
     pub(super) fn restarts(&mut self, reason: Restart, metrics: &Metrics) {
-        self.is_routine = reason == Restart::Relist;
+        self.is_routine = reason == Restart::Relist && self.failing().is_none();
         let label = metrics::Restart { watch: self.label().to_owned(), reason: reason.as_str() };
         metrics.watch_restarts.get_or_create(&label).inc();
         tracing::debug!("{self}: begins again, {}", reason.as_str());
@@ -107,13 +125,12 @@ impl Watched {
             tracing::debug!("{self}: {words}");
             return;
         }
-        self.state = State::Waiting;
-        let say = self.outage.failed(&words, now);
+        let state = self.state;
+        let say = self.outage_of(state).failed(&words, now);
         let watch = self.label();
         match say {
             Say::This => {
-                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                tracing::warn!(watch, "{self}: {words}{hint}; trying again");
+                tracing::warn!(watch, "{self}: {}; trying again", causes::with_hint(&words, error.hint()));
             }
             Say::Still(failures, lasted) => tracing::warn!(
                 watch,
@@ -127,21 +144,22 @@ impl Watched {
 
     /// An item could not be read.
     pub(super) fn unreadable(&mut self, problem: &str, now: Instant) {
-        match self.unreadable.failed(problem, now) {
-            Say::Nothing => tracing::debug!("a pod cannot be read and is left out: {}", Visible(problem)),
-            Say::This | Say::Still(..) => {
-                tracing::warn!(
-                    watch = self.label(),
-                    "a pod cannot be read and is left out: {}",
-                    Visible(problem)
-                );
-            }
+        let unreadable = &mut self.unreadable;
+        if now.saturating_duration_since(unreadable.since) >= self.remind {
+            *unreadable = Unreadable { since: now, named: 0 };
+        }
+        unreadable.named += 1;
+        let problem = Visible(problem);
+        if unreadable.named <= MOST_NAMED {
+            tracing::warn!(watch = self.label(), "a pod cannot be read and is left out: {problem}");
+        } else {
+            tracing::debug!("a pod cannot be read and is left out: {problem}");
         }
     }
 
     /// Why it failed last, while it fails.
     pub(super) fn failing(&self) -> Option<&str> {
-        self.outage.words()
+        self.lists.words().or(self.watches.words())
     }
 
     pub(super) fn measure(&self, metrics: &Metrics, now: Instant) {
@@ -164,6 +182,11 @@ impl Watched {
     fn metric(&self) -> metrics::Watch {
         metrics::Watch { watch: self.label().to_owned() }
     }
+}
+
+/// What is done in a state.
+fn said(state: State) -> &'static str {
+    if state == State::Watching { "watching" } else { "listing" }
 }
 
 /// `the cluster`, `the namespace "a"`.

@@ -23,8 +23,10 @@ use super::witness::Carried;
 
 use policy::{earliest, has_come, latest};
 
+use words::Failing;
+
 pub use policy::Policy;
-pub use words::{Answer, Answered, Begun, Draft, Failing, Failure, Knowledge, Step, View, Why, Withheld};
+pub use words::{Answer, Answered, Begun, Draft, Failure, Knowledge, Step, View, Why, Withheld};
 
 /// When one environment reports.
 #[derive(Debug, Clone)]
@@ -47,6 +49,10 @@ pub struct Cadence {
     took: Duration,
     failing: Option<Failing>,
     ending: Option<Ending>,
+    /// Whether the set could not be vouched for when it was last asked.
+    was_stale: bool,
+    /// Until when what was missed in such a time may still be coming in.
+    settled_at: Option<Instant>,
 }
 
 /// Changes that no report holds.
@@ -76,7 +82,6 @@ struct Start {
 struct Accepted {
     revision: Revision,
     carried: Carried,
-    at: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +108,8 @@ impl Cadence {
             took: Duration::ZERO,
             failing: None,
             ending: None,
+            was_stale: false,
+            settled_at: None,
         }
     }
 
@@ -115,12 +122,20 @@ impl Cadence {
         }
         let stale_at = match self.vouch(view, now) {
             Ok(stale_at) => stale_at,
-            Err(why) => return Step::Withhold { why },
+            Err(why) => {
+                self.was_stale |= matches!(why, Withheld::Stale { .. });
+                return Step::Withhold { why };
+            }
         };
+        if std::mem::take(&mut self.was_stale) {
+            // The first word after a long silence may be the first of many that were missed.
+            self.settled_at = now.checked_add(self.policy.debounce);
+        }
         if self.flight.is_some() {
             return Step::Wait { until: stale_at };
         }
         let (why, due) = self.due(now);
+        let due = if self.settled_at.is_some() { latest(due, self.settled_at) } else { due };
         if has_come(due, now) { Step::Send { why } } else { Step::Wait { until: earliest(due, stale_at) } }
     }
 
@@ -174,15 +189,9 @@ impl Cadence {
         told.or(self.pending).map(|pending| pending.first)
     }
 
-    /// When a report was last accepted.
-    #[must_use]
-    pub fn last_accepted_at(&self) -> Option<Instant> {
-        self.accepted.map(|accepted| accepted.at)
-    }
-
     /// The failures since a report was last accepted.
-    #[must_use]
-    pub fn failing(&self) -> Option<Failing> {
+    #[cfg(test)]
+    fn failing(&self) -> Option<Failing> {
         self.failing
     }
 
@@ -267,7 +276,7 @@ impl Cadence {
         let another_writer = new_snapshot == Some(true) && self.held == Some(hash);
         let took = now.saturating_duration_since(flight.start);
         self.took = if why == Why::FollowUp { self.took.saturating_add(took) } else { took };
-        self.accepted = Some(Accepted { revision, carried, at: now });
+        self.accepted = Some(Accepted { revision, carried });
         self.held = Some(hash);
         self.failing = None;
         Answered { accepted: Some((revision, carried)), another_writer }

@@ -138,7 +138,8 @@ pub enum Failure {
 /// What an answer showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Answered {
-    /// What the witness has to be told: the revision of the report that was accepted, and what it held.
+    /// The report that was accepted: the environment's revision that it was of, and what it held. The
+    /// witness goes by the revision of the whole set.
     pub accepted: Option<(Revision, Carried)>,
     /// The service made a new snapshot of the bytes that it had from us: someone else reports to the
     /// same environment.
@@ -147,11 +148,11 @@ pub struct Answered {
 
 /// Reports that failed in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failing {
+pub(super) struct Failing {
     /// When the first of them failed.
-    pub since: Instant,
+    pub(super) since: Instant,
     /// How many there were.
-    pub failures: u32,
+    pub(super) failures: u32,
     /// When the next try is due.
     pub(super) again_at: Option<Instant>,
 }

@@ -169,27 +169,51 @@ impl Roster {
 
     /// Takes what a watch says was deleted, as it was last.
     pub fn remove(&mut self, of: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
+        self.take_out(of, &pod.namespace, &pod.name, Some(pod))
+    }
+
+    /// Takes what a watch says was deleted, where nothing but its name can be read: whichever pod has that
+    /// name, as it was last.
+    pub fn remove_named(
+        &mut self,
+        of: Option<&NamespaceName>,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Departure> {
+        self.take_out(of, namespace, name, None)
+    }
+
+    fn take_out(
+        &mut self,
+        of: Option<&NamespaceName>,
+        namespace: &str,
+        name: &str,
+        pod: Option<&PodView>,
+    ) -> Option<Departure> {
         let listing = self.listings.entry(of.cloned()).or_default();
-        let name = &pod.name;
-        let found = self.namespaces.binary_search_by(|n| n.order(&pod.namespace)).ok();
+        let found = self.namespaces.binary_search_by(|n| n.order(namespace)).ok();
         let Some((n, Namespace { account, pods })) =
             found.and_then(|n| Some((n, self.namespaces.get_mut(n)?)))
         else {
             // One that came and went while no event could be read, unless it was gone before the list.
-            let account = self.ledger.open(&pod.namespace)?;
+            let account = self.ledger.open(namespace)?;
             self.ledger.see(&account);
-            let last = if is_news(None, listing) { Last::of(pod, self.counting, None) } else { None };
+            let news = pod.filter(|_| is_news(None, listing));
+            let last = news.and_then(|pod| Last::of(pod, self.counting, None));
             return self.ledger.depart(&account, name, None, last);
         };
         let at = pods.find(name);
         let own = at.ok().and_then(|at| pods.get(at)).cloned();
-        let is_other = |own: &Entry| ![Identity::of(pod), Identity::UNKNOWN].contains(&own.identity);
-        if own.as_ref().is_some_and(is_other) {
+        let is_other = |own: &Entry, pod| ![Identity::of(pod), Identity::UNKNOWN].contains(&own.identity);
+        if let (Some(own), Some(pod)) = (&own, pod)
+            && is_other(own, pod)
+        {
             // It had already made room for another of its name.
             return None;
         }
         let own = own.as_ref();
-        let last = if is_news(own, listing) { Last::of(pod, self.counting, own) } else { None };
+        let news = pod.filter(|_| is_news(own, listing));
+        let last = news.and_then(|pod| Last::of(pod, self.counting, own));
         if let (Some(own), Ok(at)) = (own, at) {
             self.ledger.count(account, Some(&own.template.collapsed), None);
             if own.workload().is_some() {
@@ -279,8 +303,8 @@ impl Roster {
     }
 
     /// The last revision that changed an artifact of this namespace; `None` where it has no pod.
-    #[must_use]
-    pub fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
+    #[cfg(test)]
+    fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
         self.search(namespace).ok().and_then(|n| self.namespaces.get(n)).map(|n| n.account.revision)
     }
 

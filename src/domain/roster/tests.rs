@@ -261,6 +261,19 @@ fn what_cannot_be_read_is_counted_and_never_vanishes_for_that() {
 }
 
 #[test]
+fn a_pod_of_which_only_the_name_is_known_when_it_is_deleted_departs_as_it_was_last() {
+    let mut roster = listed([pod("a", "x", 1)]);
+    assert_eq!(roster.remove_named(None, "a", "never"), None);
+    assert_eq!(roster.remove_named(None, "elsewhere", "x"), None);
+    let departure = roster.remove_named(None, "a", "x").unwrap();
+    assert_eq!(
+        shown(&departure),
+        shown(&listed([pod("a", "x", 1)]).remove(None, &pod("a", "x", 1)).unwrap())
+    );
+    assert!(names(&roster.snapshot(0, vec![])).is_empty());
+}
+
+#[test]
 fn a_pod_that_was_seen_stays_seen() {
     let mut roster = Roster::new(vec![only("a")], Counting::All);
     roster.apply(None, ended(pod("a", "x", 1)));

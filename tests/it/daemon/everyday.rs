@@ -23,6 +23,5 @@ async fn a_pod_that_comes_and_goes_while_the_service_is_down_is_reported() {
     holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
     never_fewer_than_live(&gate, &cluster, PROD);
     nothing_was_invented(&gate, &cluster, PROD);
-    println!("{:#?}", daemon.said());
     daemon.stop().await;
 }

@@ -12,8 +12,8 @@ mod holds;
 mod lists;
 mod namespaces;
 mod overload;
-mod pods;
 mod plugin;
+mod pods;
 #[expect(dead_code, reason = "the tests of the daemon want it")]
 mod process;
 pub mod reported;

@@ -71,12 +71,6 @@ impl Starting {
         self
     }
 
-    /// Another kubeconfig than the cluster's own.
-    pub fn kubeconfig(self, kubeconfig: &str) -> Self {
-        std::fs::write(self.home.path().join("kubeconfig"), kubeconfig).unwrap();
-        self
-    }
-
     /// By how much every duration is divided.
     pub fn hasten(mut self, factor: u32) -> Self {
         self.hasten = factor;

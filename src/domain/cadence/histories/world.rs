@@ -90,6 +90,8 @@ pub(super) struct World {
     last: Option<Instant>,
     spacing: Duration,
     shut_down: Option<Instant>,
+    /// Until when, after the set could not be vouched for, what was missed may still be coming in.
+    settled_at: Option<Instant>,
     pub(super) path: Vec<Event>,
 }
 
@@ -119,6 +121,7 @@ impl World {
             last: None,
             spacing: Duration::ZERO,
             shut_down: None,
+            settled_at: None,
             path: Vec::new(),
         };
         world.start();
@@ -269,6 +272,7 @@ impl World {
         if answered.accepted.is_some_and(|(_, carried)| carried == Carried::Witnessed)
             && is_vouched_for
             && self.shut_down.is_none()
+            && self.settled_at.is_none_or(|at| at <= self.now)
         {
             let follow_up = self.flight.as_ref().expect("a follow-up begins at once");
             assert_eq!(follow_up.0.why, Why::FollowUp, "{:?}", self.path);
@@ -284,7 +288,11 @@ impl World {
                 knowledge: self.knowledge,
                 witnessed: !self.witness.is_empty(),
             };
+            let was_stale = matches!(self.step, Step::Withhold { why: Withheld::Stale { .. } });
             self.step = self.cadence.next(&view, self.now);
+            if was_stale && !matches!(self.step, Step::Withhold { .. }) {
+                self.settled_at = Some(self.now + self.policy.debounce);
+            }
             match self.step {
                 Step::Send { why } => self.send(why),
                 Step::Wait { until } => {

@@ -56,7 +56,6 @@ fn a_failure_that_may_pass_is_tried_again_after_a_second_that_doubles_to_a_minut
     let failing = story.cadence.failing().unwrap();
     assert_eq!((failing.failures, failing.since), (10, story.time(22_000)));
     assert_eq!(story.cadence.pending_since(), Some(story.time(20_000)));
-    assert_eq!(story.cadence.last_accepted_at(), Some(story.time(0)));
 
     // The service is back: everything begins anew.
     story.sends_in(0, ACCEPTED);
