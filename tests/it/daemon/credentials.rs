@@ -27,6 +27,7 @@ fn write(folder: &TempDir, file: &str, text: &str) {
 async fn survives_rotation(user: &Value, rotate: impl Fn(&str)) {
     let (cluster, gate) = (shop(5), gate().await);
     cluster.require_token("old");
+    cluster.keep_watches_open();
     rotate("old");
     let daemon = Starting::between(&cluster, &gate).kubeconfig(&kubeconfig(&cluster, user)).start();
     trade(&cluster, &gate, 1..=1).await;

@@ -97,7 +97,8 @@ async fn a_server_without_streaming_lists_is_listed_in_pages_and_not_asked_for_o
         eventually("it lists again", async || lists(&cluster) > before).await;
         trade(&cluster, &gate, 4..=4).await;
         all_holds(&gate, &cluster, PROD).await;
-        assert_eq!(cluster.count(Ask::is_streaming_list), 1);
+        let refused = daemon.metric("supercargo_agent_watch_restarts_total", "refused").await;
+        assert_eq!(refused, 1.0);
         assert!(cluster.count(Ask::is_later_page) >= 4);
         daemon.stop().await;
     })

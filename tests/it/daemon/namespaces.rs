@@ -84,6 +84,7 @@ async fn a_role_that_is_taken_away_while_a_watch_is_open_withholds_its_environme
     let (cluster, gate) = (Cluster::start(), gate().await);
     cluster.add_all([one("shop", "web-1"), one("pay", "pay-1"), one("pay", "pay-2")]);
     cluster.allow_only([grants(Some("shop")), grants(Some("pay"))].concat());
+    cluster.keep_watches_open();
     let daemon = start(&cluster, &gate);
     both_hold(&cluster, &gate, "one").await;
 

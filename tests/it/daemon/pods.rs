@@ -85,7 +85,7 @@ async fn a_pod_whose_name_comes_again_with_another_uid_is_another_pod() {
 
 /// A debug build takes about a second to write and to read a report of so many, and what this shows does
 /// not depend on the number: that events are read as fast as they come, and nothing is dropped.
-const MANY: usize = 10_000;
+const MANY: usize = 5_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_pods_replaced_at_once_are_replaced_in_the_report() {

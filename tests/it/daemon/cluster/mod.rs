@@ -56,7 +56,8 @@ struct Settings {
     token: Option<String>,
     grants: Option<Vec<Grant>>,
     bookmarks_every: Duration,
-    hastened: u32,
+    /// By how much sooner watches end; `None`: they do not.
+    hastened: Option<u32>,
     is_muted: bool,
 }
 
@@ -122,7 +123,7 @@ impl Cluster {
                 grants: None,
                 // Once a minute, for an agent whose time runs a hundred times as fast, and some more.
                 bookmarks_every: Duration::from_millis(300),
-                hastened: 1,
+                hastened: Some(1),
                 is_muted: false,
             }),
             changed: watch::Sender::default(),
@@ -299,9 +300,14 @@ impl Cluster {
         self.set(|settings| settings.bookmarks_every = period);
     }
 
+    /// No watch ends by its `timeoutSeconds`.
+    pub fn keep_watches_open(&self) {
+        self.set(|settings| settings.hastened = None);
+    }
+
     /// How much sooner a watch ends than its `timeoutSeconds` say.
     pub fn hasten_timeouts(&self, factor: u32) {
-        self.set(|settings| settings.hastened = factor);
+        self.set(|settings| settings.hastened = Some(factor));
     }
 
     // What was asked.

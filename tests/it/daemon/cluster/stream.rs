@@ -66,7 +66,7 @@ pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
     let deadline = match &fault {
         Some(Fault::CloseAfter(duration)) => Some(now + *duration),
         Some(Fault::Silent | Fault::StallAfter(_)) => None,
-        _ => timeout.map(|seconds| now + Duration::from_secs(seconds) / factor),
+        _ => timeout.zip(factor).map(|(seconds, factor)| now + Duration::from_secs(seconds) / factor),
     };
     let (to, pieces) = mpsc::channel(64);
     let mut stream = Stream {
