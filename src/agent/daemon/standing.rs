@@ -90,6 +90,8 @@ impl Standing {
     pub(super) fn measure(&self, tally: &Tally, metrics: &Metrics, now: Instant) {
         let label = metrics::Environment { environment: self.environment.name.as_str().to_owned() };
         metrics.count(&label, tally);
+        // A series that begins above 0 has no increase for an alert to see.
+        metrics.other_writers.get_or_create(&label).inc_by(0);
         let Reported { last_accepted, pending_since, withheld } = &self.reported;
         if let Some(accepted) = last_accepted {
             let accepted = accepted.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

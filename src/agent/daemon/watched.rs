@@ -167,6 +167,8 @@ impl Watched {
             let label = metrics::WatchState { watch: self.label().to_owned(), state: state.as_str() };
             metrics.watch_state.get_or_create(&label).set(i64::from(state == self.state));
         }
+        // A series that begins above 0 has no increase for an alert to see.
+        metrics.relist_differences.get_or_create(&self.metric()).inc_by(0);
         if let Some(contact) = self.contact {
             let silence = now.saturating_duration_since(contact).as_secs_f64();
             metrics.watch_silence.get_or_create(&self.metric()).set(silence);

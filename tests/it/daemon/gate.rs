@@ -25,6 +25,8 @@ pub enum Fault {
     SaysUntil(u16, String),
     /// The same before the body is read, which it never is.
     SaysAtOnce(u16),
+    /// What is not the service answers: this status, this header and this body; the service hears nothing.
+    Foreign(u16, (&'static str, &'static str), &'static str),
     /// No answer at all; the service hears nothing.
     Stall,
     /// The connection is closed instead of an answer; the service hears nothing.
@@ -33,6 +35,8 @@ pub enum Fault {
     CutUploadAfter(usize),
     /// The service takes it, and the connection is closed instead of its answer.
     TakenThenCut,
+    /// The service takes it, and its answer is cut in the middle.
+    AnswerCut,
     /// The service takes it, and its answer comes so much later.
     After(Duration),
     /// The service takes it, and its answer comes when the [`Hold`] lets go.
@@ -154,7 +158,9 @@ impl Shared {
 
     fn receive(self: &Arc<Self>, put: Put, fault: Option<Fault>, seen: &Seen) -> Reply {
         let told = match &fault {
-            Some(Fault::Says(status, _) | Fault::SaysUntil(status, _)) => Some(*status),
+            Some(Fault::Says(status, _) | Fault::SaysUntil(status, _) | Fault::Foreign(status, ..)) => {
+                Some(*status)
+            }
             _ => None,
         };
         let environment = put.environment.clone();
@@ -162,6 +168,9 @@ impl Shared {
         match fault {
             Some(Fault::Says(status, retry_after)) => return says(status, retry_after),
             Some(Fault::SaysUntil(status, date)) => return says(status, None).with("retry-after", &date),
+            Some(Fault::Foreign(status, (name, value), body)) => {
+                return Reply::Answer(status, vec![(name, value.to_owned())], body.into());
+            }
             Some(Fault::Stall) => return Reply::Stall,
             Some(Fault::Reset) => return Reply::Reset,
             _ => {}
@@ -172,6 +181,7 @@ impl Shared {
             shared.kept().reports[number].is_accepted = (200..300).contains(&status);
             let (status, body) = match fault {
                 Some(Fault::TakenThenCut) => return Reply::Reset,
+                Some(Fault::AnswerCut) => return Reply::Cut(status, Vec::new(), body, 3),
                 Some(Fault::After(wait)) => {
                     tokio::time::sleep(wait).await;
                     (status, body)

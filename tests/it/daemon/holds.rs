@@ -18,6 +18,14 @@ pub struct Environment {
 /// All of the cluster.
 pub const PROD: Environment = Environment { name: "prod", takes: |_| true };
 
+/// All of it: what is held now, and what was said of all that ran.
+pub async fn nothing_was_lost(gate: &Gate, cluster: &Cluster, environment: Environment) {
+    every_pod_was_reported(gate, cluster, environment).await;
+    holds_what_the_cluster_holds(gate, cluster, environment).await;
+    never_fewer_than_live(gate, cluster, environment);
+    nothing_was_invented(gate, cluster, environment);
+}
+
 /// Sooner or later the last report that was accepted, and the service, where there is one, hold the pods
 /// that the cluster holds, and no others.
 pub async fn holds_what_the_cluster_holds(gate: &Gate, cluster: &Cluster, environment: Environment) {

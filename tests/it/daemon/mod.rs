@@ -5,23 +5,31 @@
 
 pub mod cluster;
 mod credentials;
+mod endpoint;
 mod everyday;
 pub mod gate;
 mod health;
 mod holds;
 mod lists;
+mod logs;
+mod metrics;
 mod namespaces;
 mod overload;
+mod pace;
 mod plugin;
 mod pods;
 #[expect(dead_code, reason = "the tests of the daemon want it")]
 mod process;
+mod process_end;
+mod refusals;
 pub mod reported;
 pub mod rules;
 mod selections;
 mod shop;
 mod tests;
+mod tokens;
 mod watches;
+mod writers;
 
 use std::time::Duration;
 
@@ -29,7 +37,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 pub use holds::{
     Environment, PROD, all_holds, every_pod_was_reported, holds_what_the_cluster_holds,
-    never_fewer_than_live, nothing_was_invented,
+    never_fewer_than_live, nothing_was_invented, nothing_was_lost,
 };
 pub use process::{Daemon, Starting};
 

@@ -164,7 +164,8 @@ impl Daemon {
         line[start..].split([' ', ',', '"']).next().unwrap().trim_end_matches('/').to_owned()
     }
 
-    async fn get(&self, path: &str) -> (u16, String) {
+    /// A page of its listener, whatever it is.
+    pub async fn get(&self, path: &str) -> (u16, String) {
         let answer = self.http.get(format!("{}{path}", self.admin().await)).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
@@ -194,6 +195,25 @@ impl Daemon {
 
     pub async fn livez(&self) -> (u16, String) {
         self.get("/livez").await
+    }
+
+    /// Waits until it knows that so many pods run, whether or not it has reported them.
+    pub async fn hears_of(&self, pods: usize) {
+        let knows = async || self.metric("supercargo_agent_artifacts", "").await == pods as f64;
+        eventually(&format!("it hears of {pods} pods"), knows).await;
+    }
+
+    /// How many reports came to this.
+    pub async fn reports(&self, outcome: &str) -> usize {
+        let label = format!("outcome=\"{outcome}\"");
+        self.metric("supercargo_agent_reports_total", &label).await as usize
+    }
+
+    /// Waits until so many reports came to this.
+    pub async fn has_reported(&self, outcome: &str, n: usize) {
+        let so_many = async || self.reports(outcome).await >= n;
+        let said = || format!("it said {:#?}", self.said());
+        eventually_or(&format!("{n} reports are {outcome}"), so_many, said).await;
     }
 
     pub async fn is_ready(&self) -> bool {
