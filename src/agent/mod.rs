@@ -14,4 +14,5 @@ mod summary;
 
 pub use environment::Environment;
 pub use plan::{OwnPod, Plan};
+use summary::counted;
 pub use summary::{Outcome, Summary};

@@ -88,7 +88,8 @@ fn left_out(tally: &Tally) -> String {
     pods.chain(containers).collect::<Vec<_>>().join(", ")
 }
 
-fn counted(n: u64, what: &str) -> String {
+/// `1 pod`, `2 pods`.
+pub(super) fn counted(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics;
 use super::policy::Policy;
 use super::shared::{Composed, Shared};
-use crate::agent::{Outcome, Summary};
+use crate::agent::{Outcome, Summary, counted};
 use crate::api::{self, Accepted, Client};
 use crate::domain::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
 use crate::domain::confirmation;
@@ -179,7 +179,8 @@ impl Reporter {
                 environment = self.name.as_str(),
                 failures,
                 seconds = lasted.as_secs_f64(),
-                "{name}: reported again, after {failures} failures in {lasted:.0?}"
+                "{name}: reported again, after {} in {lasted:.0?}",
+                counted(failures, "failure")
             );
         }
         if answered.another_writer {

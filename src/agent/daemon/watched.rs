@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::metrics::{self, Metrics};
+use crate::agent::counted;
 use crate::cluster;
 use crate::domain::model::NamespaceName;
 use crate::domain::outage::{Outage, Say};
@@ -70,7 +71,8 @@ impl Watched {
                 watch = self.label(),
                 pods = came,
                 seconds,
-                "{self}: {came} pods listed in {seconds:.1} s"
+                "{self}: {} listed in {seconds:.1} s",
+                counted(came, "pod")
             );
             return;
         }
