@@ -56,7 +56,7 @@ async fn after_an_hour_without_the_service_each_pod_is_reported_once_and_then_wh
     for gone in ["job-1", "job-2"] {
         let with = |report: &&_| has(report, gone);
         assert_eq!(told.iter().filter(with).count(), 1, "{gone}");
-        let at = told.iter().position(|report| has(&report, gone)).unwrap();
+        let at = told.iter().position(|report| has(report, gone)).unwrap();
         assert!(has(&told[at], "web-1") && !has(&told[at + 1], gone) && has(&told[at + 1], "web-1"));
     }
 
@@ -64,12 +64,12 @@ async fn after_an_hour_without_the_service_each_pod_is_reported_once_and_then_wh
     let said = daemon.stop().await;
     let back: Value = serde_json::from_str(&back).unwrap();
     assert!(back["failures"].as_u64() >= Some(12), "{back}");
-    let seconds = back["seconds"].as_f64().unwrap();
+    let minutes = back["seconds"].as_f64().unwrap() * f64::from(hasten) / 60.0;
     let still = said.iter().filter(|line| line.contains("prod: still not reported after")).count();
     let begun = said.iter().filter(|line| line.contains("prod: not reported:")).count();
-    // A connection that stood is dropped, and the next is refused.
-    assert!((1..=2).contains(&begun), "{said:#?}");
-    assert!(still >= 1 && still as f64 <= seconds * f64::from(hasten) / 60.0, "{seconds} s: {said:#?}");
+    // A connection that stood is dropped, and the next is refused, or late on a busy machine.
+    assert!((1..=3).contains(&begun), "{said:#?}");
+    assert!(still >= 1 && f64::from(u32::try_from(still).unwrap()) <= minutes, "{minutes}: {said:#?}");
     assert_eq!(said.iter().filter(|line| line.contains("reported again")).count(), 1);
 }
 

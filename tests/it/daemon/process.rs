@@ -183,6 +183,11 @@ impl Daemon {
         self.metrics().await.iter().filter(|(key, _)| is(key)).map(|(_, value)| value).sum()
     }
 
+    /// The same of a metric that counts.
+    pub async fn count(&self, name: &str, labels: &str) -> usize {
+        self.metric(name, labels).await.to_string().parse().unwrap()
+    }
+
     /// The status and the text of `/readyz`.
     pub async fn readyz(&self) -> (u16, String) {
         self.get("/readyz").await
@@ -199,14 +204,14 @@ impl Daemon {
 
     /// Waits until it knows that so many pods run, whether or not it has reported them.
     pub async fn hears_of(&self, pods: usize) {
-        let knows = async || self.metric("supercargo_agent_artifacts", "").await == pods as f64;
+        let knows = async || self.count("supercargo_agent_artifacts", "").await == pods;
         eventually(&format!("it hears of {pods} pods"), knows).await;
     }
 
     /// How many reports came to this.
     pub async fn reports(&self, outcome: &str) -> usize {
         let label = format!("outcome=\"{outcome}\"");
-        self.metric("supercargo_agent_reports_total", &label).await as usize
+        self.count("supercargo_agent_reports_total", &label).await
     }
 
     /// Waits until so many reports came to this.
