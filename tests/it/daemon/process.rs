@@ -185,7 +185,8 @@ impl Daemon {
 
     /// The same of a metric that counts.
     pub async fn count(&self, name: &str, labels: &str) -> usize {
-        self.metric(name, labels).await.to_string().parse().unwrap()
+        // The sum of nothing is -0.
+        (self.metric(name, labels).await + 0.0).to_string().parse().unwrap()
     }
 
     /// The status and the text of `/readyz`.
