@@ -102,7 +102,8 @@ impl Watched {
                 watch = self.label(),
                 failures,
                 seconds,
-                "{self}: {what} again, after {failures} failures in {lasted:.0?}"
+                "{self}: back after {lasted:.0?} and {} of its {what}",
+                counted(failures, "failure")
             );
         }
     }
@@ -188,9 +189,9 @@ impl Watched {
     }
 }
 
-/// What is done in a state.
+/// What fails in a state.
 fn said(state: State) -> &'static str {
-    if state == State::Watching { "watching" } else { "listing" }
+    if state == State::Watching { "watch" } else { "list" }
 }
 
 /// `the cluster`, `the namespace "a"`.

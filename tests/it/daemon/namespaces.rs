@@ -29,7 +29,7 @@ async fn both_hold(cluster: &Cluster, gate: &Gate, name: &str) {
 
 async fn withheld(daemon: &Daemon, environment: &str, reason: &str) -> bool {
     let labels = format!("environment=\"{environment}\",reason=\"{reason}\"");
-    daemon.metric("supercargo_agent_withheld", &labels).await > 0.0
+    daemon.count("supercargo_agent_withheld", &labels).await > 0
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

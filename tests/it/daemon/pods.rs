@@ -21,7 +21,7 @@ async fn containers_whose_image_ids_are_gone_for_a_minute_keep_their_digests() {
     for name in &names {
         cluster.modify("shop", name, Pod::without_image_ids);
     }
-    let has_heard = async || daemon.metric("supercargo_agent_watch_events_total", "modified").await >= 11.0;
+    let has_heard = async || daemon.count("supercargo_agent_watch_events_total", "modified").await >= 11;
     eventually("it hears of all", has_heard).await;
     heartbeats(&gate, 2).await;
     // A list says the same, and no more.
@@ -110,6 +110,6 @@ async fn all_pods_replaced_at_once_are_replaced_in_the_report() {
     cluster.listen(true);
     reported(1).await;
     all_holds(&gate, &cluster, PROD).await;
-    assert_eq!(daemon.metric("supercargo_agent_relist_differences_total", "").await, 0.0);
+    assert_eq!(daemon.count("supercargo_agent_relist_differences_total", "").await, 0);
     daemon.stop().await;
 }
