@@ -4,7 +4,7 @@
 use crate::daemon::cluster::{Ask, Cluster, Fault};
 use crate::daemon::gate::Gate;
 use crate::daemon::rules::{always, every_nth, on, the_first};
-use crate::daemon::shop::{at_rest, gate, shop, survive, trade, web, without_streaming_lists};
+use crate::daemon::shop::{at_rest, force_a_list, gate, shop, survive, trade, web, without_streaming_lists};
 use crate::daemon::{Daemon, PROD, Starting, all_holds, at_once, eventually, holds_what_the_cluster_holds};
 
 /// More than two pages.
@@ -13,12 +13,6 @@ const PAGES: usize = 1100;
 /// How many lists in pages began.
 fn lists(cluster: &Cluster) -> usize {
     cluster.count(|ask| ask.is_list() && !ask.is_later_page())
-}
-
-/// What is open ends, and what comes next is a list.
-fn force_a_list(cluster: &Cluster) {
-    cluster.compact();
-    cluster.restart();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +27,7 @@ async fn an_api_server_that_is_restarted_while_a_streaming_list_is_read_is_liste
     // And while it is listed again, when there is something to lose.
     cluster.misbehave(on(Ask::is_streaming_list, the_first(1, Fault::StallAfter(3000))));
     let before = cluster.count(Ask::is_streaming_list);
-    force_a_list(&cluster);
+    force_a_list(&cluster).await;
     eventually("it lists again", async || cluster.count(Ask::is_streaming_list) > before).await;
     cluster.delete("shop", "web-00050");
     cluster.restart();
@@ -54,7 +48,7 @@ async fn an_api_server_that_is_restarted_between_two_pages_is_listed_on() {
 
     cluster.misbehave(on(Ask::is_later_page, the_first(1, Fault::StallAfter(3000))));
     let before = cluster.count(Ask::is_later_page);
-    force_a_list(&cluster);
+    force_a_list(&cluster).await;
     eventually("it reads pages again", async || cluster.count(Ask::is_later_page) > before).await;
     cluster.delete("shop", "web-01100");
     cluster.restart();
@@ -77,7 +71,7 @@ async fn lists_of_which_every_third_page_fails_lose_nothing() {
         let before = lists(&cluster);
         cluster.add(web(2000 + n));
         cluster.delete("shop", &format!("web-{:05}", 500 + n));
-        force_a_list(&cluster);
+        force_a_list(&cluster).await;
         eventually("it lists again", async || lists(&cluster) > before).await;
         holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
         cluster.behave();
@@ -93,7 +87,7 @@ async fn a_server_without_streaming_lists_is_listed_in_pages_and_not_asked_for_o
         let (cluster, gate) = (shop(PAGES), Gate::alone());
         let daemon = survive(&cluster, &gate, [on(Ask::is_streaming_list, always(fault))]).await;
         let before = lists(&cluster);
-        force_a_list(&cluster);
+        force_a_list(&cluster).await;
         eventually("it lists again", async || lists(&cluster) > before).await;
         trade(&cluster, &gate, 4..=4).await;
         all_holds(&gate, &cluster, PROD).await;
@@ -153,7 +147,7 @@ async fn a_pod_that_is_deleted_between_two_pages_whose_token_then_expires_is_gon
     // And one that was reported, at another list.
     cluster.misbehave(stall());
     let before = cluster.count(Ask::is_later_page);
-    force_a_list(&cluster);
+    force_a_list(&cluster).await;
     eventually("a page was read again", async || cluster.count(Ask::is_later_page) > before).await;
     cluster.delete("shop", "web-00008");
     cluster.add(web(2001));

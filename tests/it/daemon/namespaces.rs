@@ -3,7 +3,7 @@
 
 use crate::daemon::cluster::{Cluster, Pod, grants, pod};
 use crate::daemon::gate::Gate;
-use crate::daemon::shop::gate;
+use crate::daemon::shop::{force_a_list, gate};
 use crate::daemon::{Daemon, Environment, Starting, all_holds, eventually, eventually_or};
 
 const SHOP: Environment = Environment { name: "shop", takes: |namespace| namespace == "shop" };
@@ -72,8 +72,7 @@ async fn a_namespace_that_is_deleted_while_it_is_watched_is_reported_as_empty() 
     all_holds(&gate, &cluster, PAY).await;
     assert!(gate.last_accepted("pay").unwrap().pods.is_empty());
     // A list shows nothing else.
-    cluster.compact();
-    cluster.restart();
+    force_a_list(&cluster).await;
     daemon.says("the namespace \"pay\": back after").await;
     both_hold(&cluster, &gate, "two").await;
     daemon.stop().await;

@@ -2,7 +2,7 @@
 
 use crate::daemon::cluster::{Pod, pod};
 use crate::daemon::gate::{Gate, Report};
-use crate::daemon::shop::{at_rest, gate, shop, web};
+use crate::daemon::shop::{at_rest, force_a_list, gate, shop, web};
 use crate::daemon::{PROD, Starting, all_holds, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,8 +25,7 @@ async fn containers_whose_image_ids_are_gone_for_a_minute_keep_their_digests() {
     eventually("it hears of all", has_heard).await;
     heartbeats(&gate, 2).await;
     // A list says the same, and no more.
-    cluster.compact();
-    cluster.restart();
+    force_a_list(&cluster).await;
     daemon.says("the cluster: back after").await;
     heartbeats(&gate, 2).await;
     all_holds(&gate, &cluster, PROD).await;

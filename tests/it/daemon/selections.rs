@@ -2,7 +2,7 @@
 
 use crate::daemon::cluster::{Ask, Cluster, Pod, grants, pod};
 use crate::daemon::gate::Gate;
-use crate::daemon::shop::gate;
+use crate::daemon::shop::{force_a_list, gate};
 use crate::daemon::{Environment, PROD, Starting, all_holds, eventually, holds_what_the_cluster_holds};
 
 const TEAMS: Environment = Environment {
@@ -108,8 +108,7 @@ async fn the_pod_that_the_agent_runs_in_is_left_out_and_the_next_of_its_name_is_
     assert!(gate.accepted("prod").iter().all(|report| *report.pods == others));
     // It changes, and is listed again.
     cluster.modify("shop", "agent-0", Pod::being_deleted);
-    cluster.compact();
-    cluster.restart();
+    force_a_list(&cluster).await;
     daemon.says("the cluster: back after").await;
     let before = gate.accepted("prod").len();
     eventually("it reports", async || gate.accepted("prod").len() > before + 1).await;

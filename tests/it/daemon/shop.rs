@@ -4,7 +4,7 @@
 use crate::daemon::cluster::{Ask, Cluster, Fault, Pod, Rule, pod};
 use crate::daemon::gate::Gate;
 use crate::daemon::rules::{always, on};
-use crate::daemon::{Daemon, PROD, Starting, all_holds, holds_what_the_cluster_holds};
+use crate::daemon::{Daemon, PROD, Starting, all_holds, eventually, holds_what_the_cluster_holds};
 use crate::service::{Database, Running};
 
 /// The `n`th replica of the shop's front.
@@ -68,4 +68,13 @@ pub async fn at_rest(cluster: &Cluster, gate: &Gate, starting: Starting) -> Daem
     let daemon = starting.start();
     holds_what_the_cluster_holds(gate, cluster, PROD).await;
     daemon
+}
+
+/// What is open ends, and what comes next is a list, since nothing older is known.
+pub async fn force_a_list(cluster: &Cluster) {
+    cluster.listen(false);
+    // A bookmark on the way could lead beyond what is forgotten.
+    eventually("no watch is open", async || cluster.open_watches() == 0).await;
+    cluster.compact();
+    cluster.listen(true);
 }
