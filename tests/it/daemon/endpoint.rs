@@ -122,7 +122,7 @@ async fn an_answer_that_does_not_come_in_time_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_service_is_told_all_the_same_and_not_twice_at_a_time() {
-    let (cluster, gate, daemon) = day(|starting| starting).await;
+    let (cluster, gate, daemon) = day(|starting| starting.hasten(40)).await;
     gate.misbehave(always(Fault::After(Duration::from_millis(100))));
     for n in 1..=5 {
         cluster.add(web(n));

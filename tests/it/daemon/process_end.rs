@@ -59,7 +59,7 @@ async fn a_change_that_waits_for_company_is_reported_before_the_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nothing_changed_there_is_no_last_word() {
     let gate = service().await;
-    let (cluster, daemon) = day(&gate, |s| s.args(["--interval", "24h"])).await;
+    let (cluster, daemon) = day(&gate, |s| s.hasten(20).args(["--interval", "24h"])).await;
     daemon.has_reported("new_snapshot", 1).await;
     daemon.signal(Signal::SIGTERM);
     ends(daemon).await;

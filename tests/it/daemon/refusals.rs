@@ -76,7 +76,8 @@ async fn a_report_that_is_too_large_waits_for_its_heartbeat_although_the_set_cha
     cluster.add(pod("pay", "pay").image("registry.example.com/pay:1", 'a'));
     let config = "environments:\n- {name: prod, namespaces: [shop]}\n- {name: pay, namespaces: [pay]}\n";
     // The heartbeat is out of sight, so nothing but a change could have it tried again.
-    let daemon = Starting::between(&cluster, &gate).config(config).args(["--interval", "24h"]).start();
+    let daemon =
+        Starting::between(&cluster, &gate).config(config).args(["--interval", "24h"]).hasten(40).start();
     let prod = async || gate.reports().iter().filter(|report| report.environment == "prod").count();
     eventually("it is refused", async || prod().await == 1).await;
     holds_what_the_cluster_holds(&gate, &cluster, PAY).await;
