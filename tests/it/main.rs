@@ -27,6 +27,7 @@ mod kubeconfig;
 mod namespaces;
 mod patience;
 mod pods_from;
+mod real;
 mod recorded;
 mod secrets;
 mod service;

@@ -42,8 +42,13 @@ impl Starting {
     /// `supercargo agent` for the environment `prod`, in an empty home and an empty environment, with
     /// every duration of its policies a hundredth.
     pub fn between(cluster: &Cluster, gate: &Gate) -> Self {
+        Self::at(&cluster.kubeconfig(), gate)
+    }
+
+    /// The same for whatever cluster a kubeconfig leads to.
+    pub fn at(kubeconfig: &str, gate: &Gate) -> Self {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("kubeconfig"), cluster.kubeconfig()).unwrap();
+        std::fs::write(home.path().join("kubeconfig"), kubeconfig).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
         command
             .env_clear()

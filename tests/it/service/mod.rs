@@ -1,8 +1,7 @@
 //! The service, over real HTTP, on SQLite and on PostgreSQL.
 //!
 //! Each test is a function of a [`Database`]; `on_both!` runs it on a new SQLite file, and, where
-//! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`cargo test -- --ignored`), on a new database
-//! there.
+//! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`tests/README.md`), on a new database there.
 
 mod access;
 mod attest;
