@@ -47,11 +47,11 @@ async fn it_lives_at_once_and_is_ready_when_its_first_list_is_complete_and_says_
 }
 
 /// The counter of this type of events.
-async fn events(daemon: &Daemon, kind: &str) -> u64 {
+async fn events(daemon: &Daemon, kind: &str) -> usize {
     daemon.count("supercargo_agent_watch_events_total", &format!("type=\"{kind}\"")).await
 }
 
-async fn restarts(daemon: &Daemon, reason: &str) -> u64 {
+async fn restarts(daemon: &Daemon, reason: &str) -> usize {
     let labels = format!("watch=\"cluster\",reason=\"{reason}\"");
     daemon.count("supercargo_agent_watch_restarts_total", &labels).await
 }

@@ -13,7 +13,7 @@ use crate::daemon::{PROD, Starting, all_holds, at_once, eventually, holds_what_t
 const RESTARTS: &str = "supercargo_agent_watch_restarts_total";
 
 /// Trade goes on although watches meet this fault: how often they began again for this reason.
-async fn survive_watches(rule: Rule, reason: &str) -> u64 {
+async fn survive_watches(rule: Rule, reason: &str) -> usize {
     let (cluster, gate) = (shop(20), gate().await);
     // A streaming list goes on as a watch, which would be one without the fault.
     without_streaming_lists(&cluster);
