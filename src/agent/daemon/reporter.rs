@@ -33,6 +33,7 @@ pub(super) struct Reporter {
     cadence: Cadence,
     flight: Option<Flight>,
     has_reported: bool,
+    is_ending: bool,
     remind: Duration,
     /// Reports that are not accepted.
     refused: Outage,
@@ -73,6 +74,7 @@ impl Reporter {
             cadence: Cadence::new(policy.cadence, seed),
             flight: None,
             has_reported: false,
+            is_ending: false,
             remind: policy.remind,
             refused: Outage::new(policy.remind),
             withheld: Outage::new(policy.remind),
@@ -83,12 +85,11 @@ impl Reporter {
 
     /// Reports until `shutdown` and one last time.
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
-        let mut is_ending = false;
         loop {
             let now = Instant::now();
             let (view, unconfirmed) = self.shared.view(self.n);
             let step = self.cadence.next(&view, now);
-            if !is_ending {
+            if !self.is_ending {
                 self.tell(step, unconfirmed.as_ref(), now);
             }
             let until = match step {
@@ -105,8 +106,8 @@ impl Reporter {
                 answer = answered(&mut self.flight) => self.answered(answer),
                 () = at(until) => {}
                 () = shared.changed(self.n) => {}
-                () = shutdown.cancelled(), if !is_ending => {
-                    is_ending = true;
+                () = shutdown.cancelled(), if !self.is_ending => {
+                    self.is_ending = true;
                     self.cadence.shut_down(Instant::now());
                 }
             }
@@ -213,7 +214,8 @@ impl Reporter {
         match self.refused.failed(&words, now) {
             Say::This => {
                 let words = causes::with_hint(&words, self.client.hint(error, "environment", environment));
-                tracing::warn!(environment, "{name}: not reported: {words}");
+                let again = if self.is_ending { "" } else { "; trying again" };
+                tracing::warn!(environment, "{name}: not reported: {words}{again}");
             }
             Say::Still(failures, lasted) => tracing::warn!(
                 environment,

@@ -94,7 +94,7 @@ async fn a_role_that_is_taken_away_while_a_watch_is_open_withholds_its_environme
     let line = daemon.says("403 Forbidden").await;
     assert!(line.contains("the namespace \"pay\"") && line.contains("by a Role in the namespace"), "{line}");
     cluster.delete("pay", "pay-2");
-    daemon.says("pay: reports are withheld: the API server has not been heard for too long").await;
+    daemon.says("pay: reports are withheld: the namespace \"pay\" has not been heard of for too long").await;
     assert!(withheld(&daemon, "pay", "stale").await);
     let (status, checks) = daemon.readyz().await;
     assert_eq!(status, 503, "{checks}");

@@ -105,7 +105,7 @@ async fn an_api_server_that_is_away_for_long_leaves_no_report_of_what_is_not_kno
     cluster.misbehave(on(Ask::is_about_pods, always(Fault::Broken)));
     cluster.restart();
     cluster.delete("shop", "web-00005");
-    daemon.says("prod: reports are withheld: the API server has not been heard for too long").await;
+    daemon.says("prod: reports are withheld: the cluster has not been heard of for too long").await;
     daemon.says("prod: reports are still withheld").await;
     let reports = gate.reports().len();
     daemon.says_again("prod: reports are still withheld", 2).await;
