@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use http::StatusCode;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
@@ -156,7 +157,13 @@ impl Reporter {
             Ok(accepted) => self.accepted(accepted, flight, &environment, now),
             Err(error) => {
                 let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
-                let failure = if error.is_transient() { Failure::Passing } else { Failure::Lasting };
+                let failure = match &error {
+                    error if error.is_transient() => Failure::Passing,
+                    api::Error::Answered { status, .. } if *status == StatusCode::PAYLOAD_TOO_LARGE => {
+                        Failure::TooLarge
+                    }
+                    _ => Failure::Lasting,
+                };
                 self.cadence.answered(Answer::Failed { failure, retry_after: asked }, now);
                 self.failed(&error, now);
             }

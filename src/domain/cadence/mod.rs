@@ -231,7 +231,7 @@ impl Cadence {
         let Some(last) = self.last else { return (Why::First, Some(now)) };
         let spaced = last.at.checked_add(self.policy.spacing(self.took));
         if let Some(failing) = self.failing {
-            return (Why::Retry, latest(failing.again_at, spaced));
+            return (failing.why, latest(failing.again_at, spaced));
         }
         if self.owes_follow_up() {
             // Spacing does not hold it back: pods that are gone would look alive meanwhile. The time
@@ -294,11 +294,13 @@ impl Cadence {
         let failures = before.saturating_add(1);
         let pause = match failure {
             Failure::Passing => self.policy.pause(failures, self.draw()),
-            Failure::Lasting => self.policy.heartbeat(self.draw()),
+            Failure::Lasting | Failure::TooLarge => self.policy.heartbeat(self.draw()),
         };
         let pause = self.policy.backoff.at_least(pause, retry_after);
         let since = self.failing.map_or(now, |failing| failing.since);
-        self.failing = Some(Failing { since, failures, again_at: now.checked_add(pause) });
+        let was_too_large = failure == Failure::TooLarge && flight.draft.carried == Carried::Witnessed;
+        let why = if was_too_large { Why::Smaller } else { Why::Retry };
+        self.failing = Some(Failing { since, failures, why, again_at: now.checked_add(pause) });
     }
 
     /// Whether the service holds pods that ran no longer when it was told of them.

@@ -64,6 +64,8 @@ pub enum Why {
     Heartbeat,
     /// The one before failed.
     Retry,
+    /// The one before was too large with the pods to witness: what runs is told at least.
+    Smaller,
     /// The one before carried pods that run no longer, and would let them look alive.
     FollowUp,
     /// The agent ends.
@@ -133,6 +135,8 @@ pub enum Failure {
     Passing,
     /// It does not mend itself, nor does a change of the set mend it: somebody has to do something.
     Lasting,
+    /// The same, and what was sent was too large. Without the pods to witness it may not be.
+    TooLarge,
 }
 
 /// What an answer showed.
@@ -153,6 +157,8 @@ pub(super) struct Failing {
     pub(super) since: Instant,
     /// How many there were.
     pub(super) failures: u32,
+    /// What it is sent for.
+    pub(super) why: Why,
     /// When the next try is due.
     pub(super) again_at: Option<Instant>,
 }
@@ -163,7 +169,7 @@ impl Why {
     /// any looking alive.
     #[must_use]
     pub fn takes_witnessed(self) -> bool {
-        self != Self::FollowUp
+        !matches!(self, Self::FollowUp | Self::Smaller)
     }
 }
 

@@ -46,7 +46,6 @@ async fn survives_rotation(user: &Value, rotate: impl Fn(&str)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a token file is read once a minute, whatever the API server says of the token"]
 async fn a_token_file_that_rotates_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let user = json!({ "tokenFile": folder.path().join("token") });

@@ -183,7 +183,6 @@ async fn a_large_report_that_is_cut_or_refused_in_the_middle_is_sent_again_whole
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a report that is too large for the service stays so after its pods are gone: they are witnessed"]
 async fn a_report_that_was_too_large_is_accepted_once_fewer_pods_run() {
     let policy = Policy { report: 4096, ..Policy::default() };
     let options = Options { policy, ..Options::default() };

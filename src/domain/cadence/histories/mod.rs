@@ -14,7 +14,7 @@ use super::*;
 struct Walk {
     paths: usize,
     /// By what they were sent for.
-    in_flight: [usize; 6],
+    in_flight: [usize; 7],
     stale: usize,
     stopped: usize,
 }

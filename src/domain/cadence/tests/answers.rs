@@ -183,3 +183,24 @@ fn an_answer_to_nothing_is_nothing() {
     assert_eq!(story.answered(PASSING), Answered::default());
     assert_eq!((story.step(), story.cadence.failing()), (FIRST, None));
 }
+
+#[test]
+fn what_was_too_large_with_the_pods_to_witness_is_sent_without_them_at_the_next_heartbeat() {
+    let mut story = Story::reported();
+    story.at(20_000).changes();
+    story.view.witnessed = true;
+    let too_large = Answer::Failed { failure: Failure::TooLarge, retry_after: None };
+    story.waits().sends_in(0, too_large);
+    assert_eq!(story.waits().step(), Step::Send { why: Why::Smaller });
+    story.sends_in(0, ACCEPTED);
+    // They are still to be told, and may fit by then.
+    assert!(matches!(story.waits().step(), Step::Send { why: Why::Change | Why::Heartbeat }));
+}
+
+#[test]
+fn what_was_too_large_without_any_is_tried_again_with_what_there_is_then() {
+    let mut story = Story::reported();
+    story.at(20_000).changes();
+    story.waits().sends_in(0, Answer::Failed { failure: Failure::TooLarge, retry_after: None });
+    assert_eq!(story.waits().step(), RETRY);
+}
