@@ -2,7 +2,7 @@
 //! changes, and by heartbeat.
 //!
 //! `cli` runs it until a signal. Each watch and each environment has a task of its own; they share a
-//! [`Shared`], and `domain` decides all that there is to decide: what to ask the API server next
+//! `Shared`, and `domain` decides all that there is to decide: what to ask the API server next
 //! (`watch`), when to report (`cadence`), what came and went meanwhile (`witness`). Nothing here
 //! retries, waits or gives up on its own.
 
