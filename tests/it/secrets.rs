@@ -125,7 +125,7 @@ fn a_credential_plugin_s_token_is_used_and_what_it_wrote_is_never_shown() {
         (format!("echo '{credential}'"), "60s", 0, "20 artifacts"),
         (format!("echo '{credential}'; exit 3"), "60s", 8, "the credential plugin failed, exit status: 3"),
         (format!("echo 'token: {CLUSTER_TOKEN}: ['"), "60s", 8, "no ExecCredential"),
-        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "could not be had in 1.0 s (--timeout)"),
+        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "could not be had in 1.0 s"),
     ] {
         let outcome = once()
             .args(["-vvv", "--dry-run", "--environment", "x", "--timeout", timeout])
