@@ -345,14 +345,26 @@ impl Roster {
         tally
     }
 
-    /// What one environment reports, with these artifacts of pods that are gone.
+    /// What one environment reports, with these artifacts of pods that are gone. One that is back, as
+    /// from a restored backup, is said once.
     #[must_use]
-    pub fn snapshot(&self, environment: usize, witnessed: Vec<Artifact>) -> Snapshot {
+    pub fn snapshot(&self, environment: usize, mut witnessed: Vec<Artifact>) -> Snapshot {
+        witnessed.retain(|artifact| !self.runs(artifact));
         let taken = self.namespaces.iter().filter(|namespace| namespace.account.is_of(environment));
         let blocks = taken.flat_map(|Namespace { account, pods }| {
             pods.share().map(|block| (Arc::clone(&account.namespace), block))
         });
         Snapshot::new(self.tally(environment), self.revision(environment), blocks.collect(), witnessed)
+    }
+
+    /// Whether a pod runs, and just that.
+    fn runs(&self, artifact: &Artifact) -> bool {
+        let Ok(n) = self.search(&artifact.namespace) else { return false };
+        let Some(Namespace { pods, .. }) = self.namespaces.get(n) else { return false };
+        let entry = pods.find(&artifact.pod_name).ok().and_then(|at| pods.get(at));
+        entry.is_some_and(|entry| {
+            entry.created_at == artifact.created_at && entry.workload() == Some(&artifact.workload)
+        })
     }
 
     /// The place of a namespace, where any environment takes it.

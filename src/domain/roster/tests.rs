@@ -301,6 +301,18 @@ fn witnessed_pods_stand_where_they_would_have_stood() {
 }
 
 #[test]
+fn a_witnessed_pod_that_is_back_is_said_once() {
+    let mut roster = listed([pod("a", "x", 1), pod("a", "y", 1)]);
+    let gone = ["x", "y"].map(|name| roster.remove(None, &pod("a", name, 1)).unwrap().artifact);
+    roster.apply(None, pod("a", "x", 1));
+    // Another one of its name.
+    roster.apply(None, pod("a", "y", 2));
+    let snapshot = roster.snapshot(0, gone.to_vec());
+    let all: Vec<_> = snapshot.iter().map(|a| format!("{}#{}", a.pod_name, a.created_at)).collect();
+    assert_eq!(all, ["x#1", "y#1", "y#2"]);
+}
+
+#[test]
 fn a_list_in_order_fills_the_blocks_and_pods_of_one_owner_share_what_they_have_in_common() {
     let mut roster = listed((0..1_000).map(|n| pod("a", &format!("web-{n:03}"), n)));
     assert_eq!(roster.namespaces[0].pods.lengths(), [256, 256, 256, 232]);
