@@ -170,6 +170,11 @@ impl Server {
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
+
+    /// Keeps none of them, for who runs for long.
+    pub fn forget(&self) {
+        self.seen.lock().unwrap().clear();
+    }
 }
 
 impl Drop for Server {

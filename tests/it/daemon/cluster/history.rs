@@ -68,6 +68,10 @@ impl Lives {
         None
     }
 
+    pub fn forget_ended(&mut self) {
+        self.0.retain(|(_, life)| life.to.is_none());
+    }
+
     pub fn all(&self) -> Vec<Life> {
         let with = |(told, life): &(Arc<Told>, Life)| Life {
             was_told: told.is_told.load(Ordering::Relaxed),

@@ -228,6 +228,24 @@ impl Cluster {
         self.server.listen(true);
     }
 
+    /// The same with resourceVersions that go on behind the last one, and none of those before known: so
+    /// etcd's documentation wants it (`etcdutl snapshot restore --bump-revision --mark-compacted`).
+    pub fn restore_from_backup_with_new_revisions(&self, backup: Backup) {
+        self.server.listen(false);
+        self.change(|state| {
+            let last = state.revision;
+            state.restore(backup);
+            state.revision = last;
+            state.compact();
+        });
+        self.server.listen(true);
+    }
+
+    /// How often a backup was restored.
+    pub fn restores(&self) -> usize {
+        self.shared.state().restores
+    }
+
     // What is true of it.
 
     /// What a report of the namespaces that are taken has to say now.
@@ -244,6 +262,18 @@ impl Cluster {
     /// Every pod that ever was live.
     pub fn lives(&self) -> Vec<Life> {
         self.shared.state().lives()
+    }
+
+    /// Every pod, as it is.
+    pub fn held(&self) -> Vec<Pod> {
+        self.shared.state().pods.values().map(|stored| stored.pod.clone()).collect()
+    }
+
+    /// Keeps neither lives that are over nor what was before, as [`Cluster::compact`], for who runs for
+    /// long. A watch that was told of all that happened loses nothing.
+    pub fn forget(&self) {
+        self.server.forget();
+        self.shared.state().forget();
     }
 
     /// The latest resourceVersion.

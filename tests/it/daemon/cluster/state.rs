@@ -61,6 +61,8 @@ pub struct State {
     /// What a continue token still leads to.
     pub snapshots: BTreeMap<u64, Arc<Pods>>,
     pub lives: Lives,
+    /// How often a backup was restored.
+    pub restores: usize,
     born: u32,
 }
 
@@ -74,6 +76,7 @@ impl Default for State {
             log: Vec::new(),
             snapshots: BTreeMap::new(),
             lives: Lives::default(),
+            restores: 0,
             born: 0,
         }
     }
@@ -152,11 +155,20 @@ impl State {
         self.snapshots.clear();
     }
 
+    /// Forgets all but the pods and their lives.
+    pub fn forget(&mut self) {
+        self.compacted = self.log.last().map_or(self.compacted, |event| event.revision);
+        self.log.clear();
+        self.snapshots.clear();
+        self.lives.forget_ended();
+    }
+
     pub fn backup(&self) -> Backup {
         Backup { pods: Arc::clone(&self.pods), namespaces: self.namespaces.clone(), revision: self.revision }
     }
 
     pub fn restore(&mut self, backup: Backup) {
+        self.restores += 1;
         let now = Instant::now();
         for (key, stored) in self.pods.iter() {
             let is_kept = backup.pods.get(key).is_some_and(|kept| Arc::ptr_eq(kept, stored));

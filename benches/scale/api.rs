@@ -1,0 +1,263 @@
+//! An API server that holds a made-up cluster and is never what a reader waits for: lists and streaming
+//! lists are copied together as fast as they are taken, in protobuf or JSON, and a watch is sent what
+//! `events` writes.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::{Request, Response};
+use tokio::sync::mpsc;
+
+use super::pods::{Replicas, Size, State};
+use crate::fake::kube::PROTOBUF;
+use crate::fake::pods::Message;
+
+/// The resourceVersion of all lists.
+const VERSION: u64 = 100_000_000;
+
+/// A body is handed out in parts of about so many bytes.
+const PART: usize = 64 * 1024;
+
+/// A cluster, and the watch that is open.
+pub struct Cluster {
+    pub replicas: Vec<Replicas>,
+    /// The number of the first pod of each.
+    firsts: Vec<usize>,
+    pub pods: usize,
+    watch: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    List,
+    Events,
+}
+
+/// An answer that is made while it is sent.
+pub struct Answer {
+    cluster: Arc<Cluster>,
+    encoding: Encoding,
+    form: Form,
+    next: usize,
+    end: usize,
+    /// What stands before the pods, and behind them.
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    is_over: bool,
+    events: Option<mpsc::UnboundedReceiver<Bytes>>,
+}
+
+impl Cluster {
+    /// So many pods in `ReplicaSet`s of 1 to 50.
+    pub fn new(pods: usize, size: Size) -> Self {
+        let (mut replicas, mut firsts, mut first) = (Vec::new(), Vec::new(), 0);
+        while first < pods {
+            let n = replicas.len();
+            let of = (1 + n.wrapping_mul(2_654_435_761) / 64 % 50).min(pods - first);
+            replicas.push(Replicas::new(n, of, size));
+            firsts.push(first);
+            first += of;
+        }
+        Self { replicas, firsts, pods, watch: Mutex::default() }
+    }
+
+    pub fn find(&self, pod: usize) -> (&Replicas, usize) {
+        let n = self.firsts.partition_point(|first| *first <= pod) - 1;
+        (&self.replicas[n], pod - self.firsts[n])
+    }
+
+    /// Sends this to the watch that is open; false where there is none.
+    pub fn send(&self, frame: Vec<u8>) -> bool {
+        self.watch.lock().unwrap().as_ref().is_some_and(|watch| watch.send(frame.into()).is_ok())
+    }
+
+    /// The mean size of a pod: in protobuf and in JSON.
+    pub fn mean_sizes(&self) -> (usize, usize) {
+        let of = |size: fn(&Replicas) -> usize| {
+            self.replicas.iter().map(|r| r.pods * size(r)).sum::<usize>() / self.pods
+        };
+        (of(|r| r.protobuf(State::Ready).bytes.len()), of(|r| r.json().bytes.len()))
+    }
+
+    pub fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<Answer> {
+        let query = request.uri().query().unwrap_or_default();
+        let asked: HashMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let accept = request.headers().get("accept").map_or("", |value| value.to_str().unwrap());
+        let encoding = if accept.contains(PROTOBUF) { Encoding::Protobuf } else { Encoding::Json };
+        let is_watch = asked.get("watch").is_some_and(|value| value == "1" || value == "true");
+        let is_whole = !is_watch || asked.get("sendInitialEvents").is_some_and(|value| value == "true");
+        let next = asked.get("continue").map_or(0, |token| token.parse().unwrap());
+        let limit = asked.get("limit").map_or(self.pods, |limit| limit.parse().unwrap());
+        let mut answer = Answer {
+            cluster: Arc::clone(self),
+            encoding,
+            form: if is_watch { Form::Events } else { Form::List },
+            next,
+            end: if is_whole { self.pods.min(next + limit) } else { next },
+            head: Vec::new(),
+            tail: Vec::new(),
+            is_over: false,
+            events: None,
+        };
+        if is_watch {
+            let (sender, events) = mpsc::unbounded_channel();
+            *self.watch.lock().unwrap() = Some(sender);
+            answer.events = Some(events);
+        }
+        match (answer.form, encoding) {
+            (Form::List, _) => answer.frame_list(),
+            // Only the daemon asks for streaming lists.
+            (Form::Events, _) => answer.tail = if is_whole { end_of_initial_events() } else { Vec::new() },
+        }
+        let content_type = match (encoding, answer.form) {
+            (Encoding::Protobuf, Form::List) => PROTOBUF,
+            (Encoding::Protobuf, Form::Events) => "application/vnd.kubernetes.protobuf;stream=watch",
+            (Encoding::Json, _) => "application/json",
+        };
+        Response::builder().header("content-type", content_type).body(answer).unwrap()
+    }
+}
+
+impl Answer {
+    /// The form of a list around its pods.
+    fn frame_list(&mut self) {
+        let remaining = self.cluster.pods - self.end;
+        let token = if remaining > 0 { self.end.to_string() } else { String::new() };
+        match self.encoding {
+            Encoding::Json => {
+                self.head = format!(
+                    r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{VERSION}","continue":"{token}"}},"items":["#
+                )
+                .into_bytes();
+                self.tail = b"]}\n".to_vec();
+            }
+            Encoding::Protobuf => {
+                let mut metadata =
+                    Message::default().text(1, "").text(2, &VERSION.to_string()).text(3, &token);
+                if remaining > 0 {
+                    metadata = metadata.number(4, remaining as u64);
+                }
+                let metadata = Message::default().message(1, &metadata);
+                let pods: usize = (self.next..self.end)
+                    .map(|pod| self.cluster.find(pod).0.protobuf(State::Ready).bytes.len())
+                    .map(|length| 1 + varint(length).len() + length)
+                    .sum();
+                let type_meta = Message::default().text(1, "v1").text(2, "PodList");
+                let opening = Message::default().message(1, &type_meta);
+                self.head = [
+                    b"k8s\0",
+                    opening.encoded(),
+                    &[0x12],
+                    &varint(metadata.encoded().len() + pods),
+                    metadata.encoded(),
+                ]
+                .concat();
+                self.tail = Message::default().text(3, "").text(4, "").encoded().to_vec();
+            }
+        }
+    }
+
+    fn write(&mut self, to: &mut Vec<u8>) {
+        let cluster = Arc::clone(&self.cluster);
+        let (replicas, k) = cluster.find(self.next);
+        let version = 10_000_000 + self.next as u64;
+        match (self.form, self.encoding) {
+            (Form::List, Encoding::Protobuf) => {
+                let encoded = replicas.protobuf(State::Ready);
+                to.push(0x12);
+                to.extend_from_slice(&varint(encoded.bytes.len()));
+                replicas.write(k, version, encoded, to);
+            }
+            (Form::List, Encoding::Json) => {
+                if !to.ends_with(b"[") {
+                    to.push(b',');
+                }
+                replicas.write(k, version, replicas.json(), to);
+            }
+            (Form::Events, _) => event("ADDED", replicas, k, version, State::Ready, to),
+        }
+        self.next += 1;
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if !self.is_over {
+            let mut part = std::mem::take(&mut self.head);
+            part.reserve(PART + PART / 2);
+            while self.next < self.end && part.len() < PART {
+                self.write(&mut part);
+            }
+            if self.next == self.end {
+                part.append(&mut self.tail);
+                self.is_over = true;
+            }
+            if !part.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(part.into()))));
+            }
+        }
+        match &mut self.events {
+            Some(events) => events.poll_recv(context).map(|event| event.map(|frame| Ok(Frame::data(frame)))),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+/// Writes a frame of a watch about a pod.
+pub fn event(kind: &str, replicas: &Replicas, k: usize, version: u64, state: State, to: &mut Vec<u8>) {
+    let encoded = replicas.protobuf(state);
+    let type_meta = Message::default().text(1, "v1").text(2, "Pod");
+    let opening = Message::default().message(1, &type_meta);
+    let pod = encoded.bytes.len();
+    let envelope = 4 + opening.encoded().len() + 1 + varint(pod).len() + pod + 4;
+    let object = 1 + varint(envelope).len() + envelope;
+    let kind = Message::default().text(1, kind);
+    let length = kind.encoded().len() + 1 + varint(object).len() + object;
+    to.extend_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
+    to.extend_from_slice(kind.encoded());
+    to.push(0x12);
+    to.extend_from_slice(&varint(object));
+    to.push(0x0a);
+    to.extend_from_slice(&varint(envelope));
+    to.extend_from_slice(b"k8s\0");
+    to.extend_from_slice(opening.encoded());
+    to.push(0x12);
+    to.extend_from_slice(&varint(pod));
+    replicas.write(k, version, encoded, to);
+    to.extend_from_slice(Message::default().text(3, "").text(4, "").encoded());
+}
+
+fn end_of_initial_events() -> Vec<u8> {
+    let annotation = Message::default().text(1, "k8s.io/initial-events-end").text(2, "true");
+    let metadata = Message::default().text(6, &VERSION.to_string()).message(12, &annotation);
+    let envelope = Message::default().message(1, &metadata).in_envelope("Pod");
+    let event = Message::default().text(1, "BOOKMARK").message(2, &Message::default().bytes(1, &envelope));
+    let length = u32::try_from(event.encoded().len()).unwrap();
+    [&length.to_be_bytes(), event.encoded()].concat()
+}
+
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}

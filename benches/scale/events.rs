@@ -1,0 +1,110 @@
+//! A thousand events a second, mostly one each millisecond: status updates that change nothing that is reported,
+//! and, where they are wanted, rollouts.
+//!
+//! A rollout replaces pods of one `ReplicaSet` by those of a new one. The next one begins at random soon
+//! after a report has held the last, and no sooner than the daemon may report again (design, section 7),
+//! so that what is measured is how long a change waits, and not how long a huge cluster makes it wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::api::{Cluster, event};
+use super::endpoint::Endpoint;
+use super::pods::{Replicas, Size, State};
+
+/// Pods that a rollout replaces.
+const ROLLOUT: usize = 6;
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Mix {
+    /// Nothing that is reported changes.
+    Status,
+    /// The same, but 50 at once, 20 times a second: what is saved when nobody is woken by each.
+    StatusInBursts,
+    Rollouts,
+}
+
+/// What was sent.
+#[derive(Default)]
+pub struct Sent {
+    pub events: usize,
+    pub bytes: usize,
+    pub rollouts: usize,
+    pub took: Duration,
+}
+
+enum Change {
+    Added(usize),
+    Runs(usize),
+    Deleted(usize),
+}
+
+/// Sends events for so long.
+pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: Duration) -> Sent {
+    let start = Instant::now();
+    let mut random = fastrand::Rng::with_seed(7);
+    let burst = if mix == Mix::StatusInBursts { 50 } else { 1 };
+    let mut ticks = interval(Duration::from_millis(burst));
+    // One that comes late makes up for it, so that it is a thousand on the whole.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut sent = Sent::default();
+    let (mut version, mut bundle) = (200_000_000, Vec::new());
+    let mut rollout: Option<(Replicas, VecDeque<Change>)> = None;
+    let mut next_rollout = Instant::now() + Duration::from_millis(300);
+    // Sets whose pods a rollout has taken are left alone.
+    let mut from = cluster.pods;
+    while start.elapsed() < lasts {
+        if sent.events.is_multiple_of(burst as usize) {
+            ticks.tick().await;
+        }
+        let mut frame = Vec::with_capacity(16 * 1024);
+        version += 1;
+        if mix == Mix::Rollouts && rollout.is_none() && Instant::now() >= next_rollout && is_due(endpoint) {
+            let new = Replicas::new(cluster.replicas.len() + 7 + sent.rollouts, ROLLOUT, Size::Realistic);
+            let changes = (0..ROLLOUT).flat_map(|k| [Change::Added(k), Change::Runs(k), Change::Deleted(k)]);
+            rollout = Some((new, changes.collect()));
+            sent.rollouts += 1;
+        }
+        let change = rollout.as_mut().and_then(|(_, changes)| changes.pop_front());
+        match (change, &rollout) {
+            (Some(change), Some((new, _))) => match change {
+                Change::Added(k) => event("ADDED", new, k, version, State::Pending, &mut frame),
+                Change::Runs(k) => {
+                    event("MODIFIED", new, k, version, State::Ready, &mut frame);
+                    endpoint.expect(new.name(k));
+                }
+                Change::Deleted(_) => {
+                    from -= 1;
+                    let (old, k) = cluster.find(from);
+                    event("DELETED", old, k, version, State::Ready, &mut frame);
+                }
+            },
+            _ => {
+                if rollout.take().is_some() {
+                    next_rollout = Instant::now() + Duration::from_millis(random.u64(500..1000));
+                }
+                let (replicas, k) = cluster.find(random.usize(..from));
+                let state = if random.u8(..4) == 0 { State::Unready } else { State::Ready };
+                event("MODIFIED", replicas, k, version, state, &mut frame);
+            }
+        }
+        sent.events += 1;
+        sent.bytes += frame.len();
+        bundle.append(&mut frame);
+        if sent.events.is_multiple_of(burst as usize) {
+            assert!(cluster.send(std::mem::take(&mut bundle)), "the daemon watches");
+        }
+    }
+    sent.took = start.elapsed();
+    sent
+}
+
+/// Whether the last rollout was reported, and another report may begin at once.
+fn is_due(endpoint: &Endpoint) -> bool {
+    let spaced = |last: &super::endpoint::Report| last.head + last.took * 22;
+    !endpoint.is_awaiting() && endpoint.reports().last().is_none_or(|last| Instant::now() >= spaced(last))
+}

@@ -1,0 +1,45 @@
+//! HTTP/1 over TLS on loopback, for as long as it lives: what the API server and the endpoint of this
+//! bench answer through. It keeps nothing of what is sent, unlike the tests' server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// Answers on a port that the system chose: its address.
+pub async fn serve<B, F>(
+    tls: rustls::ServerConfig,
+    answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> SocketAddr
+where
+    B: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = TlsAcceptor::from(Arc::new(tls));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let (tls, answer) = (tls.clone(), answer.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = tls.accept(stream).await else { return };
+                let service = service_fn(move |request| {
+                    let answered = answer(request);
+                    async move { Ok::<_, std::convert::Infallible>(answered.await) }
+                });
+                let http = hyper::server::conn::http1::Builder::new();
+                // That a client goes away is its right.
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    address
+}

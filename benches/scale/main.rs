@@ -1,0 +1,282 @@
+//! What the agent costs, from 1,000 to 100,000 pods: `cargo bench --bench scale`.
+//!
+//! The release program runs as the daemon between a made-up API server and an endpoint that reads and
+//! counts reports, both over TLS and in this process, which keeps up with it. Its peak memory, the CPU
+//! of its first list, of a thousand events a second, and the time from a change to the report on the
+//! wire stand beside their bounds. Two baselines, each a process of its own, read the same pods as JSON:
+//! kube's typed list, which keeps nothing, and, with `--features reflector`, kube's reflector, which keeps
+//! them: 8 GiB of 100,000. `agent --once` follows, and that memory does not grow with the size of pods.
+//!
+//! Words choose: `cargo bench --bench scale -- daemon 10000`. CPU and memory are the system's counts of
+//! the process. Heartbeats are far apart, so that no report is sent that nothing made necessary.
+
+#![expect(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "the fakes are shared with the tests, which use all of them"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed"
+)]
+
+mod api;
+mod baseline;
+mod endpoint;
+mod events;
+#[path = "../../tests/it/fake/mod.rs"]
+mod fake;
+mod http;
+mod pods;
+mod process;
+mod schema;
+
+use std::future::ready;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use self::api::Cluster;
+use self::endpoint::Endpoint;
+use self::events::Mix;
+use self::fake::kube::{User, kubeconfig};
+use self::fake::pki::Authority;
+use self::pods::Size;
+use self::process::{Daemon, again, once, used};
+
+/// Numbers of pods, and the most MiB that the daemon may take for them.
+const CASES: [(usize, f64); 3] = [(1_000, 12.0), (10_000, 14.0), (100_000, 24.0)];
+
+/// Of the first list of 100,000 pods, in seconds.
+const FIRST_LIST: f64 = 0.5;
+/// Of a core, at a thousand events a second, in percent.
+const EVENTS: f64 = 0.5;
+/// From a change to its report, at the 99th percentile, in seconds.
+const CHANGE_TO_PUT: f64 = 2.1;
+/// Of decoding whole pods to the first list.
+const CHEAPER: f64 = 20.0;
+
+const STATUS_LASTS: Duration = Duration::from_secs(10);
+const ROLLOUTS_LAST: Duration = Duration::from_secs(30);
+
+/// A cluster and an endpoint that answer, and the files that lead to them.
+struct Stage {
+    cluster: Arc<Cluster>,
+    endpoint: Arc<Endpoint>,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let runtime = |threads| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap()
+    };
+    let baseline = |listed: usize| {
+        let used = used(Pid::this());
+        print!("{listed} {} {}", used.peak, used.cpu.as_secs_f64());
+    };
+    match args.as_slice() {
+        ["once", folder, endpoint] => {
+            let [peak, cpu, wall] = once(Path::new(folder), endpoint.parse().unwrap());
+            print!("{peak} {cpu} {wall}");
+        }
+        ["list", folder] => runtime(1).block_on(async { baseline(baseline::list(folder).await) }),
+        #[cfg(feature = "reflector")]
+        ["reflect", folder] => runtime(1).block_on(async { baseline(baseline::reflect(folder).await) }),
+        words => runtime(2).block_on(compare(words)),
+    }
+}
+
+async fn compare(words: &[&str]) {
+    let is_chosen = |of: &[&str], word: &str| !words.iter().any(|w| of.contains(w)) || words.contains(&word);
+    let numbers: Vec<_> = CASES.iter().map(|(pods, _)| pods.to_string()).collect();
+    let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
+    let parts = ["daemon", "baselines", "once"];
+    for (pods, most) in CASES.iter().filter(|(pods, _)| is_chosen(&numbers, &pods.to_string())) {
+        let stage = Stage::start(*pods, Size::Realistic).await;
+        let (protobuf, json) = stage.cluster.mean_sizes();
+        println!(
+            "{pods} pods of {protobuf} bytes of protobuf, {json} of JSON, in {} ReplicaSets",
+            stage.cluster.replicas.len()
+        );
+        let list = if is_chosen(&parts, "daemon") { Some(daemon(&stage, *most).await) } else { None };
+        if is_chosen(&parts, "baselines") {
+            baselines(&stage, list).await;
+        }
+        if is_chosen(&parts, "once") {
+            let [peak, cpu, wall] = stage.once().await;
+            println!("  agent --once           peak {peak:6.1} MiB, {cpu:6.3} s of CPU, {wall:6.3} s");
+        }
+    }
+    if is_chosen(&parts, "once") {
+        let mut peaks = Vec::new();
+        for bytes in [400, 40_000] {
+            let [peak, cpu, wall] = Stage::start(10_000, Size::Padded(bytes)).await.once().await;
+            println!(
+                "10000 pods with {bytes:>5} bytes of padding, --once: peak {peak:.1} MiB, {cpu:.3} s of CPU, {wall:.3} s"
+            );
+            peaks.push(peak);
+        }
+        let ratio = peaks[1] / peaks[0];
+        println!("peak RSS of large pods to small ones: {ratio:.2} (at most 1.2)");
+        assert!(ratio < 1.2, "memory must not grow with the size of pods");
+    }
+}
+
+impl Stage {
+    async fn start(pods: usize, size: Size) -> Self {
+        let authority = Authority::new();
+        let (cluster, endpoint) = (Arc::new(Cluster::new(pods, size)), Arc::<Endpoint>::default());
+        let answering = Arc::clone(&cluster);
+        let api = http::serve(authority.server(None), move |request| ready(answering.answer(&request))).await;
+        let receiving = Arc::clone(&endpoint);
+        let receive = move |request| Arc::clone(&receiving).answer(request);
+        let address = http::serve(authority.server(None), receive).await;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+        let kubeconfig = kubeconfig(&format!("https://{api}"), Some(&authority.pem()), &User::Token("t"));
+        std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        Self { cluster, endpoint, address, folder }
+    }
+
+    /// Peak RSS in MiB, CPU and wall time in seconds.
+    async fn once(&self) -> [f64; 3] {
+        self.again(&["once", self.folder(), &self.address.to_string()]).await.try_into().unwrap()
+    }
+
+    async fn again(&self, args: &[&str]) -> Vec<f64> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let said =
+            tokio::task::spawn_blocking(move || again(&args.iter().map(String::as_str).collect::<Vec<_>>()));
+        said.await.unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect()
+    }
+
+    fn folder(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+}
+
+/// Whether a bound holds, in words.
+fn verdict(is: f64, most: f64) -> &'static str {
+    if is <= most { "" } else { "  MISSED" }
+}
+
+/// The CPU of the first list, in seconds.
+async fn daemon(stage: &Stage, most: f64) -> f64 {
+    let endpoint = &stage.endpoint;
+    let start = Instant::now();
+    let daemon = Daemon::start(stage.folder.path(), stage.address);
+    while endpoint.heads() == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let (listed, list_took) = (daemon.used(), start.elapsed());
+    while endpoint.reports().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let report = endpoint.reports()[0];
+    sleep(Duration::from_millis(200)).await;
+    let reported = daemon.used();
+    let list = listed.cpu.as_secs_f64();
+    let bound = if stage.cluster.pods == 100_000 { FIRST_LIST } else { f64::INFINITY };
+    println!(
+        "  first list             {list:6.3} s of CPU, {:6.3} s{}; peak {:.1} MiB",
+        list_took.as_secs_f64(),
+        verdict(list, bound),
+        listed.peak
+    );
+    println!(
+        "  first report           {:6.3} s of CPU, {:6.3} s; {} bytes; peak {:.1} MiB",
+        (reported.cpu - listed.cpu).as_secs_f64(),
+        report.took.as_secs_f64(),
+        report.bytes,
+        reported.peak
+    );
+    sleep(Duration::from_secs(3)).await;
+    let mut before = daemon.used();
+    println!(
+        "  then, idle             resident {:.1} MiB, {:.1} MiB of that its own",
+        before.resident, before.own
+    );
+    for (mix, lasts) in
+        [(Mix::Status, STATUS_LASTS), (Mix::StatusInBursts, STATUS_LASTS), (Mix::Rollouts, ROLLOUTS_LAST)]
+    {
+        let reports = endpoint.reports().len();
+        let sent = events::send(&stage.cluster, endpoint, mix, lasts).await;
+        let after = daemon.used();
+        let seconds = sent.took.as_secs_f64();
+        let share = (after.cpu - before.cpu).as_secs_f64() / seconds * 100.0;
+        let name = match mix {
+            Mix::Status => "events, status alone",
+            Mix::StatusInBursts => "the same, 50 at once",
+            Mix::Rollouts => "events and rollouts",
+        };
+        println!(
+            "  {name:22} {share:6.2} % of a core at {:.0} events and {:.1} MB a second, {:.0} sleeps a second, {} rollouts, {} reports{}",
+            sent.events as f64 / seconds,
+            sent.bytes as f64 / seconds / 1e6,
+            (after.sleeps - before.sleeps) as f64 / seconds,
+            sent.rollouts,
+            endpoint.reports().len() - reports,
+            verdict(share, EVENTS),
+        );
+        before = after;
+    }
+    let latencies = endpoint.latencies();
+    if let Some(worst) = latencies.last() {
+        let at =
+            |share: usize| latencies[(latencies.len() * share / 100).min(latencies.len() - 1)].as_secs_f64();
+        println!(
+            "  change to PUT          p50 {:.3} s, p99 {:.3} s, worst {:.3} s of {} changes (p99 at most {CHANGE_TO_PUT} s){}",
+            at(50),
+            at(99),
+            worst.as_secs_f64(),
+            latencies.len(),
+            verdict(at(99), CHANGE_TO_PUT)
+        );
+    }
+    let used = daemon.used();
+    println!(
+        "  peak RSS               {:6.1} MiB of {most} MiB{}; now {:.1} MiB, {:.1} MiB of that its own",
+        used.peak,
+        verdict(used.peak, most),
+        used.resident,
+        used.own
+    );
+    daemon.stop();
+    list
+}
+
+async fn baselines(stage: &Stage, first_list: Option<f64>) {
+    for (name, mode) in [("kube, typed list", "list"), ("kube, reflector", "reflect")] {
+        if mode == "reflect" && !cfg!(feature = "reflector") {
+            continue;
+        }
+        let figures = stage.again(&[mode, stage.folder()]).await;
+        assert_eq!(figures[0] as usize, stage.cluster.pods, "all are listed");
+        let than = first_list.map(|list| {
+            let ratio = figures[2] / list;
+            let missed = if stage.cluster.pods == 100_000 { verdict(CHEAPER, ratio) } else { "" };
+            format!(", {ratio:.1} times the daemon's first list{missed}")
+        });
+        println!(
+            "  {name:22} {:6.3} s of CPU; peak {:.1} MiB{}",
+            figures[2],
+            figures[1],
+            than.unwrap_or_default()
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! The release program as a process, and what the system counts of one.
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
+/// The program; another build of it, to compare with, where `SUPERCARGO_PROGRAM` names one.
+fn executable() -> std::ffi::OsString {
+    std::env::var_os("SUPERCARGO_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_supercargo").into())
+}
+
+/// A daemon that runs; it is killed when it is dropped.
+pub struct Daemon(Child);
+
+/// What a process has used.
+#[derive(Clone, Copy, Default)]
+pub struct Used {
+    pub cpu: Duration,
+    /// In MiB: the peak, and now.
+    pub peak: f64,
+    pub resident: f64,
+    /// What of that is the process's own, and no page of a file such as the program's text.
+    pub own: f64,
+    /// How often it slept.
+    pub sleeps: u64,
+}
+
+impl Daemon {
+    pub fn start(folder: &Path, endpoint: SocketAddr) -> Self {
+        let said = std::fs::File::create(folder.join("said")).unwrap();
+        let child = program(folder, endpoint)
+            .args(["--listen", "127.0.0.1:0", "--interval", "10m"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.0.id()).unwrap())
+    }
+
+    pub fn used(&self) -> Used {
+        used(self.pid())
+    }
+
+    /// Ends it in order.
+    pub fn stop(mut self) {
+        kill(self.pid(), Signal::SIGTERM).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The agent in an empty environment. What the caller's environment says of memory is left to it, so
+/// that allocators can be compared.
+fn program(folder: &Path, endpoint: SocketAddr) -> Command {
+    let mut command = Command::new(executable());
+    let kept = std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_") || name.starts_with("GLIBC_"));
+    command
+        .env_clear()
+        .envs(kept)
+        .env("SUPERCARGO_TOKEN", "t")
+        .args(["agent", "--environment", "bench", "--org", "bench"])
+        .args(["--base-url", &format!("https://{endpoint}")])
+        .arg("--kubeconfig")
+        .arg(folder.join("kubeconfig"))
+        .arg("--ca-file")
+        .arg(folder.join("ca.pem"));
+    command
+}
+
+/// What a process has used so far.
+pub fn used(pid: Pid) -> Used {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let number = |status: &str, key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_start_matches(':').split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let mib = |key| number(&status, key) as f64 / 1024.0;
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // A thread may end meanwhile.
+    let tasks = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    Used {
+        cpu: clock_getcpuclockid(pid).unwrap().now().unwrap().into(),
+        peak: mib("VmHWM"),
+        resident: mib("VmRSS"),
+        own: mib("RssAnon"),
+        sleeps: tasks.map(|task| number(&task, "voluntary_ctxt_switches")).sum(),
+    }
+}
+
+/// Runs this very bench with other arguments: what it prints.
+pub fn again(args: &[&str]) -> String {
+    let mut child =
+        Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success());
+    said
+}
+
+/// `supercargo agent --once`, as the only child of this process: its peak RSS in MiB, CPU and wall time
+/// in seconds.
+pub fn once(folder: &Path, endpoint: SocketAddr) -> [f64; 3] {
+    let start = Instant::now();
+    let outcome = program(folder, endpoint).args(["--once", "--timeout", "10m"]).output().unwrap();
+    let wall = start.elapsed().as_secs_f64();
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
+    [used.max_rss() as f64 / 1024.0, seconds(used.user_time()) + seconds(used.system_time()), wall]
+}

@@ -1,0 +1,28 @@
+//! The parts of the daemon's tests that hold state, under the paths by which they know each other.
+
+use std::time::Duration;
+
+#[path = "../../tests/it/daemon/cluster/mod.rs"]
+pub mod cluster;
+#[path = "../../tests/it/daemon/gate.rs"]
+pub mod gate;
+#[path = "../../tests/it/daemon/process.rs"]
+pub mod process;
+#[path = "../../tests/it/daemon/reported.rs"]
+pub mod reported;
+#[path = "../../tests/it/daemon/rules.rs"]
+pub mod rules;
+
+/// Waits until it is so, or fails.
+pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    eventually_or(what, is_so, String::new).await;
+}
+
+/// The same, and says why it is not so.
+pub async fn eventually_or(what: &str, is_so: impl AsyncFn() -> bool, why: impl Fn() -> String) {
+    let start = std::time::Instant::now();
+    while !is_so().await {
+        assert!(start.elapsed() < Duration::from_mins(1), "{what}: not in a minute; {}", why());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
