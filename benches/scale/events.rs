@@ -70,8 +70,8 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
             sent.rollouts += 1;
         }
         let change = rollout.as_mut().and_then(|(_, changes)| changes.pop_front());
-        match (change, &rollout) {
-            (Some(change), Some((new, _))) => match change {
+        if let (Some(change), Some((new, _))) = (change, &rollout) {
+            match change {
                 Change::Added(k) => event("ADDED", new, k, version, State::Pending, &mut frame),
                 Change::Runs(k) => {
                     event("MODIFIED", new, k, version, State::Ready, &mut frame);
@@ -82,15 +82,14 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
                     let (old, k) = cluster.find(from);
                     event("DELETED", old, k, version, State::Ready, &mut frame);
                 }
-            },
-            _ => {
-                if rollout.take().is_some() {
-                    next_rollout = Instant::now() + Duration::from_millis(random.u64(500..1000));
-                }
-                let (replicas, k) = cluster.find(random.usize(..from));
-                let state = if random.u8(..4) == 0 { State::Unready } else { State::Ready };
-                event("MODIFIED", replicas, k, version, state, &mut frame);
             }
+        } else {
+            if rollout.take().is_some() {
+                next_rollout = Instant::now() + Duration::from_millis(random.u64(500..1000));
+            }
+            let (replicas, k) = cluster.find(random.usize(..from));
+            let state = if random.u8(..4) == 0 { State::Unready } else { State::Ready };
+            event("MODIFIED", replicas, k, version, state, &mut frame);
         }
         sent.events += 1;
         sent.bytes += frame.len();

@@ -200,7 +200,7 @@ async fn daemon(stage: &Stage, most: f64) -> f64 {
     );
     println!(
         "  first report           {:6.3} s of CPU, {:6.3} s; {} bytes; peak {:.1} MiB",
-        (reported.cpu - listed.cpu).as_secs_f64(),
+        reported.cpu.saturating_sub(listed.cpu).as_secs_f64(),
         report.took.as_secs_f64(),
         report.bytes,
         reported.peak
@@ -218,7 +218,7 @@ async fn daemon(stage: &Stage, most: f64) -> f64 {
         let sent = events::send(&stage.cluster, endpoint, mix, lasts).await;
         let after = daemon.used();
         let seconds = sent.took.as_secs_f64();
-        let share = (after.cpu - before.cpu).as_secs_f64() / seconds * 100.0;
+        let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds * 100.0;
         let name = match mix {
             Mix::Status => "events, status alone",
             Mix::StatusInBursts => "the same, 50 at once",
@@ -266,7 +266,7 @@ async fn baselines(stage: &Stage, first_list: Option<f64>) {
             continue;
         }
         let figures = stage.again(&[mode, stage.folder()]).await;
-        assert_eq!(figures[0] as usize, stage.cluster.pods, "all are listed");
+        assert!((figures[0] - stage.cluster.pods as f64).abs() < 0.5, "all are listed");
         let than = first_list.map(|list| {
             let ratio = figures[2] / list;
             let missed = if stage.cluster.pods == 100_000 { verdict(CHEAPER, ratio) } else { "" };

@@ -148,7 +148,7 @@ async fn soak(options: &Options) -> usize {
             async { if n % 3 == 0 { None } else { api.api(&soak.cluster, until).await } },
             async {
                 if n % 5 != 0 {
-                    endpoint.endpoint(&soak.gate, until).await
+                    endpoint.endpoint(&soak.gate, until).await;
                 }
             },
             churn.run(&soak.cluster, until.into()),
@@ -225,11 +225,11 @@ impl Soak {
     /// What is not as it has to be yet.
     fn wrong(&self, lost: Option<(Instant, Instant)>) -> Vec<String> {
         let accepted = self.gate.accepted(ENVIRONMENT);
-        let Some(last) = accepted.last() else { return vec!["no report was accepted".to_owned()] };
+        let Some(newest) = accepted.last() else { return vec!["no report was accepted".to_owned()] };
         let mut wrong: Vec<_> =
-            difference(&last.pods, &self.cluster.expected_report(|_| true)).into_iter().collect();
+            difference(&newest.pods, &self.cluster.expected_report(|_| true)).into_iter().collect();
         let reported: BTreeSet<Identity> =
-            accepted.iter().flat_map(|report| &report.pods).map(Reported::identity).collect();
+            accepted.iter().flat_map(|report| &*report.pods).map(Reported::identity).collect();
         let is_missing = |life: &Life| {
             life.to.is_some() && life.was_told && !is_exempt(life, lost) && !reported.contains(&life.pod)
         };
@@ -249,7 +249,8 @@ impl Soak {
     /// How many pods of reports never were, or never ran that.
     fn invented(&mut self, lives: Vec<Life>) -> usize {
         self.known.extend(lives.into_iter().flat_map(|life| life.versions));
-        let reported = self.gate.reports().into_iter().flat_map(|report| report.pods);
+        let reports = self.gate.reports();
+        let reported = reports.iter().flat_map(|report| &*report.pods);
         let invented: BTreeSet<_> = reported.filter(|pod| !self.known.contains(pod)).collect();
         if !invented.is_empty() {
             println!("reported, and never so: {invented:#?}");

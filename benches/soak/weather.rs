@@ -46,6 +46,7 @@ impl Weather {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "it is a list of faults")]
     async fn strike(&mut self, cluster: &Cluster) {
         let random = &mut self.random;
         let (bytes, frames) = (random.usize(1..200_000), random.usize(1..200));

@@ -3,6 +3,7 @@
 //! The roster makes one for each report. It shares the blocks of the set; pods that came and went
 //! unreported are merged in while it is walked.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::block::Block;
@@ -45,6 +46,16 @@ impl Snapshot {
         mut witnessed: Vec<Artifact>,
     ) -> Self {
         witnessed.sort_by(|one, other| one.view().report_order(&other.view()));
+        let mut said: Vec<Artifact> = Vec::with_capacity(witnessed.len());
+        for artifact in witnessed {
+            let is_namesake =
+                |other: &&Artifact| other.view().report_order(&artifact.view()) == Ordering::Equal;
+            // One that was back for a while, and left again, left twice.
+            if !said.iter().rev().take_while(is_namesake).any(|other| *other == artifact) {
+                said.push(artifact);
+            }
+        }
+        let witnessed = said;
         Self { tally, revision, blocks: blocks.into(), witnessed: witnessed.into() }
     }
 

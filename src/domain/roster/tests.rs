@@ -307,9 +307,12 @@ fn a_witnessed_pod_that_is_back_is_said_once() {
     roster.apply(None, pod("a", "x", 1));
     // Another one of its name.
     roster.apply(None, pod("a", "y", 2));
-    let snapshot = roster.snapshot(0, gone.to_vec());
+    // And it may leave again, so that it left twice.
+    let gone = [gone.to_vec(), gone.to_vec()].concat();
+    let snapshot = roster.snapshot(0, gone);
     let all: Vec<_> = snapshot.iter().map(|a| format!("{}#{}", a.pod_name, a.created_at)).collect();
     assert_eq!(all, ["x#1", "y#1", "y#2"]);
+    assert_eq!(snapshot.len(), 3);
 }
 
 #[test]

@@ -313,7 +313,7 @@ impl Gate {
         let old = kept.reports.len().saturating_sub(1);
         for report in &mut kept.reports[..old] {
             report.body = Bytes::new();
-            report.pods.clear();
+            report.pods = Arc::default();
         }
     }
 

@@ -60,6 +60,9 @@ async fn before_the_real_service_the_gate_lets_reports_pass_and_keeps_them() {
     super::every_pod_was_reported(&gate, &cluster, PROD).await;
     never_fewer_than_live(&gate, &cluster, PROD);
     nothing_was_invented(&gate, &cluster, PROD);
+    gate.forget();
+    assert_eq!(gate.every_accepted_pod("prod").len(), 0, "the last report was not accepted");
+    assert_eq!(gate.reports().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

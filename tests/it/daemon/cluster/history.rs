@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::daemon::reported::{Identity, Reported};
@@ -23,7 +23,7 @@ pub struct Life {
 /// Whether somebody was told of a life.
 pub struct Told {
     /// Which life: its place among all of them.
-    number: usize,
+    number: AtomicUsize,
     is_told: AtomicBool,
 }
 
@@ -39,7 +39,8 @@ impl Told {
 pub struct Lives(Vec<(Arc<Told>, Life)>);
 
 impl Lives {
-    /// Goes on with the life that is open, or ends it, or begins one: the one that is open then. `versions` is what may be said of the pod now.
+    /// Goes on with the life that is open, or ends it, or begins one: the one that is open then. `versions`
+    /// is what may be said of the pod now.
     pub fn change(
         &mut self,
         open: Option<Arc<Told>>,
@@ -52,14 +53,14 @@ impl Lives {
             (Some(open), _) => open,
             (None, None) => return None,
             (None, Some(first)) => {
-                let told = Arc::new(Told { number: self.0.len(), is_told: AtomicBool::default() });
+                let told = Arc::new(Told { number: self.0.len().into(), is_told: AtomicBool::default() });
                 let pod = first.identity();
                 let life = Life { pod, versions: BTreeSet::new(), from: now, to: None, was_told: false };
                 self.0.push((Arc::clone(&told), life));
                 told
             }
         };
-        let life = &mut self.0[open.number].1;
+        let life = &mut self.0[open.number.load(Ordering::Relaxed)].1;
         life.versions.extend(versions);
         if is_live {
             return Some(open);
@@ -68,8 +69,12 @@ impl Lives {
         None
     }
 
+    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn forget_ended(&mut self) {
         self.0.retain(|(_, life)| life.to.is_none());
+        for (number, (told, _)) in self.0.iter().enumerate() {
+            told.number.store(number, Ordering::Relaxed);
+        }
     }
 
     pub fn all(&self) -> Vec<Life> {
