@@ -69,7 +69,6 @@ impl Lives {
         None
     }
 
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn forget_ended(&mut self) {
         self.0.retain(|(_, life)| life.to.is_none());
         for (number, (told, _)) in self.0.iter().enumerate() {

@@ -230,7 +230,6 @@ impl Cluster {
 
     /// The same with resourceVersions that go on behind the last one, and none of those before known: so
     /// etcd's documentation wants it (`etcdutl snapshot restore --bump-revision --mark-compacted`).
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn restore_from_backup_with_new_revisions(&self, backup: Backup) {
         self.server.listen(false);
         self.change(|state| {
@@ -243,7 +242,6 @@ impl Cluster {
     }
 
     /// How often a backup was restored.
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn restores(&self) -> usize {
         self.shared.state().restores
     }
@@ -267,14 +265,12 @@ impl Cluster {
     }
 
     /// Every pod, as it is.
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn held(&self) -> Vec<Pod> {
         self.shared.state().pods.values().map(|stored| stored.pod.clone()).collect()
     }
 
     /// Keeps neither lives that are over nor what was before, as [`Cluster::compact`], for who runs for
     /// long. A watch that was told of all that happened loses nothing.
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn forget(&self) {
         self.server.forget();
         self.shared.state().forget();

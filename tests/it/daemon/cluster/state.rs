@@ -156,7 +156,6 @@ impl State {
     }
 
     /// Forgets all but the pods and their lives.
-    #[cfg_attr(test, expect(dead_code, reason = "the soak wants it, the tests do not"))]
     pub fn forget(&mut self) {
         self.compacted = self.log.last().map_or(self.compacted, |event| event.revision);
         self.log.clear();

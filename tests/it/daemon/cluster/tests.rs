@@ -345,6 +345,24 @@ async fn a_watch_brings_what_came_after_its_resource_version_or_410_or_nothing()
 }
 
 #[tokio::test]
+async fn what_is_over_can_be_forgotten_and_a_backup_can_have_revisions_of_its_own() {
+    let cluster = Cluster::start();
+    cluster.add_all(replicas(3));
+    let backup = cluster.backup();
+    cluster.delete("shop", "web-0000");
+    assert_eq!((cluster.lives().len(), cluster.held().len()), (3, 2));
+    cluster.forget();
+    assert_eq!(cluster.lives().len(), 2);
+    // Those that go on are still known by their place.
+    cluster.delete("shop", "web-0002");
+    assert_eq!(cluster.lives().iter().filter(|life| life.to.is_none()).count(), 1);
+    let before = cluster.revision();
+    cluster.restore_from_backup_with_new_revisions(backup);
+    assert_eq!((cluster.restores(), cluster.held().len()), (1, 3));
+    assert!(cluster.revision() >= before);
+}
+
+#[tokio::test]
 async fn a_watch_misbehaves_as_it_is_told() {
     let cluster = Cluster::start();
     cluster.bookmarks_every(Duration::from_millis(10));
