@@ -138,7 +138,8 @@ impl Token {
     pub(super) fn redacted(&self, text: &str) -> String {
         let token = self.token.expose_secret();
         let in_json = token.replace('\\', "\\\\").replace('"', "\\\"");
-        text.replace(token, "[token]").replace(&in_json, "[token]")
+        let text = text.replace(token, "[token]");
+        if in_json == token { text } else { text.replace(&in_json, "[token]") }
     }
 }
 
