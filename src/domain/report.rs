@@ -299,7 +299,15 @@ mod tests {
             let (one, other) = (report_of(some.clone()), report_of(others));
             let body = bytes(&one);
             prop_assert_eq!(body.len() as u64, one.content_length());
-            prop_assert_eq!(String::from_utf8(body.clone()), String::from_utf8(plainly(&some)));
+            // What left twice, and just so, is said once.
+            let mut once: Vec<Artifact> = Vec::new();
+            for artifact in &some {
+                if !once.contains(artifact) {
+                    once.push(artifact.clone());
+                }
+            }
+            prop_assert_eq!(one.len(), once.len());
+            prop_assert_eq!(String::from_utf8(body.clone()), String::from_utf8(plainly(&once)));
             prop_assert_eq!(body == bytes(&other), one.hash() == other.hash());
             prop_assert_eq!(one.hash(), report_of(some).hash());
         }
