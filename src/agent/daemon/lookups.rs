@@ -19,7 +19,10 @@ pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Durati
     loop {
         for name in shared.to_look_up() {
             match cluster.namespace(&name).await {
-                Ok(existence) => shared.looked_up(&name, existence),
+                Ok(existence) => {
+                    outage.over(Instant::now());
+                    shared.looked_up(&name, existence);
+                }
                 Err(error) => {
                     let words = causes::with_hint(&causes::said_once(&error).join(": "), error.hint());
                     match outage.failed(&words, Instant::now()) {

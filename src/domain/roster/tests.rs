@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::model::Artifact;
 use crate::domain::pod::ContainerView;
 
 /// A digest made of one byte.

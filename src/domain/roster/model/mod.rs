@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::model::Artifact;
 use crate::domain::model::Digests;
 use crate::domain::report::Report;
 use plain::{Plain, Pod, Shown};
