@@ -6,6 +6,7 @@ use clap::Parser;
 use supercargo::cli::{Cli, Exit, Failure, Threads};
 use supercargo::process::causes;
 use supercargo::process::logs;
+use supercargo::process::rest::Rest;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
@@ -15,14 +16,15 @@ fn main() -> ExitCode {
         logs::fail(format, &causes::said_once(&error), None);
         return Exit::Usage.into();
     }
-    let runtime = match runtime(cli.threads()) {
+    let rest = Rest::default();
+    let runtime = match runtime(cli.threads(), rest.clone()) {
         Ok(runtime) => runtime,
         Err(error) => {
             logs::fail(format, &[format!("the runtime cannot be started: {error}")], None);
             return Exit::Unexpected.into();
         }
     };
-    let outcome = runtime.block_on(cli.run());
+    let outcome = runtime.block_on(cli.run(rest));
     // What runs on threads of its own and hangs (a credential plugin, a name server, a silent pipe)
     // is not waited for.
     runtime.shutdown_background();
@@ -33,9 +35,13 @@ fn main() -> ExitCode {
     failures.first().map_or(ExitCode::SUCCESS, |failure| Failure::exit(failure).into())
 }
 
-fn runtime(threads: Threads) -> std::io::Result<Runtime> {
+fn runtime(threads: Threads, rest: Rest) -> std::io::Result<Runtime> {
     let mut builder = match threads {
-        Threads::One => Builder::new_current_thread(),
+        Threads::One => {
+            let mut builder = Builder::new_current_thread();
+            builder.on_thread_park(move || rest.take());
+            builder
+        }
         #[cfg(feature = "service")]
         Threads::Many => Builder::new_multi_thread(),
     };

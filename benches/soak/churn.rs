@@ -64,7 +64,11 @@ impl Churn {
             self.happen(cluster);
             self.events += 1;
         }
-        // An agent that missed the last change before a reboot cannot know what runs behind it.
+    }
+
+    /// Brings what runs to light, once nothing goes wrong any more: an agent that missed the last change
+    /// before a reboot, or before a backup took it back, cannot know what runs behind it.
+    pub fn settle(&mut self, cluster: &Cluster) {
         self.know_again(cluster);
         for n in 0..self.pods.len() {
             if self.pods[n].has_no_ids {

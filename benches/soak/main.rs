@@ -153,6 +153,8 @@ async fn soak(options: &Options) -> usize {
             },
             churn.run(&soak.cluster, until.into()),
         );
+        // A fault may have lasted longer than what happened.
+        churn.settle(&soak.cluster);
         soak.judge(Round { asked, fault: api_fault.unwrap_or(start) }).await;
         most = most.max(soak.rss());
         if after.is_none() && soak.start.elapsed() >= warm {

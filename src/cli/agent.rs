@@ -22,6 +22,7 @@ use crate::domain::confirmation::Emptiness;
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::outcome::Backoff;
 use crate::domain::selection::{Contradiction, Selection};
+use crate::process::rest::Rest;
 use crate::process::{listener, signals};
 
 #[derive(Debug, Args)]
@@ -150,7 +151,7 @@ enum Containers {
 }
 
 impl Agent {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Vec<Failure>> {
+    pub(super) async fn run(&self, service: &Service, rest: Rest) -> Result<(), Vec<Failure>> {
         let plan = self.plan().map_err(|failure| vec![failure])?;
         let patience = api::Patience::default().hastened(self.watching.hasten);
         // Before the cluster is asked for anything: a mistake here should not cost it a list.
@@ -160,7 +161,9 @@ impl Agent {
             Some(service.client(patience).map_err(|e| vec![Failure::usage(e)])?)
         };
         match client {
-            Some(client) if !self.once => self.watch(plan, client).await.map_err(|failure| vec![failure]),
+            Some(client) if !self.once => {
+                self.watch(plan, client, rest).await.map_err(|failure| vec![failure])
+            }
             client => self.report_once(&plan, client.as_ref()).await,
         }
     }
@@ -178,7 +181,7 @@ impl Agent {
         if failures.is_empty() { Ok(()) } else { Err(failures.into_iter().map(Into::into).collect()) }
     }
 
-    async fn watch(&self, plan: Plan, client: Client) -> Result<(), Failure> {
+    async fn watch(&self, plan: Plan, client: Client, rest: Rest) -> Result<(), Failure> {
         let shutdown = signals::shutdown(daemon::STOPPING)
             .map_err(|error| Failure::unexpected(AgentError::Signals(error)))?;
         let listener = match self.watching.listen {
@@ -198,6 +201,7 @@ impl Agent {
             client,
             listener,
             witnessing,
+            rest,
             policy: policy.hastened(self.watching.hasten),
         };
         daemon::run(setup, shutdown).await.map_err(Into::into)

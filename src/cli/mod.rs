@@ -21,6 +21,7 @@ use secrecy::SecretString;
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
 use crate::process::logs::{Format, Verbosity};
+use crate::process::rest::Rest;
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
 #[derive(Debug, Parser)]
@@ -168,9 +169,9 @@ impl Cli {
     /// # Errors
     ///
     /// All that went wrong, each with its exit code; the first one's is the process's.
-    pub async fn run(&self) -> Result<(), Vec<Failure>> {
+    pub async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
         match &self.command {
-            Command::Agent(agent) => agent.run(&self.service).await,
+            Command::Agent(agent) => agent.run(&self.service, rest).await,
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

@@ -105,15 +105,13 @@ impl<F: FnMut(Heard)> Listener<F> {
         }
     }
 
-    /// All was told; whether there was anything.
-    pub(super) fn settle(&mut self, contact: Option<Instant>) -> bool {
+    /// All was told.
+    pub(super) fn settle(&mut self, contact: Option<Instant>) {
         self.hear_contact(contact);
-        let had_news = !self.is_settled;
-        if had_news {
+        if !self.is_settled {
             (self.tell)(Heard::Settled);
         }
         self.is_settled = true;
-        had_news
     }
 
     pub(super) fn hear_event(&mut self, event: Event) -> Noted {

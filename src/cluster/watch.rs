@@ -23,6 +23,7 @@ use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{self, Retryable};
 use crate::domain::paging::Ask;
 use crate::domain::watch::{self, Act, Input, Policy, Watch};
+use crate::process::rest::Rest;
 
 /// An answer that is being read.
 enum Open {
@@ -51,12 +52,14 @@ impl Cluster {
     /// Lists the pods of one namespace, or of all, follows them by a watch, and tells what it hears.
     /// It never ends by itself; it may be dropped at any time, which closes its connection.
     ///
-    /// `seed` is for all that is random: another one for each watch.
+    /// `seed` is for all that is random: another one for each watch. While an answer is waited for, and a
+    /// list is read, nobody rests.
     pub async fn watch_pods(
         &self,
         namespace: Option<NamespaceName>,
         policy: Policy,
         seed: u64,
+        rest: &Rest,
         tell: impl FnMut(Heard),
     ) -> Infallible {
         let mut listener = Listener::new(tell);
@@ -66,6 +69,8 @@ impl Cluster {
         loop {
             listener.hear_state(watch.state());
             listener.hear_listing(step.listing, watch.contact());
+            let is_urgent = matches!(step.act, Act::Ask(_) | Act::Read { may_gather: false, .. });
+            let hurry = is_urgent.then(|| rest.hurry());
             let read = match step.act {
                 Act::Ask(request) => {
                     listener.settle(watch.contact());
@@ -76,7 +81,7 @@ impl Cluster {
                         Outcome::Answered
                     })
                 }
-                Act::Read { within, gather } => match &mut open {
+                Act::Read { within, .. } => match &mut open {
                     Open::Nothing => Ok(Outcome::Ended),
                     Open::Page(request, answer) => {
                         let each = |pod: Result<messages::Pod, Unreadable>| {
@@ -84,7 +89,7 @@ impl Cluster {
                         };
                         list::read(self, request, answer, within, each).await.map(Outcome::Page)
                     }
-                    Open::Stream(stream) => stream.read(within, gather, watch.contact(), &mut listener).await,
+                    Open::Stream(stream) => stream.read(within, watch.contact(), &mut listener).await,
                 },
                 Act::Wait(pause) => {
                     listener.settle(watch.contact());
@@ -93,6 +98,7 @@ impl Cluster {
                     Ok(Outcome::Waited)
                 }
             };
+            drop(hurry);
             let outcome = read.unwrap_or_else(Outcome::Failed);
             step = watch.next(outcome.input(), now());
             listener.hear_restart(&step, outcome.into_error(&open));
@@ -128,12 +134,10 @@ impl Cluster {
 }
 
 impl Stream {
-    /// The next event. Where none is there yet, the listener hears that all was told, and what follows
-    /// is left to gather.
+    /// The next event. Where none is there yet, the listener hears that all was told.
     async fn read(
         &mut self,
         within: Duration,
-        gather: Option<Duration>,
         contact: Option<Instant>,
         listener: &mut Listener<impl FnMut(Heard)>,
     ) -> Result<Outcome, Error> {
@@ -158,10 +162,7 @@ impl Stream {
             let frame = if let Some(frame) = there {
                 frame
             } else {
-                let had_news = listener.settle(contact);
-                if let Some(gather) = gather.filter(|_| had_news) {
-                    sleep(gather.min(within)).await;
-                }
+                listener.settle(contact);
                 let silent = |_| Error::Silent { request: request.clone(), after: within };
                 timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
             };

@@ -1,5 +1,5 @@
 //! What a process needs whatever it does: logs, small files, the causes beneath a failure, the
-//! proxy variables, signals, a listener for HTTP, and probes and metrics to serve on one.
+//! proxy variables, signals, a rest between two bursts, a listener for HTTP, and probes and metrics to serve on one.
 //!
 //! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
 //! or services.
@@ -12,4 +12,5 @@ pub mod listener;
 pub mod logs;
 pub mod metrics;
 pub mod proxy;
+pub mod rest;
 pub mod signals;

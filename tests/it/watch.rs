@@ -11,6 +11,7 @@ use supercargo::cluster::{Access, Cluster, EventType, Heard, Patience};
 use supercargo::domain::outcome::Backoff;
 use supercargo::domain::pod::PodView;
 use supercargo::domain::watch::{Policy, Restart};
+use supercargo::process::rest::Rest;
 use tokio::sync::Notify;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf};
@@ -68,12 +69,12 @@ fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
     let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
     let millis = Duration::from_millis;
     let backoff = Backoff { first: millis(1), most: millis(5), most_asked: millis(5) };
-    let policy = Policy { backoff, gather: millis(1), ..Policy::default() };
+    let policy = Policy { backoff, ..Policy::default() };
     let mut live = Live::default();
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let cluster = Cluster::configure(access, Patience::default(), LONG).await.unwrap();
-        let enough = Notify::new();
-        let watch = cluster.watch_pods(None, policy, 7, |heard| {
+        let (enough, rest) = (Notify::new(), Rest::default());
+        let watch = cluster.watch_pods(None, policy, 7, &rest, |heard| {
             // A listener looks at the set when all that came was told.
             let is_settled = matches!(heard, Heard::Settled);
             live.hear(heard);
@@ -297,7 +298,7 @@ fn events_that_have_come_are_read_together_although_each_is_a_chunk_of_its_own()
     });
     let live = watch_until(&url, |live| live.events.len() >= EVENTS);
     assert_eq!(live.lists, 1);
-    // Each time that it says so, it lets events gather: the fewer it takes then, the longer it lags behind.
+    // Whoever hears that looks at the whole set.
     assert!(live.settled < EVENTS / 10, "{} times", live.settled);
     drop(server.join().unwrap());
 }

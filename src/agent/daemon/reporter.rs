@@ -24,13 +24,14 @@ use crate::domain::report::Report;
 use crate::domain::roster::Tally;
 use crate::domain::visible::Visible;
 use crate::process::causes;
+use crate::process::rest::Rest;
 
 /// The task of one environment.
 pub(super) struct Reporter {
     shared: Arc<Shared>,
     n: usize,
     name: EnvironmentName,
-    client: Client,
+    sender: Sender,
     cadence: Cadence,
     flight: Option<Flight>,
     has_reported: bool,
@@ -47,6 +48,13 @@ pub(super) struct Reporter {
 
 type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>;
 
+/// Where reports go, and what does not rest meanwhile.
+#[derive(Clone)]
+pub(super) struct Sender {
+    pub(super) client: Client,
+    pub(super) rest: Rest,
+}
+
 /// A report that is under way.
 struct Flight {
     upload: Upload,
@@ -58,12 +66,19 @@ struct Flight {
     tally: Tally,
 }
 
+impl Sender {
+    async fn send(self, name: EnvironmentName, report: Report) -> Result<Accepted, api::Error> {
+        let _hurry = self.rest.hurry();
+        self.client.report_k8s(&name, &report).await
+    }
+}
+
 impl Reporter {
     pub(super) fn new(
         shared: Arc<Shared>,
         n: usize,
         name: EnvironmentName,
-        client: Client,
+        sender: Sender,
         policy: &Policy,
         seed: u64,
     ) -> Self {
@@ -71,7 +86,7 @@ impl Reporter {
             shared,
             n,
             name,
-            client,
+            sender,
             cadence: Cadence::new(policy.cadence, seed),
             flight: None,
             has_reported: false,
@@ -131,8 +146,7 @@ impl Reporter {
                     report.content_length()
                 );
                 let artifacts = report.len();
-                let (client, name) = (self.client.clone(), self.name.clone());
-                let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
+                let upload = Box::pin(self.sender.clone().send(self.name.clone(), report));
                 self.flight = Some(Flight { upload, why, start: now, set, artifacts, tally });
             }
         }
@@ -220,7 +234,8 @@ impl Reporter {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
-                let words = causes::with_hint(&words, self.client.hint(error, "environment", environment));
+                let words =
+                    causes::with_hint(&words, self.sender.client.hint(error, "environment", environment));
                 let again = if self.is_ending { "" } else { "; trying again" };
                 tracing::warn!(environment, "{name}: not reported: {words}{again}");
             }

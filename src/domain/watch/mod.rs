@@ -303,16 +303,16 @@ impl Watch {
 
     fn read(&mut self, place: Place, now: Instant) -> Step {
         let policy = &self.policy;
-        let (within, gather) = match place {
-            Place::Streaming => (policy.stream_silence, None),
-            Place::Paged(..) => (policy.page_silence, None),
+        let (within, may_gather) = match place {
+            Place::Streaming => (policy.stream_silence, false),
+            Place::Paged(..) => (policy.page_silence, false),
             Place::Watching(_) | Place::Waiting(_) => {
                 let due = self.relist_at.map(|at| at.saturating_duration_since(now));
-                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), Some(policy.gather))
+                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), true)
             }
         };
         self.place = place;
-        Step { listing: None, restart: None, act: Act::Read { within, gather } }
+        Step { listing: None, restart: None, act: Act::Read { within, may_gather } }
     }
 
     fn go(&mut self, next: Next, now: Instant) -> Step {

@@ -23,9 +23,6 @@ pub struct Policy {
     pub timeout_seconds: RangeInclusive<u32>,
     /// Between two tries of what failed.
     pub backoff: Backoff,
-    /// How long the events of a watch are left to gather before they are read: a busy cluster then
-    /// wakes the process 20 times a second, and not for each event.
-    pub gather: Duration,
 }
 
 /// Whether the API server may be asked for streaming lists (Kubernetes documentation, "Kubernetes API
@@ -39,7 +36,7 @@ pub enum Streaming {
 }
 
 impl Default for Policy {
-    /// Streaming; 30 s, 60 s, 100 s; 6 h; 240 to 300; 1 s to 60 s; 50 ms.
+    /// Streaming; 30 s, 60 s, 100 s; 6 h; 240 to 300; 1 s to 60 s.
     fn default() -> Self {
         Self {
             streaming: Streaming::Tried,
@@ -49,7 +46,6 @@ impl Default for Policy {
             relist: Duration::from_hours(6),
             timeout_seconds: 240..=300,
             backoff: Backoff::default(),
-            gather: Duration::from_millis(50),
         }
     }
 }
@@ -67,7 +63,6 @@ impl Policy {
             relist: self.relist / times,
             timeout_seconds: seconds(self.timeout_seconds.start())..=seconds(self.timeout_seconds.end()),
             backoff: self.backoff.hastened(times),
-            gather: self.gather / times,
             ..self
         }
     }

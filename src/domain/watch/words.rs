@@ -84,8 +84,8 @@ pub enum Act {
     Read {
         /// The longest silence: before the next event, or amid a page.
         within: Duration,
-        /// How long to let events gather, when all that had come were read: a list is read as it comes.
-        gather: Option<Duration>,
+        /// Whether what comes may gather before it is read; a list is read as it comes.
+        may_gather: bool,
     },
     /// Nothing, for so long.
     Wait(Duration),
