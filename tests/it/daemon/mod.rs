@@ -3,6 +3,7 @@
 //! [`Daemon`] runs it; `cluster` and `gate` stand for the API server and before the service, hold state,
 //! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
 
+mod breakdown;
 pub mod cluster;
 mod credentials;
 mod endpoint;
