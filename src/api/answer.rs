@@ -118,7 +118,7 @@ impl Answer {
         if status != StatusCode::OK {
             return Err(foreign(format!("{status}, where 200 OK was expected")));
         }
-        serde_json::from_value(body).map_err(|error| {
+        serde_path_to_error::deserialize(body).map_err(|error| {
             let why = shown(token, &error.to_string(), SHOWN);
             foreign(format!("{status} with JSON of another shape: {why}"))
         })

@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
+use crate::domain::model::Page;
 use crate::domain::outcome::{Class, Retryable, class};
 use crate::domain::visible::Visible;
 use crate::process::causes;
@@ -73,6 +74,11 @@ pub enum Error {
 }
 
 impl Request {
+    /// The request for this page.
+    pub(super) fn page(self, page: Page) -> Self {
+        self.with("page", &page.number().to_string()).with("per_page", &page.size().to_string())
+    }
+
     /// The request with one more query parameter.
     pub(super) fn with(mut self, parameter: &str, value: &str) -> Self {
         self.url.query_pairs_mut().append_pair(parameter, value);

@@ -5,36 +5,46 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use crate::domain::model::{Fingerprint, RepositoryName, Timestamp};
+use super::kept::{Kept, null_is_default, optional_whole, time};
+use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
 
-/// What runs of a repository. What else the service says is not kept.
+/// What runs of a repository.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LiveArtifacts {
     /// One for each artifact and environment that it runs in.
     pub live_artifacts: Vec<LiveArtifact>,
-    #[serde(rename = "_embedded")]
+    #[serde(default, rename = "_embedded", deserialize_with = "null_is_default")]
     embedded: Embedded,
 }
 
 /// An artifact that runs in an environment.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LiveArtifact {
-    environment_id: String,
-    artifact_id: String,
+    /// The identifier of its environment.
+    pub environment_id: String,
+    /// Its own identifier.
+    pub artifact_id: String,
     /// The name of the image.
+    #[serde(default, deserialize_with = "null_is_default")]
     pub artifact_name: String,
     /// The environment's current snapshot.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     pub snapshot_index: Option<u64>,
     /// Since when it runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time")]
     pub started_at: Option<Timestamp>,
+    /// Whether it may run there: `COMPLIANT`, `NON-COMPLIANT`, `UNKNOWN`, or a word that is not known here.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub compliance: String,
 }
 
 /// What the list names by identifier.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
 struct Embedded {
+    #[serde(deserialize_with = "null_is_default")]
     artifacts: Vec<Artifact>,
+    #[serde(deserialize_with = "null_is_default")]
     environments: Vec<Environment>,
 }
 
@@ -76,14 +86,22 @@ impl LiveArtifacts {
 
 impl Client {
     /// GETs what runs of a repository: `/repos/{org}/live-artifacts/{repo_name}`. A slash in the name
-    /// travels as `%2F`.
+    /// travels as `%2F`. A provider is needed where several have a repository of this name.
     ///
     /// # Errors
     ///
     /// [`Error`] for everything but a 200 with the JSON that is expected.
-    pub async fn live_artifacts(&self, repository: &RepositoryName) -> Result<LiveArtifacts, Error> {
+    pub async fn live_artifacts(
+        &self,
+        repository: &RepositoryName,
+        provider: Option<Provider>,
+    ) -> Result<Kept<LiveArtifacts>, Error> {
         let path = ["repos", self.organization().as_str(), "live-artifacts", repository.as_str()];
-        self.get(self.request(Method::GET, &path)).await
+        let mut request = self.request(Method::GET, &path);
+        if let Some(provider) = provider {
+            request = request.with("provider", provider.as_str());
+        }
+        self.get(request).await
     }
 }
 

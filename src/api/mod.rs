@@ -4,22 +4,32 @@
 //! to try again is decided by whoever calls. A token is read for each request and is in no error,
 //! log or `Debug`.
 
+mod actions;
 mod answer;
+mod approvals;
 mod attest;
+mod attestations;
 mod base_url;
 mod body;
 mod client;
 mod error;
+mod kept;
 mod live;
+mod page;
 mod report;
 mod token;
 mod trails;
 
+pub use actions::{Action, Channel, Target};
+pub use approvals::{Approval, SignOff, SourceCommit};
 pub use attest::Attachment;
+pub use attestations::{Attestation, Span};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use client::{Client, Patience, Setup, SetupError};
 pub use error::{Error, Request};
+pub use kept::Kept;
 pub use live::{Artifact, Environment, LiveArtifact, LiveArtifacts};
+pub use page::{Identified, Page, Pagination, Walk};
 pub use report::Accepted;
 pub use token::{TokenError, TokenSource};
-pub use trails::Trail;
+pub use trails::{Commit, Filter, Flow, Trail};

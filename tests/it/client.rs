@@ -52,7 +52,7 @@ fn a_read_is_believed_with_200_and_json_of_its_shape_alone() {
     ] {
         let reply = std::sync::Mutex::new(Some(reply));
         let server = Server::start(move |_| reply.lock().unwrap().take().unwrap());
-        let error = run(client(&server).live_artifacts(&"acme/web".parse().unwrap())).unwrap_err();
+        let error = run(client(&server).live_artifacts(&"acme/web".parse().unwrap(), None)).unwrap_err();
         assert!(error.to_string().contains(says) && !error.to_string().contains(TOKEN), "{error}");
         assert_eq!(matches!(error, Error::Answered { .. }), says.starts_with("404"), "{error:?}");
         assert_eq!(server.seen()[0].path, "/api/v2/repos/acme/live-artifacts/acme%2Fweb");

@@ -14,11 +14,11 @@ use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
 use crate::agent::{Environment, Plan};
-use crate::api::Client;
+use crate::api::{Client, Filter};
 use crate::cluster::PodsFile;
 use crate::domain::collapse::Counting;
 use crate::domain::confirmation::Emptiness;
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::{Fingerprint, Page, Timestamp};
 use crate::domain::outcome::Backoff;
 use crate::domain::selection::Selection;
 
@@ -173,7 +173,7 @@ impl<'a, W: Write> Story<'a, W> {
     async fn look(&self) -> Result<Vec<Row>, Ended> {
         let mut rows = Vec::new();
         for build in [WEB, CART, API] {
-            let live = self.client.live_artifacts(&build.repository().parse()?).await?;
+            let live = self.client.live_artifacts(&build.repository().parse()?, None).await?.known;
             for running in &live.live_artifacts {
                 let artifact = live.artifact(running);
                 let digest = artifact.map(|artifact| artifact.fingerprint);
@@ -193,10 +193,11 @@ impl<'a, W: Write> Story<'a, W> {
 
     async fn tests(&self, digest: Option<Fingerprint>) -> Result<Tests, Ended> {
         let Some(digest) = digest else { return Ok(Tests::Unknown) };
-        let trails = self.client.trails_of(digest).await?;
+        let of_it = Filter { fingerprint: Some(digest), ..Filter::default() };
+        let trails = self.client.trails(&of_it, Page::default()).await?.data;
         Ok(match trails.as_slice() {
             [] => Tests::Unknown,
-            trails if trails.iter().all(|trail| trail.is_compliant) => Tests::Pass,
+            trails if trails.iter().all(|trail| trail.known.is_compliant == Some(true)) => Tests::Pass,
             _ => Tests::Fail,
         })
     }

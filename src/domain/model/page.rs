@@ -33,6 +33,13 @@ pub struct Pagination {
     pub page_count: u64,
 }
 
+impl Default for Page {
+    /// The interface's defaults: the first page, of 20.
+    fn default() -> Self {
+        Self { number: 1, size: 20 }
+    }
+}
+
 impl Page {
     /// Checks what was asked for; absent values are the interface's defaults, 1 and 20.
     ///
@@ -41,12 +48,19 @@ impl Page {
     /// [`InvalidPage`] for a page below 1 or a size that is not 1 to 500.
     pub fn new(page: Option<i64>, per_page: Option<i64>) -> Result<Self, InvalidPage> {
         let wrong = |parameter, value, expected| InvalidPage { parameter, value, expected };
-        let (number, size) = (page.unwrap_or(1), per_page.unwrap_or(20));
+        let default = Self::default();
+        let (number, size) = (page.unwrap_or(default.number.into()), per_page.unwrap_or(default.size.into()));
         let too_far = wrong("page", number, "a page from 1 to 4294967295 was expected");
         let number = u32::try_from(number).ok().filter(|n| *n >= 1).ok_or(too_far)?;
         let too_large = wrong("per_page", size, "1 to 500 items a page were expected");
         let size = u32::try_from(size).ok().filter(|n| (1..=500).contains(n)).ok_or(too_large)?;
         Ok(Self { number, size })
+    }
+
+    /// Which one it is, from 1.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.number
     }
 
     /// How many items stand before this page.

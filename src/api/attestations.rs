@@ -1,0 +1,72 @@
+//! Operation 2: list the attestations of a flow.
+
+use http::Method;
+use serde::Deserialize;
+
+use super::client::Client;
+use super::error::Error;
+use super::kept::time;
+use super::page::{Identified, Page};
+use crate::domain::model::{self, FlowName, Timestamp};
+
+/// An attestation.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Attestation {
+    /// What tells it from all others.
+    pub attestation_id: String,
+    /// What it attests.
+    #[serde(default)]
+    pub attestation_name: Option<String>,
+    /// Of which kind it is.
+    #[serde(default)]
+    pub attestation_type: Option<String>,
+    /// Whether it passes.
+    #[serde(default)]
+    pub is_compliant: Option<bool>,
+    /// Whose token reported it.
+    #[serde(default)]
+    pub reported_by: Option<String>,
+    /// When the service received it.
+    #[serde(default, deserialize_with = "time")]
+    pub created_at: Option<Timestamp>,
+}
+
+/// From when to when, in whole seconds of Unix time, both included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Its first second.
+    pub from: Option<i64>,
+    /// Its last.
+    pub to: Option<i64>,
+}
+
+impl Identified for Attestation {
+    type Identity = String;
+
+    fn identity(&self) -> String {
+        self.attestation_id.clone()
+    }
+}
+
+impl Client {
+    /// GETs a page of the attestations of a flow, newest first: `/attestations/{org}/{flow_name}`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for everything but a 200 with the JSON that is expected.
+    pub async fn attestations(
+        &self,
+        flow: &FlowName,
+        span: Span,
+        page: model::Page,
+    ) -> Result<Page<Attestation>, Error> {
+        let path = ["attestations", self.organization().as_str(), flow.as_str()];
+        let mut request = self.request(Method::GET, &path);
+        for (parameter, second) in [("from_timestamp", span.from), ("to_timestamp", span.to)] {
+            if let Some(second) = second {
+                request = request.with(parameter, &second.to_string());
+            }
+        }
+        self.get(request.page(page)).await
+    }
+}
