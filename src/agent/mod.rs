@@ -14,5 +14,5 @@ mod summary;
 
 pub use environment::Environment;
 pub use plan::{OwnPod, Plan};
-use summary::counted;
+pub(crate) use summary::counted;
 pub use summary::{Outcome, Summary};

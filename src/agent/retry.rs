@@ -81,6 +81,22 @@ impl Deadline {
         Self { at: Instant::now() + self.left() / 2, ..self }
     }
 
+    /// Tries one thing, and again if it failed in a way that may pass; `asking` says what it is.
+    ///
+    /// # Errors
+    ///
+    /// [`GaveUp`] where it failed for good, or no time is left.
+    pub async fn persist_in<R, E: Retryable + 'static>(
+        self,
+        asking: &str,
+        mut attempt: impl AsyncFnMut() -> Result<R, E>,
+    ) -> Result<R, GaveUp<E>> {
+        let start = Instant::now();
+        let tried = self.persist([()], |()| asking.to_owned(), async |()| attempt().await).await;
+        let late = || Err(GaveUp::Late { asking: asking.to_owned(), spent: start.elapsed() });
+        tried.into_iter().next().map_or_else(late, |(_, result)| result)
+    }
+
     /// Tries each of several things, and again those that failed in a way that may pass. `asking` says
     /// in words what is tried. While several wait, none takes more than its share of the time that is
     /// left, so that one that hangs leaves the others theirs; the last one has all of it.

@@ -89,7 +89,7 @@ fn left_out(tally: &Tally) -> String {
 }
 
 /// `1 pod`, `2 pods`.
-pub(super) fn counted(n: u64, what: &str) -> String {
+pub(crate) fn counted(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }

@@ -172,6 +172,9 @@ impl Client {
                 401 | 403 => Some(format!(
                     "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this"
                 )),
+                404 if name == organization.as_str() => {
+                    Some(format!("check the base URL {base_url} and the organization \"{organization}\""))
+                }
                 404 => Some(format!(
                     "check the base URL {base_url}, the organization \"{organization}\" and the {kind} \"{}\", which some services want to be created first",
                     Visible(name)

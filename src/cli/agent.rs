@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
 
-use super::{Failure, Service};
+use super::{Failure, Service, duration};
 use crate::agent::daemon::{self, Witnessing};
 use crate::agent::environment::read_config;
 use crate::agent::gather::Source;
@@ -270,13 +270,4 @@ impl Agent {
 /// `| head -1` has seen enough: that is no failure.
 fn is_closed_pipe(error: &once::Error) -> bool {
     matches!(error, once::Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration =
-        text.parse().map_err(|_| "a duration such as 90s or 10m was expected")?;
-    Duration::try_from(duration)
-        .ok()
-        .filter(|d| !d.is_zero() && d.as_secs() <= 24 * 60 * 60)
-        .ok_or_else(|| "a duration of more than nothing and at most a day was expected".to_owned())
 }

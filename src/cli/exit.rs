@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crate::agent::daemon;
 use crate::agent::gather::GatherError;
 use crate::agent::once;
+use crate::agent::retry::GaveUp;
 use crate::api;
 use crate::cluster::ConnectError;
 use crate::domain::outcome::{Class, class};
@@ -37,14 +38,17 @@ impl Failure {
         Self { error: Box::new(error), hint: None, exit: Exit::Usage }
     }
 
-    #[cfg(feature = "service")]
     pub(super) fn unexpected(error: impl Error + 'static) -> Self {
         Self::new(error, None, Exit::Unexpected)
     }
 
-    #[cfg(feature = "service")]
     pub(super) fn new(error: impl Error + 'static, hint: Option<String>, exit: Exit) -> Self {
         Self { error: Box::new(error), hint, exit }
+    }
+
+    /// The same, with what to do about it.
+    pub(super) fn hinted(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
     }
 
     /// The code that it ends the process with.
@@ -86,6 +90,13 @@ impl From<daemon::Error> for Failure {
 impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Self {
         let exit = exit_of_api(&error);
+        Self::new(error, None, exit)
+    }
+}
+
+impl From<GaveUp<api::Error>> for Failure {
+    fn from(error: GaveUp<api::Error>) -> Self {
+        let exit = error.last().map_or(Exit::Unreachable, exit_of_api);
         Self::new(error, None, exit)
     }
 }

@@ -7,6 +7,8 @@ mod agent;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
+mod output;
+mod read;
 #[cfg(feature = "service")]
 mod serve;
 
@@ -14,6 +16,7 @@ pub use exit::{Exit, Failure};
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
@@ -52,6 +55,12 @@ Exit codes:
 enum Command {
     /// Watch the pods of a cluster and report them, or report them once
     Agent(agent::Agent),
+    /// List trails, attestations, notifications or approvals
+    #[command(alias = "ls")]
+    List(read::List),
+    /// Show what runs of a repository, an approval or an action
+    #[command(alias = "show")]
+    Get(read::Get),
     /// Be the compliance service
     #[cfg(feature = "service")]
     Serve(serve::Serve),
@@ -172,6 +181,8 @@ impl Cli {
     pub async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
         match &self.command {
             Command::Agent(agent) => agent.run(&self.service, rest).await,
+            Command::List(list) => list.run(&self.service).await.map_err(|failure| vec![failure]),
+            Command::Get(get) => get.run(&self.service).await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
@@ -183,7 +194,7 @@ impl Cli {
     #[must_use]
     pub fn threads(&self) -> Threads {
         match self.command {
-            Command::Agent(_) => Threads::One,
+            Command::Agent(_) | Command::List(_) | Command::Get(_) => Threads::One,
             #[cfg(feature = "service")]
             Command::Serve(_) | Command::Demo(_) => Threads::Many,
         }
@@ -225,4 +236,13 @@ fn given<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
 fn token_of_environment() -> Option<TokenSource> {
     let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
     Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|_| "a duration such as 90s or 10m was expected")?;
+    Duration::try_from(duration)
+        .ok()
+        .filter(|d| !d.is_zero() && d.as_secs() <= 24 * 60 * 60)
+        .ok_or_else(|| "a duration of more than nothing and at most a day was expected".to_owned())
 }

@@ -1,0 +1,132 @@
+//! What a command prints: a table for a person, or all that the service sent as JSON or YAML.
+//!
+//! Data goes to standard output and everything else to standard error. Whoever stops reading, as
+//! `head` does, has had enough: that is no failure.
+
+mod age;
+mod table;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+pub(super) use self::age::ago;
+pub(super) use self::table::{Cell, Table, details};
+
+use super::Failure;
+use crate::domain::model::Timestamp;
+use crate::process::logs::is_coloured;
+
+#[derive(Debug, Args)]
+pub(super) struct Output {
+    /// How the answer looks; json and yaml hold all that the service sent
+    #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// JSON, indented
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Something cannot be printed.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error("standard output cannot be written")]
+    Stdout(#[source] io::Error),
+    #[error("the answer cannot be written as YAML")]
+    Yaml(#[source] serde_saphyr::ser::Error),
+}
+
+impl Output {
+    /// Prints what was sent, or the table of it.
+    pub(super) fn print(&self, sent: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
+        let stdout = io::stdout();
+        let text = match self.format {
+            Format::Table => {
+                // What is not read by a person keeps its rows whole.
+                let width = if stdout.is_terminal() { terminal_width() } else { None };
+                table().render(width, is_coloured(&stdout))
+            }
+            Format::Json => format!("{sent:#}\n"),
+            Format::Yaml => yaml(sent).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))?,
+        };
+        write(&text).map_err(|e| Failure::unexpected(OutputError::Stdout(e)))
+    }
+}
+
+/// Each value on a line of its own, long ones too: a digest is found by search.
+fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(value, options)
+}
+
+/// Writes to standard output, for as long as somebody reads.
+pub(super) fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// How many columns the terminal has, where it says so.
+fn terminal_width() -> Option<u16> {
+    terminal_size::terminal_size().map(|(terminal_size::Width(columns), _)| columns)
+}
+
+/// What the clock says.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn yaml_has_a_line_for_each_value_and_quotes_what_would_be_read_as_something_else() {
+        let value = json!({"a": "x ".repeat(60), "b": ["yes", "012", "1e3", "null", "", "a\nb"], "c": 1.5, "d": null});
+        let text = yaml(&value).unwrap();
+        assert_eq!(text.lines().count(), 10, "{text}");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let text = prop_oneof!["\\PC{0,12}", ".{0,6}", "[0-9eE.+_:x-]{0,8}", Just("~".to_owned())];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e15..1e15_f64).prop_map(Value::from),
+            text.clone().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(text.clone(), inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_as_yaml_is_read_as_it_was(value in any_value()) {
+            let text = yaml(&value).unwrap();
+            prop_assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value, "{}", text);
+        }
+    }
+}

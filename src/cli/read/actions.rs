@@ -1,0 +1,105 @@
+//! `list notifications` and `get action`.
+
+use clap::Args;
+
+use super::Common;
+use crate::api::{self, Kept};
+use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::cli::{Failure, Service};
+
+#[derive(Debug, Args)]
+pub(super) struct Notifications {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Action {
+    /// Its number
+    number: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Notifications {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let about = ("organization", client.organization().as_str());
+        let actions = self.common.ask(&client, about, async || client.notifications().await).await?;
+        self.common.print_all(actions, "notification", table)
+    }
+}
+
+impl Action {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let number = self.number.to_string();
+        let action =
+            self.common.ask(&client, ("action", &number), async || client.action(self.number).await).await?;
+        self.common.output.print(&action.sent, || particulars(&action.known))
+    }
+}
+
+fn table(actions: &[Kept<api::Action>]) -> Table {
+    let headings = ["NUMBER", "NAME", "STATE", "ENVIRONMENTS", "TRIGGERS", "TARGETS", "LAST SUCCESS"];
+    let (mut table, now) = (Table::new(headings), now());
+    for Kept { known: action, .. } in actions {
+        table.row([
+            Cell::number(Some(action.number)),
+            Cell::text(&action.name),
+            state(action),
+            environments(action),
+            Cell::text(action.triggers.join(", ")),
+            Cell::text(action.targets.iter().map(target).collect::<Vec<_>>().join(", ")),
+            Cell::maybe(action.last_success_timestamp.map(|at| ago(at, now))),
+        ]);
+    }
+    table
+}
+
+fn particulars(action: &api::Action) -> Table {
+    let now = now();
+    let age = |at| Cell::ago(at, now);
+    let made = if action.is_created_from_chat_app { ", in a chat" } else { "" };
+    let flows = action.flows.as_ref().map(|flows| flows.join(", "));
+    let mut lines = vec![
+        ("number", Cell::number(Some(action.number))),
+        ("name", Cell::text(&action.name)),
+        ("type", Cell::text(&action.r#type)),
+        ("state", state(action)),
+        ("environments", environments(action)),
+        ("flows", Cell::maybe(flows)),
+        ("triggers", Cell::text(action.triggers.join(", "))),
+    ];
+    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(target(to)))));
+    lines.extend([
+        ("last success", age(action.last_success_timestamp)),
+        ("last failure", age(action.last_failure_timestamp)),
+        ("created by", Cell::text(format!("{}{made}", action.created_by))),
+        ("created", age(action.created_at)),
+        ("modified", age(action.last_modified_at)),
+    ]);
+    details(lines)
+}
+
+fn state(action: &api::Action) -> Cell {
+    match action.is_failing {
+        Some(true) => Cell::word("failing"),
+        Some(false) => Cell::word("ok"),
+        None => Cell::none(),
+    }
+}
+
+fn environments(action: &api::Action) -> Cell {
+    Cell::maybe(action.environments.as_ref().map(|environments| environments.join(", ")))
+}
+
+/// Its kind, and where it leads as far as that is said.
+fn target(target: &api::Target) -> String {
+    let channel = target.context.as_ref().and_then(|context| context.channel_name.as_deref());
+    let kind = target.r#type.as_deref().unwrap_or("-");
+    match channel.or(target.webhook.as_deref()) {
+        Some(to) => format!("{kind} {to}"),
+        None => kind.to_owned(),
+    }
+}

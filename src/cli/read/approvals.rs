@@ -1,0 +1,96 @@
+//! `list approvals` and `get approval`.
+
+use clap::Args;
+
+use super::Common;
+use crate::api::{self, Kept};
+use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::cli::{Failure, Service};
+use crate::domain::model::{Fingerprint, FlowName};
+
+#[derive(Debug, Args)]
+pub(super) struct Approvals {
+    /// The flow
+    flow: FlowName,
+    /// The artifact: 64 lowercase hexadecimal digits
+    fingerprint: Fingerprint,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Approval {
+    /// The flow
+    flow: FlowName,
+    /// Its number in that flow
+    number: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Approvals {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let approvals = async || client.approvals(&self.flow, self.fingerprint).await;
+        let approvals = self.common.ask(&client, ("flow", self.flow.as_str()), approvals).await?;
+        self.common.print_all(approvals, "approval", table)
+    }
+}
+
+impl Approval {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let approval = async || client.approval(&self.flow, self.number).await;
+        let approval = self.common.ask(&client, ("flow", self.flow.as_str()), approval).await?;
+        self.common.output.print(&approval.sent, || particulars(&approval.known))
+    }
+}
+
+fn table(approvals: &[Kept<api::Approval>]) -> Table {
+    let headings = ["NUMBER", "STATE", "ARTIFACT", "DIGEST", "ENVIRONMENT", "BY", "MODIFIED"];
+    let (mut table, now) = (Table::new(headings), now());
+    for Kept { known: approval, .. } in approvals {
+        let by: Vec<_> = approval.approvals.iter().filter_map(|said| said.approved_by.as_deref()).collect();
+        table.row([
+            Cell::number(Some(approval.release_number)),
+            Cell::word(&approval.state),
+            Cell::text(&approval.artifact_name),
+            Cell::digest(Some(&approval.target_artifact)),
+            Cell::text(approval.environment.as_deref().unwrap_or("any")),
+            Cell::maybe(Some(by.join(", ")).filter(|by| !by.is_empty())),
+            Cell::maybe(approval.last_modified_at.map(|at| ago(at, now))),
+        ]);
+    }
+    table
+}
+
+fn particulars(approval: &api::Approval) -> Table {
+    let now = now();
+    let age = |at| Cell::ago(at, now);
+    let mut lines = vec![
+        ("number", Cell::number(Some(approval.release_number))),
+        ("state", Cell::word(&approval.state)),
+        ("artifact", Cell::text(&approval.artifact_name)),
+        ("digest", Cell::text(&approval.target_artifact)),
+        ("after", Cell::text(&approval.base_artifact)),
+        ("environment", Cell::text(approval.environment.as_deref().unwrap_or("any"))),
+        ("description", Cell::text(&approval.description)),
+        ("created", age(approval.created_at)),
+        ("modified", age(approval.last_modified_at)),
+    ];
+    lines.extend(approval.approvals.iter().map(|said| ("said", Cell::text(self::said(said, now)))));
+    lines.extend(approval.src_commit_list.iter().map(|commit| ("commit", Cell::text(commit.sha()))));
+    details(lines)
+}
+
+/// `jo, 3d ago: "looks good"`, as far as it is known.
+fn said(said: &api::SignOff, now: crate::domain::model::Timestamp) -> String {
+    let mut text = said.approved_by.clone().unwrap_or_else(|| "-".to_owned());
+    if let Some(at) = said.timestamp {
+        text.push_str(&format!(", {}", ago(at, now)));
+    }
+    if let Some(comment) = said.comment.as_deref().filter(|comment| !comment.is_empty()) {
+        text.push_str(&format!(": \"{comment}\""));
+    }
+    text
+}

@@ -1,0 +1,59 @@
+//! `get live-artifacts`.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::Common;
+use crate::api;
+use crate::cli::output::{Cell, Table, ago, now};
+use crate::cli::{Failure, Service};
+use crate::domain::model::{Provider, RepositoryName};
+
+#[derive(Debug, Args)]
+pub(super) struct LiveArtifacts {
+    /// The repository with its owners, as acme/cart
+    repository: RepositoryName,
+    /// Who hosts it, where several have a repository of this name
+    #[arg(long, value_name = "PROVIDER", value_parser = provider())]
+    provider: Option<Provider>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl LiveArtifacts {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let live = async || client.live_artifacts(&self.repository, self.provider).await;
+        let live = self.common.ask(&client, ("repository", self.repository.as_str()), live).await?;
+        if live.known.live_artifacts.is_empty() {
+            tracing::info!("nothing of this repository runs anywhere");
+        }
+        self.common.output.print(&live.sent, || table(&live.known))
+    }
+}
+
+fn table(live: &api::LiveArtifacts) -> Table {
+    let headings = ["ENVIRONMENT", "ARTIFACT", "DIGEST", "COMMIT", "COMPLIANCE", "SNAPSHOT", "SINCE"];
+    let (mut table, now) = (Table::new(headings), now());
+    for running in &live.live_artifacts {
+        let artifact = live.artifact(running);
+        let environment =
+            live.environment(running).map_or(&running.environment_id, |environment| &environment.name);
+        let commit = artifact.and_then(|artifact| artifact.commit_sha.as_ref());
+        table.row([
+            Cell::text(environment),
+            Cell::text(&running.artifact_name),
+            Cell::digest(artifact.map(|artifact| artifact.fingerprint.to_string())),
+            Cell::commit(commit),
+            Cell::word(&running.compliance),
+            Cell::number(running.snapshot_index),
+            Cell::maybe(running.started_at.map(|at| ago(at, now))),
+        ]);
+    }
+    table
+}
+
+/// The providers, for the help and for completions too.
+fn provider() -> impl TypedValueParser<Value = Provider> {
+    PossibleValuesParser::new(Provider::ALL.map(Provider::as_str)).try_map(|word| word.parse::<Provider>())
+}

@@ -1,0 +1,93 @@
+//! Lists that come in pages: one of them, or all.
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use crate::agent::counted;
+use crate::api::{Identified, Kept, Page, Pagination, Walk};
+use crate::cli::Failure;
+use crate::cli::output::{Output, Table};
+use crate::domain::model;
+
+#[derive(Debug, Args)]
+pub(super) struct Pages {
+    /// Which page, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    page: u32,
+    /// How many a page has, 500 at most (default: 20; of all pages 100)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    per_page: Option<u32>,
+    /// All pages, one after the other
+    #[arg(long, conflicts_with = "page")]
+    all: bool,
+}
+
+/// How many a page has where all are read.
+const MANY: u32 = 100;
+
+impl Pages {
+    /// Lists what `ask` gets: one page, or all of them. `kind` is one of its items in words.
+    pub(super) async fn list<T: Identified>(
+        &self,
+        output: &Output,
+        kind: &str,
+        ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
+        table: impl Fn(&[Kept<T>]) -> Table,
+    ) -> Result<(), Failure> {
+        let page = if self.all { Page::of(self.every(kind, ask).await?) } else { ask(self.asked()).await? };
+        match &page {
+            Page { data, .. } if data.is_empty() && self.page > 1 => {
+                tracing::info!("page {} has no {kind}", self.page);
+            }
+            Page { data, .. } if data.is_empty() => tracing::info!("there is no {kind}"),
+            Page { pagination: Some(Pagination { page_count: Some(count), total, .. }), .. }
+                if *count > 1 =>
+            {
+                let of = total.map(|total| format!(", {} in all", counted(total, kind))).unwrap_or_default();
+                tracing::info!(
+                    "page {} of {count}{of}; --page N shows another, --all all of them",
+                    self.page
+                );
+            }
+            _ => {}
+        }
+        let table = table(&page.data);
+        let sent: Value = page.into_sent();
+        output.print(&sent, || table)
+    }
+
+    fn asked(&self) -> model::Page {
+        model::Page::new(Some(self.page.into()), self.per_page.map(i64::from)).unwrap_or_default()
+    }
+
+    async fn every<T: Identified>(
+        &self,
+        kind: &str,
+        ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
+    ) -> Result<Vec<Kept<T>>, Failure> {
+        let progress = progress();
+        let (mut walk, mut all) = (Walk::new(self.per_page.unwrap_or(MANY)), Vec::new());
+        while let Some(next) = walk.next() {
+            let page = ask(next).await?;
+            let of = page.pagination.and_then(|pagination| pagination.total);
+            all.extend(walk.take(page));
+            let read = counted(all.len() as u64, kind);
+            progress.set_message(of.map_or_else(|| read.clone(), |of| format!("{read} of {of}")));
+        }
+        progress.finish_and_clear();
+        Ok(all)
+    }
+}
+
+/// On a terminal, and nowhere else, what is under way.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

@@ -1,0 +1,64 @@
+//! `list trails`.
+
+use clap::Args;
+
+use super::{Common, Pages};
+use crate::api::{Filter, Kept, Trail};
+use crate::cli::output::{Cell, Table, ago, now};
+use crate::cli::{Failure, Service};
+use crate::domain::model::{Fingerprint, FlowName};
+
+#[derive(Debug, Args)]
+pub(super) struct Trails {
+    /// Those of this flow
+    #[arg(long, value_name = "NAME")]
+    flow: Option<FlowName>,
+    /// Those of flows with this tag
+    #[arg(long, value_name = "KEY=VALUE", value_parser = tag)]
+    flow_tag: Option<(String, String)>,
+    /// Those that this artifact was reported to: 64 lowercase hexadecimal digits
+    #[arg(long, value_name = "SHA256")]
+    fingerprint: Option<Fingerprint>,
+    #[command(flatten)]
+    pages: Pages,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Trails {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let client = self.common.client(service)?;
+        let filter =
+            Filter { flow: self.flow.clone(), tag: self.flow_tag.clone(), fingerprint: self.fingerprint };
+        let about = match &self.flow {
+            Some(flow) => ("flow", flow.as_str()),
+            None => ("organization", client.organization().as_str()),
+        };
+        let ask =
+            async |page| self.common.ask(&client, about, async || client.trails(&filter, page).await).await;
+        self.pages.list(&self.common.output, "trail", ask, table).await
+    }
+}
+
+fn table(trails: &[Kept<Trail>]) -> Table {
+    let (mut table, now) = (Table::new(["FLOW", "TRAIL", "COMPLIANCE", "COMMIT", "BY", "MODIFIED"]), now());
+    for Kept { known: trail, .. } in trails {
+        let commit = trail.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_ref());
+        table.row([
+            Cell::text(&trail.flow.name),
+            Cell::text(&trail.name),
+            Cell::compliance(trail.is_compliant),
+            Cell::commit(commit),
+            Cell::maybe(trail.created_by.as_ref()),
+            Cell::maybe(trail.last_modified_at.map(|at| ago(at, now))),
+        ]);
+    }
+    table
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a tag as key=value was expected".to_owned()),
+    }
+}
