@@ -94,7 +94,7 @@ impl Deadline {
         let start = Instant::now();
         let tried = self.persist([()], |()| asking.to_owned(), async |()| attempt().await).await;
         let late = || Err(GaveUp::Late { asking: asking.to_owned(), spent: start.elapsed() });
-        tried.into_iter().next().map_or_else(late, |(_, result)| result)
+        tried.into_iter().next().map_or_else(late, |((), result)| result)
     }
 
     /// Tries each of several things, and again those that failed in a way that may pass. `asking` says

@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    fn page(ids: &[u32], pagination: Value) -> Page<Item> {
+    fn page(ids: &[u32], pagination: &Value) -> Page<Item> {
         let data: Vec<_> = ids.iter().map(|id| json!({"id": id, "new": true})).collect();
         serde_json::from_value(json!({"data": data, "pagination": pagination})).unwrap()
     }
@@ -197,27 +197,27 @@ mod tests {
     fn all_pages_are_read_and_each_item_once_though_the_list_grows() {
         let of = |count: u64| json!({"page_count": count});
         let pages = |number| match number {
-            1 => page(&[5, 4], of(3)),
+            1 => page(&[5, 4], &of(3)),
             // One more came meanwhile.
-            2 => page(&[4, 3], of(3)),
-            3 => page(&[2, 1], of(3)),
+            2 => page(&[4, 3], &of(3)),
+            3 => page(&[2, 1], &of(3)),
             _ => panic!("{number}"),
         };
         assert_eq!(walk(pages), (vec![5, 4, 3, 2, 1], 3));
         // It shrank.
-        let shrinks = |number| if number == 1 { page(&[2, 1], of(9)) } else { page(&[], json!(null)) };
+        let shrinks = |number| if number == 1 { page(&[2, 1], &of(9)) } else { page(&[], &json!(null)) };
         assert_eq!(walk(shrinks), (vec![2, 1], 2));
         // It says that there is ever more, and there is not.
-        assert_eq!(walk(|_| page(&[2, 1], of(u64::MAX))), (vec![2, 1], 2));
+        assert_eq!(walk(|_| page(&[2, 1], &of(u64::MAX))), (vec![2, 1], 2));
     }
 
     #[test]
     fn where_a_service_does_not_count_its_pages_a_short_one_is_the_last() {
-        let total = |number| page(if number == 1 { &[3, 2] } else { &[1] }, json!({"total": 3}));
+        let total = |number| page(if number == 1 { &[3, 2] } else { &[1] }, &json!({"total": 3}));
         assert_eq!(walk(total), (vec![3, 2, 1], 2));
-        let neither = |number| page(if number == 1 { &[3, 2] } else { &[1] }, json!({}));
+        let neither = |number| page(if number == 1 { &[3, 2] } else { &[1] }, &json!({}));
         assert_eq!(walk(neither), (vec![3, 2, 1], 2));
-        assert_eq!(walk(|_| page(&[1, 2], json!(null))), (vec![1, 2], 1));
+        assert_eq!(walk(|_| page(&[1, 2], &json!(null))), (vec![1, 2], 1));
         assert_eq!(walk(|_| serde_json::from_value(json!([{"id": 1}])).unwrap()), (vec![1], 1));
     }
 }

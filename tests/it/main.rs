@@ -27,6 +27,8 @@ mod kubeconfig;
 mod namespaces;
 mod patience;
 mod pods_from;
+#[cfg(feature = "service")]
+mod read;
 mod real;
 mod recorded;
 mod secrets;

@@ -56,7 +56,7 @@ impl Table {
         if self.rows.is_empty() {
             return String::new();
         }
-        let least = |column| self.is_whole(column).then(|| self.widest(column)).unwrap_or(READABLE) + GAP;
+        let least = |column| GAP + if self.is_whole(column) { self.widest(column) } else { READABLE };
         match width {
             Some(width)
                 if (0..self.columns()).map(least).sum::<usize>() > width.into() && self.columns() > 2 =>

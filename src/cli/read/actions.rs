@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Common;
+use super::{Common, client};
 use crate::api::{self, Kept};
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
@@ -23,7 +23,7 @@ pub(super) struct Action {
 
 impl Notifications {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let about = ("organization", client.organization().as_str());
         let actions = self.common.ask(&client, about, async || client.notifications().await).await?;
         self.common.print_all(actions, "notification", table)
@@ -32,7 +32,7 @@ impl Notifications {
 
 impl Action {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let number = self.number.to_string();
         let action =
             self.common.ask(&client, ("action", &number), async || client.action(self.number).await).await?;

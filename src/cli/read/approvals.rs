@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::Common;
+use super::{Common, client};
 use crate::api::{self, Kept};
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
-use crate::domain::model::{Fingerprint, FlowName};
+use crate::domain::model::{Fingerprint, FlowName, Timestamp};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
@@ -30,7 +30,7 @@ pub(super) struct Approval {
 
 impl Approvals {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let approvals = async || client.approvals(&self.flow, self.fingerprint).await;
         let approvals = self.common.ask(&client, ("flow", self.flow.as_str()), approvals).await?;
         self.common.print_all(approvals, "approval", table)
@@ -39,7 +39,7 @@ impl Approvals {
 
 impl Approval {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let approval = async || client.approval(&self.flow, self.number).await;
         let approval = self.common.ask(&client, ("flow", self.flow.as_str()), approval).await?;
         self.common.output.print(&approval.sent, || particulars(&approval.known))
@@ -84,13 +84,9 @@ fn particulars(approval: &api::Approval) -> Table {
 }
 
 /// `jo, 3d ago: "looks good"`, as far as it is known.
-fn said(said: &api::SignOff, now: crate::domain::model::Timestamp) -> String {
-    let mut text = said.approved_by.clone().unwrap_or_else(|| "-".to_owned());
-    if let Some(at) = said.timestamp {
-        text.push_str(&format!(", {}", ago(at, now)));
-    }
-    if let Some(comment) = said.comment.as_deref().filter(|comment| !comment.is_empty()) {
-        text.push_str(&format!(": \"{comment}\""));
-    }
-    text
+fn said(said: &api::SignOff, now: Timestamp) -> String {
+    let who = said.approved_by.as_deref().unwrap_or("-");
+    let when = said.timestamp.map(|at| format!(", {}", ago(at, now))).unwrap_or_default();
+    let comment = said.comment.as_deref().filter(|comment| !comment.is_empty());
+    format!("{who}{when}{}", comment.map(|comment| format!(": \"{comment}\"")).unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Common, Pages};
+use super::{Common, Pages, client};
 use crate::api::{Attestation, Kept, Span};
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
@@ -26,7 +26,7 @@ pub(super) struct Attestations {
 
 impl Attestations {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let span = Span { from: self.from, to: self.to };
         let about = ("flow", self.flow.as_str());
         let ask = async |page| {

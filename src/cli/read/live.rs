@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::Common;
+use super::{Common, client};
 use crate::api;
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
@@ -22,7 +22,7 @@ pub(super) struct LiveArtifacts {
 
 impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let live = async || client.live_artifacts(&self.repository, self.provider).await;
         let live = self.common.ask(&client, ("repository", self.repository.as_str()), live).await?;
         if live.known.live_artifacts.is_empty() {

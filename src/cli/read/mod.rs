@@ -140,10 +140,6 @@ impl Common {
         self.output.print(&sent, || table)
     }
 
-    fn client(&self, service: &Service) -> Result<Client, Failure> {
-        service.client(api::Patience::default()).map_err(Failure::usage)
-    }
-
     /// Asks, and asks again while the service cannot answer for the moment. `kind` and `name` say what
     /// was asked about, for who has to find out why it is not there.
     async fn ask<T>(
@@ -159,4 +155,8 @@ impl Common {
             Failure::from(gave_up).hinted(hint)
         })
     }
+}
+
+fn client(service: &Service) -> Result<Client, Failure> {
+    service.client(api::Patience::default()).map_err(Failure::usage)
 }

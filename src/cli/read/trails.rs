@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Common, Pages};
+use super::{Common, Pages, client};
 use crate::api::{Filter, Kept, Trail};
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
@@ -27,7 +27,7 @@ pub(super) struct Trails {
 
 impl Trails {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = self.common.client(service)?;
+        let client = client(service)?;
         let filter =
             Filter { flow: self.flow.clone(), tag: self.flow_tag.clone(), fingerprint: self.fingerprint };
         let about = match &self.flow {
