@@ -7,6 +7,7 @@ mod agent;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
+mod manual;
 mod output;
 mod read;
 #[cfg(feature = "service")]
@@ -67,6 +68,10 @@ enum Command {
     /// Watch the whole loop on this machine: no cluster, no account
     #[cfg(feature = "service")]
     Demo(demo::Demo),
+    /// Print what a shell needs to complete commands
+    Completions(manual::Completions),
+    /// Write manual pages
+    Man(manual::Man),
 }
 
 /// How a command's work is spread.
@@ -86,7 +91,7 @@ struct Service {
     /// URL of the service, without /api/v2
     #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL", hide_env_values = true)]
     base_url: Option<String>,
-    /// Organization to report for
+    /// Organization on whose behalf
     #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
     org: Option<String>,
     /// File that holds the token, read again for every request; if absent, the variable
@@ -187,6 +192,8 @@ impl Cli {
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Demo(demo) => demo.run().await,
+            Command::Completions(completions) => completions.run().map_err(|failure| vec![failure]),
+            Command::Man(man) => man.run().map_err(|failure| vec![failure]),
         }
     }
 
@@ -194,9 +201,9 @@ impl Cli {
     #[must_use]
     pub fn threads(&self) -> Threads {
         match self.command {
-            Command::Agent(_) | Command::List(_) | Command::Get(_) => Threads::One,
             #[cfg(feature = "service")]
             Command::Serve(_) | Command::Demo(_) => Threads::Many,
+            _ => Threads::One,
         }
     }
 }
@@ -245,4 +252,64 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|d| !d.is_zero() && d.as_secs() <= 24 * 60 * 60)
         .ok_or_else(|| "a duration of more than nothing and at most a day was expected".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The commands of a text: lines that begin with the program's name, as a shell would read them.
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let text = text.replace("\\\n", " ");
+        let lines = text.lines().map(|line| line.trim().trim_start_matches("$ "));
+        let commands = lines.filter(|line| line.starts_with("supercargo ") || *line == "supercargo");
+        let words = |line: &str| {
+            let words = shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
+            let ends = |word: &String| word.starts_with(['>', '<', '|', '&', ';']);
+            words.into_iter().take_while(|word| !ends(word)).collect()
+        };
+        commands.map(words).collect()
+    }
+
+    fn examples(command: &clap::Command) -> Vec<Vec<String>> {
+        let own = command.get_after_help().map(|help| commands(&help.to_string())).unwrap_or_default();
+        own.into_iter().chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        let examples = examples(&Cli::command());
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(examples.iter().any(|example| example.get(1).is_some_and(|word| word == name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_of_the_help_and_the_documents_is_understood() {
+        let documents =
+            [include_str!("../../README.md"), include_str!("../../docs/metrics.md")].map(commands);
+        let said: Vec<_> =
+            examples(&Cli::command()).into_iter().chain(documents.into_iter().flatten()).collect();
+        assert!(said.len() > 15, "{said:?}");
+        for words in said {
+            // A sentence that begins with the name, a version, and the log's first line are no commands.
+            let is_command = words.get(1).is_some_and(|word| {
+                Cli::command()
+                    .get_subcommands()
+                    .any(|command| command.get_name_and_visible_aliases().contains(&word.as_str()))
+            });
+            if is_command && let Err(error) = Cli::try_parse_from(&words) {
+                use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+                assert!(matches!(error.kind(), DisplayHelp | DisplayVersion), "{words:?}: {error}");
+            }
+        }
+    }
 }
