@@ -25,6 +25,9 @@ use words::Failure;
 /// a server that was restored from a backup says nothing, for ever, of a version from its future.
 const MOST_MUTE: u32 = 2;
 
+/// So many failures in a row of one page, and its list is given up: a new one may do.
+const MOST_OF_A_PAGE: u32 = 5;
+
 /// Behind so many delays in a row all others are the longest.
 const MOST_DELAYS: u32 = 16;
 
@@ -48,6 +51,13 @@ pub struct Watch {
     mute: u32,
     /// Watches that were answered with 410, since the last frame of one.
     expired: u32,
+    /// When the watch began.
+    began: Option<Instant>,
+    /// Watches in a row that were over sooner than the first pause takes, whatever they brought: one may
+    /// be, and a server whose watches all are is not asked as fast as it can answer.
+    brief: u32,
+    /// Lists that could not be read on, since one was complete.
+    given_up: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -111,6 +121,9 @@ impl Watch {
             failures_of_watches: 0,
             mute: 0,
             expired: 0,
+            began: None,
+            brief: 0,
+            given_up: 0,
         }
     }
 
@@ -159,6 +172,7 @@ impl Watch {
             }
             Input::Event(Event::Bookmark { initial_events_end: true, resource_version }) => {
                 self.complete(resource_version, now);
+                self.began = Some(now);
                 let step = self.read(Place::Watching(Brought::Nothing), now);
                 return Step { listing: Some(Listing::Complete), ..step };
             }
@@ -182,7 +196,11 @@ impl Watch {
 
     fn paged(&mut self, mut paging: Paging, ask: Ask, input: Input<'_>, now: Instant) -> Step {
         let failure = match input {
-            Input::Page { token: "", resource_version: "" } => Failure::of(Restart::Garbled),
+            Input::Page { token: "", resource_version: "" } => return self.give_up(Restart::Garbled, now),
+            // It would lead here for ever.
+            Input::Page { token, .. } if matches!(&ask, Ask::Page(Some(asked)) if asked == token) => {
+                return self.give_up(Restart::Garbled, now);
+            }
             Input::Page { token, resource_version } => {
                 return match paging.after(paging::Answer::Read(token.to_owned())) {
                     paging::Step::Complete => {
@@ -198,8 +216,11 @@ impl Watch {
             // A list has its end in itself, so one that ends before it broke off.
             input => input.failure().unwrap_or(Failure::of(Restart::BrokenOff)),
         };
-        if !matches!(ask, Ask::Page(Some(_))) || !failure.is_refusal() {
-            return self.list_failed(failure, Next::Paged(paging, ask), now);
+        let has_token = matches!(ask, Ask::Page(Some(_)));
+        if !has_token || !failure.is_refusal() {
+            let is_lost = has_token && self.failures_of_lists + 1 >= MOST_OF_A_PAGE;
+            let next = if is_lost { Next::List } else { Next::Paged(paging, ask) };
+            return self.list_failed(failure, next, now);
         }
         // The token is at fault. The one that the answer may offer instead is never used.
         let next = match paging.after(paging::Answer::Expired) {
@@ -227,10 +248,14 @@ impl Watch {
         }
         let is_listed = failure.is_refusal() || self.mute >= MOST_MUTE || self.is_relist_due(now);
         let next = if is_listed { Next::List } else { Next::Watch };
-        let is_first_expiry = failure.why == Restart::Expired && self.expired == 0;
+        let is_brief = self.began.is_some_and(|began| now < began + self.policy.backoff.first);
+        self.brief = if is_brief { self.brief + 1 } else { 0 };
         let pace = match failure.why {
-            Restart::Expired if is_first_expiry => Pace::AtOnce,
-            Restart::Ended if brought == Brought::Progress => Pace::AtOnce,
+            Restart::Expired if self.expired == 0 && self.brief <= 1 => Pace::AtOnce,
+            Restart::Expired if self.expired == 0 => Pace::Backoff(self.brief - 1),
+            Restart::Ended if brought == Brought::Progress && self.brief <= 1 => Pace::AtOnce,
+            // Nothing is lost, so it is no slower than this however often.
+            Restart::Ended if brought == Brought::Progress => Pace::Backoff(1),
             // Silence is a pause, too.
             Restart::Silent => Pace::AtOnce,
             _ => {
@@ -262,6 +287,7 @@ impl Watch {
         resource_version.clone_into(&mut self.resource_version);
         self.contact = Some(now);
         self.failures_of_lists = 0;
+        self.given_up = 0;
         self.mute = 0;
         // Agents that started together do not list together.
         self.relist_at = now.checked_add(self.policy.relist.mul_f64(0.75 + self.random.f64() / 2.0));
@@ -273,6 +299,12 @@ impl Watch {
 
     fn relist(&mut self, now: Instant) -> Step {
         Step { restart: Some(Restart::Relist), ..self.go(Next::List, now) }
+    }
+
+    /// A list that cannot be read on, though all of it was answered.
+    fn give_up(&mut self, why: Restart, now: Instant) -> Step {
+        self.given_up += 1;
+        self.retry(Failure::of(why), Pace::Backoff(self.given_up), Next::List, now)
     }
 
     fn list_failed(&mut self, failure: Failure, next: Next, now: Instant) -> Step {
@@ -319,6 +351,7 @@ impl Watch {
         let (place, listing, request) = match next {
             Next::Watch if self.is_relist_due(now) => return self.relist(now),
             Next::Watch => {
+                self.began = Some(now);
                 let from = self.resource_version.clone();
                 let request = Request::Watch { from, timeout_seconds: self.timeout_seconds() };
                 (Place::Watching(Brought::Nothing), None, request)

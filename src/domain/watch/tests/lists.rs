@@ -143,3 +143,36 @@ fn a_token_that_the_server_does_not_take_is_given_up_after_a_pause() {
         .then(refused(400), "refused: wait 1 s")
         .then(Waited, "begin, ask for a page");
 }
+
+#[test]
+fn a_page_that_fails_again_and_again_gives_its_list_up() {
+    let mut story = paging()
+        .then(Answered, "read 60 s")
+        .then(page("b", "10"), "ask for the page behind b")
+        .then(refused(500), "refused: wait 1 s")
+        .then(Waited, "ask for the page behind b");
+    for seconds in [2, 4, 8] {
+        story = story
+            .then(refused(500), &format!("refused: wait {seconds} s"))
+            .then(Waited, "ask for the page behind b");
+    }
+    story.then(refused(500), "refused: wait 16 s").then(Waited, "begin, ask for a page");
+}
+
+#[test]
+fn a_token_that_leads_to_itself_and_a_list_without_a_version_are_given_up_ever_more_slowly() {
+    let mut story = paging().then(Answered, "read 60 s");
+    for seconds in [1, 2, 4] {
+        story = story
+            .then(page("b", "10"), "ask for the page behind b")
+            .then(Answered, "read 60 s")
+            .then(page("b", "10"), &format!("garbled: wait {seconds} s"))
+            .then(Waited, "begin, ask for a page")
+            .then(Answered, "read 60 s");
+    }
+    story
+        .then(page("", ""), "garbled: wait 8 s")
+        .then(Waited, "begin, ask for a page")
+        .then(Answered, "read 60 s")
+        .then(page("", "10"), "complete, watch from 10");
+}

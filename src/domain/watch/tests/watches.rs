@@ -17,9 +17,11 @@ fn a_watch_follows_events_and_bookmarks_and_goes_on_behind_the_last() {
 fn a_watch_that_is_closed_every_second_goes_on_and_one_that_brings_nothing_new_waits() {
     watching()
         .then(bookmark("11"), "read 100 s")
+        .after(1)
         .then(Ended, "ended: watch from 11")
         .then(Answered, "read 100 s")
         .then(bookmark("12"), "read 100 s")
+        .after(1)
         .then(Ended, "ended: watch from 12")
         .then(Ended, "ended: wait 1 s")
         .then(Waited, "watch from 12");
@@ -83,6 +85,7 @@ fn an_expired_watch_is_listed_at_once_and_when_that_does_not_help_ever_more_slow
             .then(Waited, "begin, ask for a page")
             .then(page("", "40"), "complete, watch from 40")
             .then(added("41"), "read 100 s")
+            .after(1)
             .then(expired, "expired: begin, ask for a page");
     }
 }
@@ -259,4 +262,43 @@ fn it_says_what_it_is_about() {
     assert_eq!(watching().then(Unreachable, "unreachable: wait 1 s").watch.state(), State::Waiting);
     let labels: std::collections::BTreeSet<_> = Restart::ALL.iter().map(|why| why.as_str()).collect();
     assert_eq!(labels.len(), Restart::ALL.len());
+}
+
+#[test]
+fn a_watch_that_is_over_at_once_again_and_again_is_not_asked_for_as_fast_as_that_goes() {
+    // Each leads on.
+    let mut story = watching().then(bookmark("11"), "read 100 s").then(Ended, "ended: watch from 11");
+    for version in ["12", "13", "14"] {
+        let again = format!("watch from {version}");
+        story = story
+            .then(Answered, "read 100 s")
+            .then(bookmark(version), "read 100 s")
+            .then(Ended, "ended: wait 1 s")
+            .then(Waited, &again);
+    }
+    // One that lasts makes good for them.
+    story
+        .then(Answered, "read 100 s")
+        .after(5)
+        .then(bookmark("15"), "read 100 s")
+        .then(Ended, "ended: watch from 15")
+        .then(Answered, "read 100 s")
+        .then(bookmark("16"), "read 100 s")
+        .then(Ended, "ended: watch from 16");
+}
+
+#[test]
+fn a_watch_that_expires_behind_its_first_word_does_not_have_the_set_listed_as_fast_as_that_goes() {
+    let mut story = watching()
+        .then(bookmark("11"), "read 100 s")
+        .then(error(410, "Expired"), "expired: begin, ask for a page");
+    for seconds in [1, 2, 4] {
+        story = story
+            .then(Answered, "read 60 s")
+            .then(page("", "10"), "complete, watch from 10")
+            .then(Answered, "read 100 s")
+            .then(bookmark("11"), "read 100 s")
+            .then(error(410, "Expired"), &format!("expired: wait {seconds} s"))
+            .then(Waited, "begin, ask for a page");
+    }
 }
