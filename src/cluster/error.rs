@@ -7,8 +7,11 @@ use http::StatusCode;
 
 use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{Class, Retryable, class};
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, shortened};
 use crate::process::causes::{self, Tls};
+
+/// How much is shown of what a server says, in characters.
+const SHOWN: usize = 2_000;
 
 /// A request to the API server, as a person would write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +80,7 @@ pub enum Error {
         request: Request,
     },
     /// The answer is an error.
-    #[error("{request} was answered with {status}: {}", Visible(message))]
+    #[error("{request} was answered with {status}: {}", Visible(&shortened(message, SHOWN)))]
     Answered {
         /// What was asked.
         request: Request,
@@ -89,7 +92,7 @@ pub enum Error {
         retry_after: Option<String>,
     },
     /// The answer is a success, but not what was asked for.
-    #[error("the answer to {request} is not what was asked for: {}", Visible(problem))]
+    #[error("the answer to {request} is not what was asked for: {}", Visible(&shortened(problem, SHOWN)))]
     Garbled {
         /// What was asked.
         request: Request,

@@ -63,17 +63,21 @@ pub(super) enum Noted {
     Error(Status),
 }
 
+/// How long a watch tells without a pause.
+const LONGEST: Duration = Duration::from_secs(1);
+
 /// The listener, and what it was told.
 pub(super) struct Listener<F> {
     tell: F,
     contact: Option<Instant>,
     state: Option<State>,
     is_settled: bool,
+    settled_at: Instant,
 }
 
 impl<F: FnMut(Heard)> Listener<F> {
-    pub(super) fn new(tell: F) -> Self {
-        Self { tell, contact: None, state: None, is_settled: true }
+    pub(super) fn new(tell: F, now: Instant) -> Self {
+        Self { tell, contact: None, state: None, is_settled: true, settled_at: now }
     }
 
     pub(super) fn hear(&mut self, heard: Heard) {
@@ -105,8 +109,17 @@ impl<F: FnMut(Heard)> Listener<F> {
         }
     }
 
+    /// Where it goes on without a gap: what has come so far was told, if the last time that it had is long
+    /// ago. Whoever waits for that would else wait as long as there is something to read.
+    pub(super) fn breathe(&mut self, contact: Option<Instant>, now: Instant) {
+        if now.saturating_duration_since(self.settled_at) >= LONGEST {
+            self.settle(contact, now);
+        }
+    }
+
     /// All was told.
-    pub(super) fn settle(&mut self, contact: Option<Instant>) {
+    pub(super) fn settle(&mut self, contact: Option<Instant>, now: Instant) {
+        self.settled_at = now;
         self.hear_contact(contact);
         if !self.is_settled {
             (self.tell)(Heard::Settled);

@@ -62,18 +62,19 @@ impl Cluster {
         rest: &Rest,
         tell: impl FnMut(Heard),
     ) -> Infallible {
-        let mut listener = Listener::new(tell);
+        let mut listener = Listener::new(tell, now());
         let mut watch = Watch::new(policy, seed);
         let mut step = watch.start(now());
         let mut open = Open::Nothing;
         loop {
             listener.hear_state(watch.state());
             listener.hear_listing(step.listing, watch.contact());
+            listener.breathe(watch.contact(), now());
             let is_urgent = matches!(step.act, Act::Ask(_) | Act::Read { may_gather: false, .. });
             let hurry = is_urgent.then(|| rest.hurry());
             let read = match step.act {
                 Act::Ask(request) => {
-                    listener.settle(watch.contact());
+                    listener.settle(watch.contact(), now());
                     // What is open is closed before there is another.
                     drop(std::mem::replace(&mut open, Open::Nothing));
                     self.open(namespace.as_ref(), &request).await.map(|answer| {
@@ -92,7 +93,7 @@ impl Cluster {
                     Open::Stream(stream) => stream.read(within, watch.contact(), &mut listener).await,
                 },
                 Act::Wait(pause) => {
-                    listener.settle(watch.contact());
+                    listener.settle(watch.contact(), now());
                     drop(std::mem::replace(&mut open, Open::Nothing));
                     sleep(pause).await;
                     Ok(Outcome::Waited)
@@ -162,7 +163,7 @@ impl Stream {
             let frame = if let Some(frame) = there {
                 frame
             } else {
-                listener.settle(contact);
+                listener.settle(contact, now());
                 let silent = |_| Error::Silent { request: request.clone(), after: within };
                 timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
             };
@@ -214,10 +215,22 @@ impl Outcome {
         }
     }
 
-    /// The same in words for a person, where anything failed.
+    /// The same in words for a person, where it is what something failed by.
     fn into_error(self, open: &Open) -> Option<Error> {
         match (self, open) {
             (Self::Failed(error), _) => Some(error),
+            // A list that leads nowhere: its watch could not begin, or its next page is the one before.
+            (Self::Page(metadata), Open::Page(request, _)) => Some(Error::Garbled {
+                request: request.clone(),
+                problem: match metadata.resource_version.as_str() {
+                    "" => "the list has no resourceVersion".to_owned(),
+                    _ => "its continue token leads to itself".to_owned(),
+                },
+            }),
+            (Self::Event(Noted::Bookmark { .. }), Open::Stream(stream)) => Some(Error::Garbled {
+                request: stream.request.clone(),
+                problem: "the list has no resourceVersion".to_owned(),
+            }),
             (Self::Ended, Open::Stream(stream)) => Some(Error::Ended { request: stream.request.clone() }),
             (Self::Event(Noted::Error(status)), Open::Stream(stream)) => Some(Error::Answered {
                 request: stream.request.clone(),

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::connection::Connection;
+use crate::domain::outage::{Outage, Say};
 
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,9 @@ impl Default for Bounds {
     }
 }
 
+/// From one line about connections that cannot be accepted to the next.
+const REMIND: Duration = Duration::from_mins(1);
+
 /// The other end of a request's connection, among the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
@@ -72,10 +76,11 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
     let mut connections = JoinSet::new();
     let graceful = GracefulShutdown::new();
     let free = Arc::new(Semaphore::new(bounds.connections));
+    let mut refusing = Outage::new(REMIND);
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
-            accepted = accept(&listener, &free) => accepted,
+            accepted = accept(&listener, &free, &mut refusing) => accepted,
             Some(ended) = connections.join_next() => {
                 // A router that catches panics has none here; where one does not, whoever owns this
                 // listener has to know.
@@ -116,17 +121,23 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,
+    refusing: &mut Outage,
 ) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let permit = Arc::clone(free).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
+            refusing.over(Instant::now());
             // Small answers do not wait for company.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
         Err(error) => {
             // Out of file descriptors, most likely: they come back as connections end.
-            tracing::warn!("no connection could be accepted: {error}");
+            let words = error.to_string();
+            match refusing.failed(&words, Instant::now()) {
+                Say::Nothing => {}
+                Say::This | Say::Still(..) => tracing::warn!("no connection could be accepted: {words}"),
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
             None
         }

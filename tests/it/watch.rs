@@ -302,3 +302,41 @@ fn events_that_have_come_are_read_together_although_each_is_a_chunk_of_its_own()
     assert!(live.settled < EVENTS / 10, "{} times", live.settled);
     drop(server.join().unwrap());
 }
+
+#[test]
+fn a_watch_that_is_never_at_rest_tells_all_the_same_that_it_was_heard() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let list = fixture("watch-streaming-list.pb");
+    let watch = fixture("watch.pb");
+    let length = 4 + u32::from_be_bytes(*watch.first_chunk().unwrap()) as usize;
+    // More than can be read before the next has come.
+    let events = watch[..length].repeat(200);
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        read_request(&mut connection);
+        write!(connection, "HTTP/1.1 200 OK\r\ncontent-type: {PROTOBUF};stream=watch\r\n\r\n").unwrap();
+        connection.write_all(&list).unwrap();
+        while connection.write_all(&events).is_ok() {}
+    });
+    let live = watch_until(&url, |live| live.has_contact && live.events.len() > 1_000);
+    assert_eq!((live.lists, live.restarts.len()), (1, 0));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_list_that_leads_nowhere_is_said_to() {
+    for (metadata, next, says) in [
+        (r#"{"resourceVersion":""}"#, "", "the list has no resourceVersion"),
+        (r#"{"resourceVersion":"7","continue":"a"}"#, "continue=a", "its continue token leads to itself"),
+    ] {
+        let api = Server::start(move |seen| match seen.query.contains("watch=1") {
+            true => Reply::text(422, "no streaming lists"),
+            false => Reply::json(200, format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#)),
+        });
+        let live = watch_until(&api.url(), |live| live.restarts.contains(&Restart::Garbled));
+        assert_eq!(live.lists, 0);
+        assert!(live.failures.iter().any(|(failure, _)| failure.contains(says)), "{:?}", live.failures);
+        assert!(api.seen().iter().any(|seen| seen.query.contains(next)));
+    }
+}

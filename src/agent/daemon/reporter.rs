@@ -41,6 +41,8 @@ pub(super) struct Reporter {
     refused: Outage,
     /// Reports that may not begin.
     withheld: Outage,
+    /// Since when its first list is waited for.
+    unlisted_since: Option<Instant>,
     /// Pods that the witness lost, as far as that was said.
     lost: u64,
     losses: Outage,
@@ -94,6 +96,7 @@ impl Reporter {
             remind: policy.remind,
             refused: Outage::new(policy.remind),
             withheld: Outage::new(policy.remind),
+            unlisted_since: None,
             lost: 0,
             losses: Outage::new(policy.remind),
         }
@@ -279,8 +282,16 @@ impl Reporter {
     /// Tells the log and the metrics how it stands.
     fn tell(&mut self, step: Step, unconfirmed: Option<&confirmation::Withheld>, now: Instant) {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
+        if !matches!(step, Step::Withhold { why: Withheld::Unlisted }) {
+            self.unlisted_since = None;
+        }
         let withheld = match (step, unconfirmed) {
-            (Step::Withhold { why: Withheld::Unlisted }, _) => Some(("unlisted", None)),
+            (Step::Withhold { why: Withheld::Unlisted }, _) => {
+                let since = *self.unlisted_since.get_or_insert(now);
+                let words = || "its pods have not all been listed yet".to_owned();
+                let is_late = now.saturating_duration_since(since) >= self.remind;
+                Some(("unlisted", is_late.then(words)))
+            }
             (Step::Withhold { why: Withheld::Stale { .. } }, _) => {
                 let stalest = self.shared.stalest(self.n).unwrap_or_default();
                 Some(("stale", Some(format!("{stalest} has not been heard of for too long"))))

@@ -9,7 +9,7 @@ use crate::cluster;
 use crate::domain::model::NamespaceName;
 use crate::domain::outage::{Outage, Say};
 use crate::domain::roster::Swept;
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, shortened};
 use crate::domain::watch::{Restart, State};
 use crate::process::causes;
 
@@ -28,6 +28,8 @@ pub(super) struct Watched {
     /// Lists that fail, and watches that do: that one works says nothing of the other.
     lists: Outage,
     watches: Outage,
+    /// Failures that something else is tried for at once, since the last event.
+    at_once: u32,
     unreadable: Unreadable,
 }
 
@@ -37,6 +39,12 @@ struct Unreadable {
     since: Instant,
     named: u32,
 }
+
+/// So many failures in a row may be details: two watches that are silent, and the list that follows.
+const MOST_AT_ONCE: u32 = 3;
+
+/// How much is shown of what is wrong with a pod, in characters.
+const SHOWN: usize = 512;
 
 /// How many pods that cannot be read are named a minute.
 const MOST_NAMED: u32 = 10;
@@ -51,6 +59,7 @@ impl Watched {
             is_routine: false,
             lists: Outage::new(remind),
             watches: Outage::new(remind),
+            at_once: 0,
             remind,
             unreadable: Unreadable { since: Instant::now(), named: 0 },
         }
@@ -92,6 +101,7 @@ impl Watched {
 
     /// A watch brought something.
     pub(super) fn event(&mut self, now: Instant) {
+        self.at_once = 0;
         self.over(State::Watching, now);
     }
 
@@ -121,10 +131,12 @@ impl Watched {
     }
 
     /// A request or its answer failed. What is answered by something else at once (a streaming list that
-    /// is refused, a watch that expired) is a detail; what has to wait is an outage.
+    /// is refused, a watch that expired) is a detail, unless it comes again and again; what has to wait is
+    /// an outage.
     pub(super) fn failed(&mut self, error: &cluster::Error, again_in: Duration, now: Instant) {
         let words = causes::said_once(error).join(": ");
-        if again_in.is_zero() {
+        self.at_once += u32::from(again_in.is_zero());
+        if again_in.is_zero() && self.at_once <= MOST_AT_ONCE {
             tracing::debug!("{self}: {words}");
             return;
         }
@@ -152,6 +164,7 @@ impl Watched {
             *unreadable = Unreadable { since: now, named: 0 };
         }
         unreadable.named += 1;
+        let problem = &shortened(problem, SHOWN);
         let problem = Visible(problem);
         if unreadable.named <= MOST_NAMED {
             tracing::warn!(watch = self.label(), "a pod cannot be read and is left out: {problem}");

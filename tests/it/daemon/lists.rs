@@ -157,3 +157,18 @@ async fn a_pod_that_is_deleted_between_two_pages_whose_token_then_expires_is_gon
     assert!(daemon.count("supercargo_agent_watch_restarts_total", "expired").await >= 2);
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_list_that_comes_to_no_end_is_said_to() {
+    let (cluster, gate) = (shop(3), gate().await);
+    // It is not silent for long enough to be given up, until it is.
+    cluster.misbehave(always(Fault::StallAfter(500)));
+    let daemon = Starting::between(&cluster, &gate).hasten(100).start();
+    let says = "prod: reports are withheld: its pods have not all been listed yet";
+    eventually("it is said", async || daemon.said().iter().any(|line| line.contains(says))).await;
+    cluster.behave();
+    all_holds(&gate, &cluster, PROD).await;
+    let over = "prod: no longer withheld";
+    eventually("its end too", async || daemon.said().iter().any(|line| line.contains(over))).await;
+    daemon.stop().await;
+}

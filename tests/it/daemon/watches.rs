@@ -8,7 +8,7 @@ use crate::daemon::rules::{always, on, the_first};
 use crate::daemon::shop::{
     at_rest, gate, order, running, shop, survive, trade, web, without_streaming_lists,
 };
-use crate::daemon::{PROD, Starting, all_holds, at_once, eventually, holds_what_the_cluster_holds};
+use crate::daemon::{Daemon, PROD, Starting, all_holds, at_once, eventually, holds_what_the_cluster_holds};
 
 const RESTARTS: &str = "supercargo_agent_watch_restarts_total";
 
@@ -91,6 +91,20 @@ async fn a_connection_that_is_open_and_dead_is_noticed_and_nothing_is_lost() {
     assert!(daemon.count(RESTARTS, "silent").await >= 1);
     cluster.behave();
     trade(&cluster, &gate, 3..=3).await;
+    all_holds(&gate, &cluster, PROD).await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_that_never_bring_anything_are_said_to_although_lists_do() {
+    let (cluster, gate) = (shop(3), gate().await);
+    // A streaming list goes on as a watch.
+    without_streaming_lists(&cluster);
+    cluster.misbehave(on(Ask::is_watch, always(Fault::Silent)));
+    let daemon = Daemon::start(&cluster, &gate);
+    let says = "was met with silence";
+    eventually("it is said", async || daemon.said().iter().any(|line| line.contains(says))).await;
+    cluster.add(web(4));
     all_holds(&gate, &cluster, PROD).await;
     daemon.stop().await;
 }
