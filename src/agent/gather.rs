@@ -192,7 +192,9 @@ impl Intake {
                 self.noted_here.problem(format!("\"/{name}\" has no namespace"));
             }
             Some(PodSkip::Unreadable) => {
-                self.noted_here.problem(format!("\"{namespace}/{name}\" has no name or no creation time"));
+                self.noted_here.problem(format!(
+                    "\"{namespace}/{name}\" has no creation time, or a name that no pod can have"
+                ));
             }
             _ if applied.is_repeated => _ = self.noted_here.repeated.insert(format!("{namespace}/{name}")),
             _ => {}

@@ -95,7 +95,7 @@ struct OnceOnly {
 #[command(next_help_heading = "While it watches")]
 struct Watching {
     /// Report this often although nothing changed, so that the service knows that the agent lives
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, conflicts_with = "once")]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = interval, conflicts_with = "once")]
     interval: Duration,
     /// Wait this long for more changes before they are reported
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, conflicts_with = "once")]
@@ -270,4 +270,12 @@ impl Agent {
 /// `| head -1` has seen enough: that is no failure.
 fn is_closed_pipe(error: &once::Error) -> bool {
     matches!(error, once::Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A second at least: a heartbeat, and no flood.
+fn interval(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|interval| match interval.as_secs() {
+        0 => Err("an interval of a second at least was expected".to_owned()),
+        _ => Ok(interval),
+    })
 }

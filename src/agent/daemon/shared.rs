@@ -112,7 +112,9 @@ impl Shared {
                 let applied = roster.apply(of, pod);
                 log_skips(&namespace, &name, &applied);
                 if applied.left_out == Some(PodSkip::Unreadable) {
-                    let problem = format!("\"{namespace}/{name}\" has no name or no creation time");
+                    let problem = format!(
+                        "\"{namespace}/{name}\" has no creation time, or a name that no pod can have"
+                    );
                     watched.unreadable(&problem, Instant::now());
                 }
                 for departure in applied.departures {

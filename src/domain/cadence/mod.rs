@@ -294,7 +294,10 @@ impl Cadence {
         let failures = before.saturating_add(1);
         let pause = match failure {
             Failure::Passing => self.policy.pause(failures, self.draw()),
-            Failure::Lasting | Failure::TooLarge => self.policy.heartbeat(self.draw()),
+            // However short the interval: it will not mend itself.
+            Failure::Lasting | Failure::TooLarge => {
+                self.policy.heartbeat(self.draw()).max(self.policy.backoff.most)
+            }
         };
         let pause = self.policy.backoff.at_least(pause, retry_after);
         let since = self.failing.map_or(now, |failing| failing.since);

@@ -138,11 +138,11 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
 }
 
 /// The image's name: what the runtime shows, else what the pod asked for, else the repository that
-/// the digest came from, else the digest itself.
+/// the digest came from, else the digest itself. A name with a control character is none.
 fn name_of(container: &ContainerView, id: &digest::ImageId<'_>) -> String {
     [container.image.as_str(), container.spec_image.as_str(), id.repository.unwrap_or_default()]
         .into_iter()
-        .find(|name| !name.is_empty() && !digest::is_bare(name))
+        .find(|name| !name.is_empty() && !digest::is_bare(name) && !name.contains(char::is_control))
         .map_or_else(|| format!("sha256:{}", id.digest), |name| reference::in_full(name).into_owned())
 }
 

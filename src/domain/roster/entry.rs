@@ -71,6 +71,12 @@ impl Entry {
         }
     }
 
+    /// Whether it ran a digest that the other, which runs too, does not.
+    pub(super) fn ran_what_is_not_in(&self, other: &Self) -> bool {
+        let (Some(own), Some(others)) = (self.workload(), other.workload()) else { return false };
+        own.digests.iter().any(|(_, ran)| !others.digests.iter().any(|(_, runs)| runs == ran))
+    }
+
     /// Whether it is the same pod in the same state.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.created_at == other.created_at

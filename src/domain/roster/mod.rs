@@ -34,6 +34,9 @@ use super::model::{NamespaceName, namespace_order};
 use super::pod::{Phase, PodView};
 use super::selection::Selection;
 
+/// In bytes.
+const LONGEST_NAME: usize = 253;
+
 /// The live set.
 ///
 /// `of` says whose list or watch speaks: that of one namespace, or, `None`, of the whole cluster.
@@ -106,9 +109,13 @@ impl Roster {
     ///
     /// A pod that has already ended when it is first seen has departed too, except in the first list of
     /// its scope: what ended before that is not known to have run while anybody looked.
-    pub fn apply(&mut self, of: Option<&NamespaceName>, pod: PodView) -> Applied {
-        if pod.name.is_empty() || pod.namespace.is_empty() {
-            let unread = self.unreadable(of, Some((&pod.namespace, "")));
+    ///
+    /// A pod that runs something else than before, and no longer all of what it ran, has departed as it was:
+    /// what ran in between two reports would else be in none.
+    pub fn apply(&mut self, of: Option<&NamespaceName>, mut pod: PodView) -> Applied {
+        if !is_name(&pod.name) || !is_name(&pod.namespace) {
+            let namespace = if is_name(&pod.namespace) { pod.namespace.as_str() } else { "" };
+            let unread = self.unreadable(of, Some((namespace, "")));
             let left_out = (unread != Unread::NotTaken).then_some(PodSkip::Unreadable);
             return Applied { left_out, ..Applied::default() };
         }
@@ -123,6 +130,9 @@ impl Roster {
         let is_repeated = listing.is_open && at.is_ok_and(|at| pods.is_marked(at));
         let identity = Identity::of(&pod);
         let own = before.as_ref().filter(|before| before.identity == identity);
+        // A pod has one creation time, whatever an event says later.
+        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
+        pod.created_at = pod.created_at.filter(|at| *at >= 0).or(known);
         let ends = pod.phase == Phase::Ended && is_news(own, listing);
         let last = if ends { Last::of(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();
@@ -137,7 +147,8 @@ impl Roster {
             None => Revision::default(),
         };
         // A pod with all that a report says of the other is, to who reads it, the same.
-        let replaced = before.as_ref().filter(|_| own.is_none() && !has_same_artifact);
+        let is_replaced = |old: &&Entry| own.is_none() || old.ran_what_is_not_in(&now);
+        let replaced = before.as_ref().filter(|_| !has_same_artifact).filter(is_replaced);
         let mut departures: Vec<_> =
             replaced.and_then(|old| old.departure(&account.namespace, &name)).into_iter().collect();
         if now.workload().is_none() {
@@ -323,6 +334,12 @@ fn within<'a>(
 ) -> impl Iterator<Item = &'a mut Namespace> {
     let of = of.map(|name| Box::<str>::from(name.as_str()));
     namespaces.iter_mut().filter(move |n| of.as_ref().is_none_or(|of| **of == *n.account.namespace))
+}
+
+/// Whether a pod or a namespace can have this name (Kubernetes documentation, "Object Names and IDs": DNS
+/// subdomains, which are shorter and plainer). What cannot have is no reason for a service to refuse all.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
 }
 
 /// Whether the end of a pod, of which this was known, is one that nobody was told of: one that was seen

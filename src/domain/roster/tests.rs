@@ -348,3 +348,53 @@ fn templates_that_no_pod_has_any_more_are_dropped() {
     }
     assert!(roster.templates.len() < 200, "{}", roster.templates.len());
 }
+
+#[test]
+fn a_pod_keeps_its_creation_time_where_an_event_says_none_that_can_be() {
+    let mut roster = listed([pod("a", "x", 1)]);
+    for created_at in [None, Some(-1)] {
+        let applied = roster.apply(None, PodView { created_at, ..pod("a", "x", 1) });
+        assert_eq!(applied, Applied::default());
+        assert_eq!(roster.snapshot(0, vec![]).iter().map(|a| a.created_at).collect::<Vec<_>>(), [1]);
+    }
+    // Of one that was never seen with a time nothing can be said.
+    let unknown = roster.apply(None, PodView { created_at: None, ..pod("a", "y", 1) });
+    assert_eq!(unknown.left_out, Some(PodSkip::Unreadable));
+}
+
+#[test]
+fn a_name_that_no_pod_can_have_is_counted_and_spoils_no_report() {
+    let mut roster = listed([pod("a", "x", 1)]);
+    for (namespace, name) in [("a", "y\0"), ("a", &"y".repeat(254)), ("a\u{1b}", "y"), ("", "y"), ("a", "")] {
+        roster.apply(None, pod(namespace, name, 1));
+    }
+    assert_eq!(roster.snapshot(0, vec![]).iter().count(), 1);
+    assert_eq!((roster.tally(0).skipped_pods, roster.lost()), ([(PodSkip::Unreadable, 3)].into(), 2));
+}
+
+#[test]
+fn what_a_pod_ran_for_a_moment_departs_from_it_and_what_it_goes_on_to_run_does_not() {
+    let runs = |images: &[char]| {
+        let mut pod = pod("a", "x", 1);
+        let container = pod.containers[0].clone();
+        let with = |digit: &char| {
+            let image_id = format!("r.io/i@sha256:{}", digit.to_string().repeat(64));
+            crate::domain::pod::ContainerView { image_id, ..container.clone() }
+        };
+        pod.containers = images.iter().map(with).collect();
+        for (n, container) in pod.containers.iter_mut().enumerate() {
+            container.name = format!("c{n}");
+        }
+        pod
+    };
+    let mut roster = listed([runs(&['a'])]);
+    let mut departs = |images: &[char]| {
+        let departures = roster.apply(None, runs(images)).departures;
+        departures.iter().map(|d| d.artifact.workload.digests.iter().count()).collect::<Vec<_>>()
+    };
+    // One more container begins; another image; and back.
+    assert_eq!(departs(&['a', 'b']), [] as [usize; 0]);
+    assert_eq!(departs(&['e', 'b']), [2]);
+    assert_eq!(departs(&['a', 'b']), [2]);
+    assert_eq!(departs(&['a', 'b']), [] as [usize; 0]);
+}

@@ -297,6 +297,10 @@ impl Watch {
         self.relist_at.is_some_and(|at| at <= now)
     }
 
+    fn is_lost(&self, now: Instant) -> bool {
+        self.contact.is_some_and(|contact| now.saturating_duration_since(contact) >= self.policy.lost)
+    }
+
     fn relist(&mut self, now: Instant) -> Step {
         Step { restart: Some(Restart::Relist), ..self.go(Next::List, now) }
     }
@@ -350,6 +354,7 @@ impl Watch {
     fn go(&mut self, next: Next, now: Instant) -> Step {
         let (place, listing, request) = match next {
             Next::Watch if self.is_relist_due(now) => return self.relist(now),
+            Next::Watch if self.is_lost(now) => return self.go(Next::List, now),
             Next::Watch => {
                 self.began = Some(now);
                 let from = self.resource_version.clone();

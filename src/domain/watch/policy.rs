@@ -16,6 +16,9 @@ pub struct Policy {
     pub page_silence: Duration,
     /// The longest silence of a watch. The API server sends a bookmark about once a minute.
     pub watch_silence: Duration,
+    /// After so long without contact the set is listed, as soon as the server answers: a watch that goes on
+    /// may be silent for a while although nothing is wrong.
+    pub lost: Duration,
     /// The time from one list to the next while nothing else asks for one; each is taken at random, up
     /// to a quarter shorter or longer.
     pub relist: Duration,
@@ -36,13 +39,14 @@ pub enum Streaming {
 }
 
 impl Default for Policy {
-    /// Streaming; 30 s, 60 s, 100 s; 6 h; 240 to 300; 1 s to 60 s.
+    /// Streaming; 30 s, 60 s, 100 s; 4 min; 6 h; 240 to 300; 1 s to 60 s.
     fn default() -> Self {
         Self {
             streaming: Streaming::Tried,
             stream_silence: Duration::from_secs(30),
             page_silence: Duration::from_mins(1),
             watch_silence: Duration::from_secs(100),
+            lost: Duration::from_mins(4),
             relist: Duration::from_hours(6),
             timeout_seconds: 240..=300,
             backoff: Backoff::default(),
@@ -60,6 +64,7 @@ impl Policy {
             stream_silence: self.stream_silence / times,
             page_silence: self.page_silence / times,
             watch_silence: self.watch_silence / times,
+            lost: self.lost / times,
             relist: self.relist / times,
             timeout_seconds: seconds(self.timeout_seconds.start())..=seconds(self.timeout_seconds.end()),
             backoff: self.backoff.hastened(times),

@@ -2,7 +2,7 @@
 
 use crate::daemon::cluster::{Cluster, Pod, pod};
 use crate::daemon::gate::{Gate, Report};
-use crate::daemon::shop::{at_rest, force_a_list, gate, shop, web};
+use crate::daemon::shop::{at_rest, force_a_list, gate, running, shop, web};
 use crate::daemon::{PROD, Starting, all_holds, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,5 +110,22 @@ async fn all_pods_replaced_at_once_are_replaced_in_the_report() {
     reported(0).await;
     all_holds(&gate, &cluster, PROD).await;
     assert_eq!(daemon.count("supercargo_agent_relist_differences_total", "").await, 0);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_ran_in_a_pod_for_a_moment_is_reported() {
+    let (cluster, gate) = (shop(2), gate().await);
+    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate).hasten(20)).await;
+    // Three images within the time that changes wait for company.
+    for n in [2_001, 2_002, 2_001] {
+        cluster.modify("shop", "web-00001", running(n));
+    }
+    all_holds(&gate, &cluster, PROD).await;
+    let ran: std::collections::BTreeSet<_> =
+        gate.every_accepted_pod("prod").into_iter().flat_map(|pod| pod.digests).collect();
+    for n in [2_001, 2_002] {
+        assert!(ran.iter().any(|(_, digest)| digest.ends_with(&format!("{n:x}"))), "{n:x} is not in {ran:?}");
+    }
     daemon.stop().await;
 }

@@ -145,9 +145,12 @@ impl Plain {
         let namespace = NAMESPACES[pod.namespace].to_owned();
         let before = self.pods.get(&namespace).and_then(|pods| pods.get(&pod.name)).cloned();
         let own = Self::own(pod, before.as_ref());
+        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
+        let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
+        let pod = &Pod { created_at: pod.created_at.or(known), ..pod.clone() };
         let state = if pod.has_ended { State::Out(PodSkip::Ended) } else { Self::alive(pod, own) };
         let mut now = Kept {
-            uid: Some((pod.uid, if pod.uid.is_some() { None } else { pod.created_at })),
+            uid: Some(identity),
             created_at: pod.created_at.unwrap_or_default(),
             state,
             is_marked: true,
@@ -161,7 +164,13 @@ impl Plain {
         };
         let differs = artifact(before.as_ref()) != artifact(Some(&now));
         let mut departs = Vec::new();
-        if own.is_none() && differs {
+        let ran = |kept: Option<&Kept>| match kept {
+            Some(Kept { state: State::Live(containers, _), .. }) => containers.values().copied().collect(),
+            _ => BTreeSet::new(),
+        };
+        let (before_ran, runs) = (ran(before.as_ref()), ran(Some(&now)));
+        let has_left_some = !runs.is_empty() && !before_ran.is_subset(&runs);
+        if (own.is_none() || has_left_some) && differs {
             departs.extend(artifact(before.as_ref()).map(|a| (a, before.as_ref().map(|b| b.since))));
         }
         if pod.has_ended {

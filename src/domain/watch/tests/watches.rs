@@ -302,3 +302,16 @@ fn a_watch_that_expires_behind_its_first_word_does_not_have_the_set_listed_as_fa
             .then(Waited, "begin, ask for a page");
     }
 }
+
+#[test]
+fn after_four_minutes_without_contact_the_set_is_listed_instead_of_watched() {
+    watching()
+        .after(239)
+        .then(BrokenOff, "broken_off: wait 1 s")
+        .then(Waited, "begin, ask for a page")
+        .then(Unreachable, "unreachable: wait 1 s")
+        .then(Waited, "begin, ask for a page")
+        .then(Answered, "read 60 s")
+        .then(page("", "20"), "complete, watch from 20")
+        .contact(Some(0));
+}
