@@ -27,7 +27,18 @@ type Pause = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// When an upload last moved, and whether all of it was handed over.
 #[derive(Clone)]
-pub(super) struct Progress(Arc<Mutex<(Instant, Handed)>>);
+pub(super) struct Progress {
+    state: Arc<Mutex<(Instant, Handed)>>,
+    /// How much of it may be under way when all was handed over, in bytes.
+    buffered: u64,
+}
+
+/// The most that the buffers of a connection hold, in bytes.
+const MOST_BUFFERED: u64 = 8 * 1024 * 1024;
+
+/// What a service takes at least in the time in which nothing has to move, in bytes: what is in buffers
+/// moves unseen.
+const SLOWEST: u64 = 1024 * 1024;
 
 /// How much of an upload was handed to the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,18 +84,26 @@ impl Body for ReportBody {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new((Instant::now(), Handed::Part))))
+    /// Of an upload of so many bytes.
+    pub(super) fn new(length: u64) -> Self {
+        let state = Arc::new(Mutex::new((Instant::now(), Handed::Part)));
+        Self { state, buffered: length.min(MOST_BUFFERED) }
     }
 
     pub(super) fn handed(&self) -> Handed {
         self.state().1
     }
 
-    /// Returns once nothing has moved for so long.
+    /// Returns once nothing has moved for so long; behind the last byte, once what is in buffers has had its
+    /// time besides.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
-            let deadline = self.state().0 + limit;
+            let (moved, handed) = *self.state();
+            let rest = match handed {
+                Handed::Part => 0,
+                Handed::All => u32::try_from(self.buffered / SLOWEST).unwrap_or_default(),
+            };
+            let deadline = moved + limit * (1 + rest);
             if Instant::now() >= deadline {
                 return;
             }
@@ -93,6 +112,6 @@ impl Progress {
     }
 
     fn state(&self) -> MutexGuard<'_, (Instant, Handed)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

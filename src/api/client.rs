@@ -192,7 +192,7 @@ impl Client {
     /// Sends a report.
     pub(super) async fn put_report(&self, request: Request, report: &Report) -> Result<Success, Error> {
         let token = self.token.read().map_err(Error::Token)?;
-        let progress = Progress::new();
+        let progress = Progress::new(report.content_length());
         let body = reqwest::Body::wrap(ReportBody::new(report, progress.clone()));
         let message = self.message(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
         let stalled = || Error::Stalled { request: request.clone(), after: self.patience.stall };

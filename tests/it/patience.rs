@@ -1,6 +1,6 @@
 //! Peers that go silent: how long they are waited for is a policy, which these tests make short.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -93,5 +93,36 @@ fn an_upload_that_the_service_stops_reading_is_given_up() {
     let error = report(&url, patience).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("did not move for 50ms"), "{error}");
     drop(done);
+    service.join().unwrap();
+}
+
+#[test]
+fn an_upload_that_is_in_buffers_has_its_time_although_nothing_is_seen_to_move() {
+    let stall = Duration::from_millis(300);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let service = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            connection.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let length = head.split("content-length: ").nth(1).unwrap().split("\r\n").next().unwrap();
+        // The last of it lies in the connection's buffers for longer than an upload may stand still.
+        let last = 256 * 1024;
+        let mut rest = length.parse::<usize>().unwrap() - last;
+        let mut buffer = vec![0; 64 * 1024];
+        while rest > 0 {
+            let at_most = rest.min(buffer.len());
+            rest -= connection.read(&mut buffer[..at_most]).unwrap();
+        }
+        std::thread::sleep(stall * 2);
+        connection.read_exact(&mut vec![0; last]).unwrap();
+        connection.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n").unwrap();
+    });
+    report(&url, api::Patience { stall, answer: LONG, ..api::Patience::default() }).unwrap();
     service.join().unwrap();
 }
