@@ -10,6 +10,12 @@ use supercargo::process::rest::Rest;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
+    let code = run();
+    logs::finish();
+    code
+}
+
+fn run() -> ExitCode {
     let cli = Cli::parse();
     let (format, verbosity) = cli.logging();
     if let Err(error) = logs::start(format, verbosity) {

@@ -1,13 +1,16 @@
 //! Logs: to stderr, for people or as JSON.
 //!
-//! `main` starts them once. Libraries stay silent unless asked for; the filter is `RUST_LOG`'s
+//! A thread of its own writes them: where nobody reads stderr any more, lines are dropped and counted, and
+//! nothing else waits. `main` starts them once, and finishes them at the end. Libraries stay silent unless asked for; the filter is `RUST_LOG`'s
 //! where that is set.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::field::Field;
 use tracing::{Event, Level, Subscriber};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
@@ -60,7 +63,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
             Verbosity::Everything => "trace",
         }),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer());
     // What cannot be said cannot be said either; the default is to panic over it.
     let builder = builder.log_internal_errors(false);
     match format {
@@ -68,6 +71,33 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
         Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(Sentence).init(),
     }
     Ok(())
+}
+
+/// How many lines wait to be written; those that come then are dropped.
+const MOST_WAITING: usize = 1_024;
+
+/// What writes, and what has it written to the end.
+static LOGS: Mutex<Option<(NonBlocking, WorkerGuard)>> = Mutex::new(None);
+
+/// What writes to stderr, on a thread of its own.
+fn writer() -> NonBlocking {
+    let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MOST_WAITING);
+    let (writer, _) = logs.get_or_insert_with(|| builder.thread_name("logs").finish(io::stderr()));
+    writer.clone()
+}
+
+/// Has all lines written that wait, as far as that takes no longer than about a second. What is said
+/// afterwards is not.
+pub fn finish() {
+    drop(LOGS.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// How many lines were dropped, since nobody read those before them.
+#[must_use]
+pub fn dropped() -> u64 {
+    let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    logs.as_ref().map_or(0, |(writer, _)| writer.error_counter().dropped_lines() as u64)
 }
 
 /// Whether a stream shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org) or it
@@ -81,7 +111,7 @@ pub fn is_coloured(stream: &impl IsTerminal) -> bool {
 /// Says what ended the process: each cause once, and what to do about it. No filter hides it, and
 /// that nobody may be listening is no reason to fail in another way.
 pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
-    let mut stderr = io::stderr().lock();
+    let mut stderr = writer();
     if format == Format::Json {
         let line = serde_json::json!({
             "timestamp": jiff::Timestamp::now().to_string(),
@@ -93,7 +123,7 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
         return;
     }
     let (red, dim, plain) =
-        if is_coloured(&stderr) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+        if is_coloured(&io::stderr()) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
     for (depth, cause) in causes.iter().enumerate() {
         let _ = match depth {
             0 => writeln!(stderr, "{red}error{plain}: {cause}"),

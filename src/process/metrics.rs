@@ -14,6 +14,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::logs;
+
 /// What every metric's name begins with, but those that Prometheus itself names.
 pub const PREFIX: &str = "supercargo";
 
@@ -37,13 +39,17 @@ pub fn text(registry: &Registry) -> String {
     text
 }
 
-/// What the system counts of this process, read at each scrape. Where `/proc` cannot be read, there
-/// are no such metrics.
+/// What is counted of this process, read at each scrape. Where `/proc` cannot be read, there is nothing of
+/// what the system counts.
 #[derive(Debug)]
 struct OwnProcess;
 
 impl Collector for OwnProcess {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let dropped = ConstCounter::new(logs::dropped());
+        let help = "Log lines that were dropped since nobody read those before them";
+        let name = "supercargo_log_lines_dropped";
+        dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
         let Some(usage) = Usage::now() else { return Ok(()) };
         counter(&mut encoder, "process_cpu", "CPU time, in user and system mode", &Unit::Seconds, usage.cpu)?;
         let gauges = [

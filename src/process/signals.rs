@@ -5,6 +5,8 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::logs;
+
 /// A token that is cancelled by the first SIGTERM or SIGINT, at which `says` is logged; the second one
 /// ends the process with exit code 1.
 ///
@@ -24,6 +26,7 @@ pub fn shutdown(says: &'static str) -> io::Result<CancellationToken> {
             }
             if stage > 1 {
                 tracing::warn!("a second signal: ending at once");
+                logs::finish();
                 std::process::exit(1);
             }
             tracing::info!("{says}");

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::daemon::cluster::{self, Ask, Cluster, Pod, pod};
 use crate::daemon::gate::{Fault, Gate};
 use crate::daemon::rules::{always, on};
+use crate::daemon::shop::shop;
 use crate::daemon::{Daemon, PROD, Starting, eventually, holds_what_the_cluster_holds, nothing_was_lost};
 use crate::service::{ADMIN, Database, Running};
 
@@ -153,4 +154,20 @@ async fn no_pod_s_name_and_no_token_is_shown() {
             assert_eq!(line, None, "{format}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_nobody_reads_holds_up_nothing() {
+    let (cluster, gate) = (shop(3), Gate::alone());
+    // Far more than a pipe holds.
+    let (_home, mut child) = Starting::between(&cluster, &gate).args(["-vvv"]).start_unread();
+    for n in 4..40 {
+        cluster.add(web(n));
+        holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
+    }
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let ended = std::sync::Mutex::new(&mut child);
+    eventually("it ends", async || ended.lock().unwrap().try_wait().unwrap().is_some()).await;
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

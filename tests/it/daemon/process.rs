@@ -111,7 +111,13 @@ impl Starting {
         self
     }
 
-    pub fn start(mut self) -> Daemon {
+    /// One whose log nobody reads.
+    pub fn start_unread(mut self) -> (TempDir, Child) {
+        let child = self.spawn();
+        (self.home, child)
+    }
+
+    fn spawn(&mut self) -> Child {
         if let Some(environment) = &self.environment {
             self.command.args(["--environment", environment]);
         }
@@ -124,7 +130,11 @@ impl Starting {
             }
         };
         self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().unwrap();
+        self.command.spawn().unwrap()
+    }
+
+    pub fn start(mut self) -> Daemon {
+        let mut child = self.spawn();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let said = Arc::<Mutex<Vec<String>>>::default();
         let hears = Arc::clone(&said);
