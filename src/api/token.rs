@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, without_secret};
 use crate::process::files::read_up_to;
 
 /// The largest token file that is read, in bytes.
@@ -136,10 +136,7 @@ impl Token {
 
     /// A text from outside without the token, should it have been sent back.
     pub(super) fn redacted(&self, text: &str) -> String {
-        let token = self.token.expose_secret();
-        let in_json = token.replace('\\', "\\\\").replace('"', "\\\"");
-        let text = text.replace(token, "[token]");
-        if in_json == token { text } else { text.replace(&in_json, "[token]") }
+        without_secret(text, self.token.expose_secret(), "[token]")
     }
 }
 

@@ -39,23 +39,28 @@ impl Encoding {
     }
 }
 
-/// The message of an error answer: that of its `Status`, or else the text itself, shortened.
-pub(super) fn message(encoding: Encoding, body: &[u8]) -> String {
+/// The message of an error answer: that of its `Status`, or else the text itself, shortened once it is
+/// `clean` of secrets.
+pub(super) fn message(encoding: Encoding, body: &[u8], clean: impl Fn(&str) -> String) -> String {
     let status: Option<Status> = match encoding {
         Encoding::Protobuf => protobuf::unwrap(body),
         Encoding::Json => serde_json::from_slice(body).ok(),
         Encoding::Other => None,
     };
     match status {
-        Some(status) if !status.message.is_empty() => status.message,
+        Some(status) if !status.message.is_empty() => clean(&status.message),
         _ if body.is_empty() => "an empty body".to_owned(),
-        _ => crate::domain::visible::shortened(String::from_utf8_lossy(body).trim(), SHOWN),
+        _ => crate::domain::visible::shortened(&clean(String::from_utf8_lossy(body).trim()), SHOWN),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn message(encoding: Encoding, body: &[u8]) -> String {
+        super::message(encoding, body, str::to_owned)
+    }
 
     #[test]
     fn recorded_errors_say_the_same_in_json_and_protobuf() {

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::secrets::Secrets;
 use super::token_file::TokenFile;
 use crate::domain::visible::Visible;
 use crate::process::causes;
@@ -68,6 +69,7 @@ pub(super) struct Configured {
     pub(super) client: Client,
     pub(super) url: Uri,
     pub(super) token_file: Option<TokenFile>,
+    pub(super) secrets: Secrets,
     /// Whether a credential plugin may be run before any request.
     pub(super) has_plugin: bool,
 }
@@ -112,12 +114,13 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
         _ => None,
     };
     let has_plugin = config.auth_info.exec.is_some();
+    let secrets = Secrets::of(&config.auth_info);
     let builder = ClientBuilder::try_from(config).map_err(|error| match error {
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
         kube::Error::InferKubeconfig(error) => unusable(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
-    Ok(Configured { client: builder.build(), url, token_file, has_plugin })
+    Ok(Configured { client: builder.build(), url, token_file, secrets, has_plugin })
 }
 
 /// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can

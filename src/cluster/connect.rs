@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::answer::{self, Encoding};
 use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
 use super::error::{Cause, Error, Request, Right};
+use super::secrets::Secrets;
 use super::token_file::TokenFile;
 
 /// How much of an error answer is read, in bytes.
@@ -59,6 +60,7 @@ pub struct Cluster {
     client: kube::Client,
     url: Uri,
     token_file: Option<TokenFile>,
+    secrets: Secrets,
     /// Where a credential plugin may be run before a request: one such at a time.
     plugin: Option<Arc<Mutex<()>>>,
     patience: Patience,
@@ -82,9 +84,9 @@ impl Cluster {
         patience: Patience,
         within: Duration,
     ) -> Result<Self, ConnectError> {
-        let Configured { client, url, token_file, has_plugin } =
+        let Configured { client, url, token_file, secrets, has_plugin } =
             configuration::client(access, within).await?;
-        Ok(Self { client, url, token_file, plugin: has_plugin.then(Arc::default), patience })
+        Ok(Self { client, url, token_file, secrets, plugin: has_plugin.then(Arc::default), patience })
     }
 
     /// Where the API server is, without credentials.
@@ -151,7 +153,8 @@ impl Cluster {
             }
         });
         let _ = read.await;
-        Err(Error::Answered { message: answer::message(encoding, &start), request, status, retry_after })
+        let message = answer::message(encoding, &start, |text| self.without_secrets(text));
+        Err(Error::Answered { message, request, status, retry_after })
     }
 
     /// kube waits for a credential plugin without yielding, so where there is one that happens on a thread
@@ -182,6 +185,22 @@ impl Cluster {
     ) -> Result<Option<Bytes>, Error> {
         let silent = |_| Error::Silent { request: request.clone(), after: within };
         timeout(within, bytes(request, body)).await.map_err(silent)?
+    }
+
+    /// An error without them, where it says what an answer held that is no answer.
+    pub(super) fn cleaned(&self, error: Error) -> Error {
+        match error {
+            Error::Garbled { request, problem } => {
+                Error::Garbled { request, problem: self.without_secrets(&problem) }
+            }
+            other => other,
+        }
+    }
+
+    /// A text from outside without the credentials that were sent, should they have been sent back.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let sent = self.token_file.as_ref().map(TokenFile::last);
+        self.secrets.redacted(text, sent.as_ref())
     }
 
     /// How long a list may be silent between two frames.

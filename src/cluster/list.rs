@@ -60,7 +60,7 @@ impl Cluster {
                 Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
                     paging::Answer::Expired
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.cleaned(error)),
             };
             ask = match paging.after(answer) {
                 Step::Complete => return Ok(()),
@@ -152,7 +152,7 @@ pub(super) async fn foreign(
 ) -> Error {
     match cluster.frame(request, body, within).await {
         Ok(start) => {
-            let start = message(Encoding::Other, &start.unwrap_or_default());
+            let start = message(Encoding::Other, &start.unwrap_or_default(), str::to_owned);
             let problem = format!("it is neither Kubernetes protobuf nor JSON, and begins with \"{start}\"");
             Error::Garbled { request: request.clone(), problem }
         }

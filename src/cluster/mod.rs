@@ -14,6 +14,7 @@ mod list;
 mod messages;
 mod namespace;
 mod protobuf;
+mod secrets;
 mod token_file;
 mod unreadable;
 mod watch;

@@ -48,6 +48,13 @@ impl TokenFile {
         Ok(Self { path, last: Arc::new(Mutex::new(last)) })
     }
 
+    /// The token that was last sent.
+    pub(super) fn last(&self) -> SecretString {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let header = String::from_utf8_lossy(last.header.as_bytes());
+        SecretString::from(header.trim_start_matches("Bearer "))
+    }
+
     /// `Bearer …`: the token that the file holds now. One that cannot be read now, as in the middle of a
     /// rotation, leaves the last one in place, as client-go does.
     pub(super) fn header(&self) -> HeaderValue {

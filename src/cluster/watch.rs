@@ -100,9 +100,10 @@ impl Cluster {
                 }
             };
             drop(hurry);
-            let outcome = read.unwrap_or_else(Outcome::Failed);
+            let outcome = read.unwrap_or_else(|error| Outcome::Failed(self.cleaned(error)));
             step = watch.next(outcome.input(), now());
-            listener.hear_restart(&step, outcome.into_error(&open));
+            let error = outcome.into_error(&open, |text| self.without_secrets(text));
+            listener.hear_restart(&step, error);
         }
     }
 
@@ -216,7 +217,7 @@ impl Outcome {
     }
 
     /// The same in words for a person, where it is what something failed by.
-    fn into_error(self, open: &Open) -> Option<Error> {
+    fn into_error(self, open: &Open, clean: impl Fn(&str) -> String) -> Option<Error> {
         match (self, open) {
             (Self::Failed(error), _) => Some(error),
             // A list that leads nowhere: its watch could not begin, or its next page is the one before.
@@ -239,7 +240,7 @@ impl Outcome {
                     .and_then(|code| StatusCode::from_u16(code).ok())
                     .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
                 retry_after: retry_after_of(&status).map(|asked| asked.as_secs().to_string()),
-                message: status.message,
+                message: clean(&status.message),
             }),
             _ => None,
         }

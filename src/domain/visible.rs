@@ -32,6 +32,14 @@ pub fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
+/// A text with a mark in the place of a secret, should it hold one: as it is, or as a JSON string writes it.
+#[must_use]
+pub fn without_secret(text: &str, secret: &str, mark: &str) -> String {
+    let in_json = secret.replace('\\', "\\\\").replace('"', "\\\"");
+    let text = text.replace(secret, mark);
+    if in_json == secret { text } else { text.replace(&in_json, mark) }
+}
+
 /// Characters that are invisible or reorder their neighbours (Unicode UAX #9, bidirectional
 /// controls; zero-width characters; line and paragraph separators).
 fn is_formatting(c: char) -> bool {

@@ -150,3 +150,28 @@ fn the_lines_of_a_kubeconfig_that_cannot_be_read_are_not_shown() {
         assert!(!outcome.stderr.contains("s3cret"), "{outcome:#?}");
     }
 }
+
+/// What a cluster's answers can hold it in.
+#[test]
+fn no_credential_of_a_cluster_is_shown_though_it_is_sent_back() {
+    for (status, kind, said) in [
+        (403, "application/json", r#"{"kind":"Status","message":"no TOKEN"}"#),
+        (403, "text/plain", "no TOKEN"),
+        (302, "text/html", "<a href=\"https://x/?TOKEN\">"),
+        (200, "text/html", "please sign in, TOKEN"),
+        (200, "application/json", r#"{"kind":"TOKEN"}"#),
+    ] {
+        for with_scheme in [true, false] {
+            let api = Server::start(move |seen| {
+                let bearer = seen.headers["authorization"].to_str().unwrap();
+                let token = if with_scheme { bearer } else { bearer.trim_start_matches("Bearer ") };
+                Reply::text(status, &said.replace("TOKEN", token)).with("content-type", kind)
+            });
+            let kubeconfig = kubeconfig(&api.url(), None, &User::Token(CLUSTER_TOKEN));
+            let outcome =
+                once().args(["--dry-run", "--environment", "x", "-vvv"]).kubeconfig(&kubeconfig).run();
+            assert!(!outcome.stderr.contains(CLUSTER_TOKEN), "{said}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("[token]") && outcome.code == 8, "{outcome:#?}");
+        }
+    }
+}
