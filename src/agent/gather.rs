@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Plan;
 use super::retry::{Deadline, GaveUp};
-use super::summary::log_skips;
+use super::summary::{log_skips, unreadable};
 use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
 use crate::domain::collapse::PodSkip;
 use crate::domain::model::NamespaceName;
@@ -188,14 +188,7 @@ impl Intake {
         let applied = self.roster.apply(of, pod);
         log_skips(&namespace, &name, &applied);
         match applied.left_out {
-            Some(PodSkip::Unreadable) if namespace.is_empty() => {
-                self.noted_here.problem(format!("\"/{name}\" has no namespace"));
-            }
-            Some(PodSkip::Unreadable) => {
-                self.noted_here.problem(format!(
-                    "\"{namespace}/{name}\" has no creation time, or a name that no pod can have"
-                ));
-            }
+            Some(PodSkip::Unreadable) => self.noted_here.problem(unreadable(&namespace, &name)),
             _ if applied.is_repeated => _ = self.noted_here.repeated.insert(format!("{namespace}/{name}")),
             _ => {}
         }

@@ -33,11 +33,17 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// How many artifacts it held of what came and went since the last report.
+    fn gone(&self) -> u64 {
+        (self.artifacts as u64).saturating_sub(self.tally.artifacts)
+    }
+
     /// Logs the sentence, with the same as fields for machines.
     pub(super) fn log(&self) {
         tracing::info!(
             environment = self.environment.as_str(),
             artifacts = self.artifacts,
+            came_and_went = self.gone(),
             outcome = self.outcome.said(),
             left_out = left_out(&self.tally),
             config_digests = self.tally.config_digests,
@@ -51,7 +57,12 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let environment = Visible(self.environment.as_str());
         let artifacts = counted(self.artifacts as u64, "artifact");
-        write!(f, "{environment}: {artifacts} {} ({:.1} s)", self.outcome.said(), self.took.as_secs_f64())?;
+        let gone = match self.gone() {
+            0 => String::new(),
+            gone => format!(" ({gone} of them came and went)"),
+        };
+        let (said, seconds) = (self.outcome.said(), self.took.as_secs_f64());
+        write!(f, "{environment}: {artifacts}{gone} {said} ({seconds:.1} s)")?;
         let left_out = left_out(&self.tally);
         if left_out.is_empty() { Ok(()) } else { write!(f, "; left out: {left_out}") }
     }
@@ -78,6 +89,16 @@ pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
     for why in &applied.skipped {
         tracing::debug!("left out: a container of {namespace}/{name}, {why}");
     }
+}
+
+/// What is wrong with a pod of which nothing can be reported.
+pub(super) fn unreadable(namespace: &str, name: &str) -> String {
+    let why = match (namespace, name) {
+        ("", _) => "has no namespace",
+        (_, "") => "has no name",
+        _ => "has no creation time, or a name that no pod can have",
+    };
+    format!("\"{namespace}/{name}\" {why}")
 }
 
 /// `2 pods ended, 1 container not started`; empty where nothing was left out.

@@ -205,7 +205,7 @@ fn one_odd_pod_in_two_hundred_leaves_the_other_199() {
             "cannot be read",
         ),
         ("no protobuf", Message::default().bytes(1, b"\x0f\x0f\x0f"), "cannot be read"),
-        ("no name", pod("shop", "", "web", "a", &digest, 0), "\"shop/\" has no name or no creation time"),
+        ("no name", pod("shop", "", "web", "a", &digest, 0), "\"shop/\" has no name"),
         ("no digest", pod("shop", "odd", "web", "a", "xyz", 0), "1 pod without a SHA-256 digest"),
         ("nothing", Message::default(), "\"/\" has no namespace"),
         (

@@ -307,7 +307,7 @@ fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
         outcome.says(
             8,
             &[
-                "\"zoo/bare-pod\" has no name or no creation time",
+                "\"zoo/bare-pod\" has no creation time, or a name that no pod can have",
                 "it has no artifact, and 1 of the listed pods",
             ],
         );

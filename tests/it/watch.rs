@@ -330,9 +330,12 @@ fn a_list_that_leads_nowhere_is_said_to() {
         (r#"{"resourceVersion":""}"#, "", "the list has no resourceVersion"),
         (r#"{"resourceVersion":"7","continue":"a"}"#, "continue=a", "its continue token leads to itself"),
     ] {
-        let api = Server::start(move |seen| match seen.query.contains("watch=1") {
-            true => Reply::text(422, "no streaming lists"),
-            false => Reply::json(200, format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#)),
+        let api = Server::start(move |seen| {
+            if seen.query.contains("watch=1") {
+                Reply::text(422, "no streaming lists")
+            } else {
+                Reply::json(200, format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#))
+            }
         });
         let live = watch_until(&api.url(), |live| live.restarts.contains(&Restart::Garbled));
         assert_eq!(live.lists, 0);

@@ -212,7 +212,7 @@ impl Reporter {
             self.shared.metrics.other_writers.get_or_create(label).inc();
             tracing::warn!(
                 environment = self.name.as_str(),
-                "{name}: the service made a new snapshot of what it had from here already: someone else reports to this environment"
+                "{name}: the service made a new snapshot of what it had from here already: someone else reports to this environment, which wants one agent"
             );
         }
         let environment = self.name.clone();

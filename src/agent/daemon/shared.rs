@@ -14,7 +14,7 @@ use super::policy::{Policy, Witnessing};
 use super::standing::{Reported, Standing};
 use super::watched::Watched;
 use crate::agent::Plan;
-use crate::agent::summary::log_skips;
+use crate::agent::summary::{log_skips, unreadable};
 use crate::api::Client;
 use crate::cluster::{EventType, Heard, PodName, Unreadable};
 use crate::domain::cadence::{Knowledge, View};
@@ -112,10 +112,7 @@ impl Shared {
                 let applied = roster.apply(of, pod);
                 log_skips(&namespace, &name, &applied);
                 if applied.left_out == Some(PodSkip::Unreadable) {
-                    let problem = format!(
-                        "\"{namespace}/{name}\" has no creation time, or a name that no pod can have"
-                    );
-                    watched.unreadable(&problem, Instant::now());
+                    watched.unreadable(&unreadable(&namespace, &name), Instant::now());
                 }
                 for departure in applied.departures {
                     depart(environments, &departure, roster.latest());
