@@ -1,7 +1,7 @@
 //! The daemon as a process of its own: its environment, what it says, how it ends.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -111,13 +111,16 @@ impl Starting {
         self
     }
 
-    /// One whose log nobody reads.
-    pub fn start_unread(mut self) -> (TempDir, Child) {
-        let child = self.spawn();
-        (self.home, child)
+    /// One whose log goes into a pipe that is full and that nobody reads, for as long as that is kept.
+    pub fn start_unread(mut self) -> (TempDir, PipeReader, Child) {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        // As much as a pipe holds (pipe(7)).
+        writer.write_all(&vec![b'.'; 64 * 1024]).unwrap();
+        let child = self.spawn(writer.into());
+        (self.home, reader, child)
     }
 
-    fn spawn(&mut self) -> Child {
+    fn spawn(&mut self, stderr: Stdio) -> Child {
         if let Some(environment) = &self.environment {
             self.command.args(["--environment", environment]);
         }
@@ -129,12 +132,12 @@ impl Starting {
                 self.command.env("SUPERCARGO_TOKEN_FILE", self.home.path().join("token"))
             }
         };
-        self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         self.command.spawn().unwrap()
     }
 
     pub fn start(mut self) -> Daemon {
-        let mut child = self.spawn();
+        let mut child = self.spawn(Stdio::piped());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let said = Arc::<Mutex<Vec<String>>>::default();
         let hears = Arc::clone(&said);

@@ -132,6 +132,16 @@ fn a_refused_report_keeps_the_pace_of_the_heartbeat_until_the_token_is_rotated_w
 }
 
 #[test]
+fn however_short_the_interval_a_refusal_is_not_repeated_more_than_once_a_minute() {
+    let mut story = Story::with(Policy { interval: Duration::from_secs(1), jitter: 0, ..Policy::default() });
+    for _ in 0..3 {
+        story.sends_in(0, LASTING);
+        assert_eq!(story.until(), story.now + 60_000);
+        story.waits();
+    }
+}
+
+#[test]
 fn a_follow_up_that_fails_is_tried_again_and_the_retry_carries_who_left_meanwhile() {
     let mut story = Story::reported();
     story.view.witnessed = true;
