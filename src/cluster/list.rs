@@ -152,7 +152,8 @@ pub(super) async fn foreign(
 ) -> Error {
     match cluster.frame(request, body, within).await {
         Ok(start) => {
-            let start = message(Encoding::Other, &start.unwrap_or_default(), str::to_owned);
+            let start =
+                message(Encoding::Other, &start.unwrap_or_default(), |text| cluster.without_secrets(text));
             let problem = format!("it is neither Kubernetes protobuf nor JSON, and begins with \"{start}\"");
             Error::Garbled { request: request.clone(), problem }
         }

@@ -1,8 +1,8 @@
 //! Logs: to stderr, for people or as JSON.
 //!
 //! A thread of its own writes them: where nobody reads stderr any more, lines are dropped and counted, and
-//! nothing else waits. `main` starts them once, and finishes them at the end. Libraries stay silent unless asked for; the filter is `RUST_LOG`'s
-//! where that is set.
+//! nothing else waits. `main` starts them once, and finishes them at the end. Libraries stay silent unless
+//! asked for; the filter is `RUST_LOG`'s where that is set.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

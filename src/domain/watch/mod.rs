@@ -53,8 +53,8 @@ pub struct Watch {
     expired: u32,
     /// When the watch began.
     began: Option<Instant>,
-    /// Watches in a row that were over sooner than the first pause takes, whatever they brought: one may
-    /// be, and a server whose watches all are is not asked as fast as it can answer.
+    /// Watches in a row that led on and were over sooner than the first pause takes: one may be, and a
+    /// server whose watches all are is not asked as fast as it can answer.
     brief: u32,
     /// Lists that could not be read on, since one was complete.
     given_up: u32,
@@ -248,14 +248,18 @@ impl Watch {
         }
         let is_listed = failure.is_refusal() || self.mute >= MOST_MUTE || self.is_relist_due(now);
         let next = if is_listed { Next::List } else { Next::Watch };
+        let leads_on = match failure.why {
+            Restart::Expired => self.expired == 0,
+            Restart::Ended => brought == Brought::Progress,
+            _ => false,
+        };
         let is_brief = self.began.is_some_and(|began| now < began + self.policy.backoff.first);
-        self.brief = if is_brief { self.brief + 1 } else { 0 };
+        self.brief = if leads_on && is_brief { self.brief + 1 } else { 0 };
         let pace = match failure.why {
-            Restart::Expired if self.expired == 0 && self.brief <= 1 => Pace::AtOnce,
-            Restart::Expired if self.expired == 0 => Pace::Backoff(self.brief - 1),
-            Restart::Ended if brought == Brought::Progress && self.brief <= 1 => Pace::AtOnce,
+            _ if leads_on && self.brief <= 1 => Pace::AtOnce,
+            Restart::Expired if leads_on => Pace::Backoff(self.brief - 1),
             // Nothing is lost, so it is no slower than this however often.
-            Restart::Ended if brought == Brought::Progress => Pace::Backoff(1),
+            Restart::Ended if leads_on => Pace::Backoff(1),
             // Silence is a pause, too.
             Restart::Silent => Pace::AtOnce,
             _ => {

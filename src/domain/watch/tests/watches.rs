@@ -315,3 +315,12 @@ fn after_four_minutes_without_contact_the_set_is_listed_instead_of_watched() {
         .then(page("", "20"), "complete, watch from 20")
         .contact(Some(0));
 }
+
+#[test]
+fn a_watch_that_expired_during_an_outage_is_listed_at_once() {
+    let mut story = watching();
+    for seconds in [1, 2, 4] {
+        story = story.then(Unreachable, &format!("unreachable: wait {seconds} s")).then_any(Waited);
+    }
+    story.then(refused(410), "expired: begin, ask for a page");
+}
