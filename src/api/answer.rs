@@ -84,7 +84,7 @@ impl Answer {
         };
         match (class(status.as_u16()), json) {
             (Class::Success, _) if handed == Handed::Part => {
-                foreign(format!("{status} before the whole report was sent"))
+                foreign(format!("{status} before all of it was sent"))
             }
             (Class::Success, _) if self.body.len() > self.most => {
                 foreign(format!("{status} with a body of more than {} KiB", self.most / 1024))

@@ -1,9 +1,11 @@
 //! Operation 5: attest JUnit test results.
 
+use bytes::Bytes;
 use http::Method;
+use reqwest::Body;
 use reqwest::multipart::{Form, Part};
-use serde_json::Value;
 
+use super::body::{Progress, file};
 use super::client::Client;
 use super::error::{Error, Request};
 use crate::domain::model::{FlowName, TrailName};
@@ -14,7 +16,7 @@ pub struct Attachment {
     /// Its name, without folders.
     pub name: String,
     /// What it holds.
-    pub content: Vec<u8>,
+    pub content: Bytes,
 }
 
 impl Client {
@@ -27,7 +29,8 @@ impl Client {
     }
 
     /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose
-    /// first part is `data_json`.
+    /// first part is `data_json`. `sent` is told how many bytes of the attachment were handed over each
+    /// time.
     ///
     /// # Errors
     ///
@@ -36,16 +39,17 @@ impl Client {
         &self,
         flow: &FlowName,
         trail: &TrailName,
-        data: &Value,
+        data: String,
         attachment: Option<Attachment>,
+        sent: impl Fn(u64) + Send + Sync + Unpin + 'static,
     ) -> Result<(), Error> {
-        let data = data.to_string();
-        let mut bytes = data.len();
         let mut form = Form::new().text("data_json", data);
+        let length = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
+        let progress = Progress::new(length);
         if let Some(Attachment { name, content }) = attachment {
-            bytes += content.len();
-            form = form.part("attachment_file", Part::bytes(content).file_name(name));
+            let body = Body::wrap(file(content, progress.clone(), sent));
+            form = form.part("attachment_file", Part::stream_with_length(body, length).file_name(name));
         }
-        self.post_form(self.attest_junit_request(flow, trail), form, bytes as u64).await.map(|_| ())
+        self.post_form(self.attest_junit_request(flow, trail), form, &progress).await.map(|_| ())
     }
 }

@@ -1,4 +1,4 @@
-//! A report as the body of a request: streamed, and of a known length.
+//! A report or a file as the body of a request: streamed, and of a known length.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::domain::report::{Chunks, Report};
 
-/// Streams a report. The size hint is exact, so that the request carries a Content-Length.
-pub(super) struct ReportBody {
-    chunks: Chunks,
+/// Streams chunks. The size hint is exact, so that the request carries a Content-Length.
+pub(super) struct Upload<C> {
+    chunks: C,
     left: u64,
     progress: Progress,
-    /// Between two chunks the socket is looked at: a service that refuses a report says so before it
+    /// Between two chunks the socket is looked at: a service that refuses an upload says so before it
     /// has read all of it, and a body that is always ready would never let its answer be read.
     pause: Option<Pause>,
 }
@@ -47,13 +47,31 @@ pub(super) enum Handed {
     All,
 }
 
-impl ReportBody {
-    pub(super) fn new(report: &Report, progress: Progress) -> Self {
+impl Upload<Chunks> {
+    pub(super) fn of_report(report: &Report, progress: Progress) -> Self {
         Self { chunks: report.chunks(), left: report.content_length(), progress, pause: None }
     }
 }
 
-impl Body for ReportBody {
+/// How much of a file is handed over at a time, in bytes.
+const CHUNK: usize = 64 * 1024;
+
+/// Streams a file; `sent` is told how much of it each time.
+pub(super) fn file(
+    mut content: Bytes,
+    progress: Progress,
+    sent: impl Fn(u64),
+) -> Upload<impl Iterator<Item = Bytes>> {
+    let left = content.len() as u64;
+    let chunks = std::iter::from_fn(move || {
+        let chunk = content.split_to(content.len().min(CHUNK));
+        sent(chunk.len() as u64);
+        Some(chunk).filter(|chunk| !chunk.is_empty())
+    });
+    Upload { chunks, left, progress, pause: None }
+}
+
+impl<C: Iterator<Item: Into<Bytes>> + Unpin> Body for Upload<C> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -66,12 +84,12 @@ impl Body for ReportBody {
             ready!(pause.as_mut().poll(context));
         }
         self.pause = Some(Box::pin(yield_now()));
-        let chunk = self.chunks.next();
+        let chunk: Option<Bytes> = self.chunks.next().map(Into::into);
         self.left = self.left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
         if self.left == 0 {
             self.progress.state().1 = Handed::All;
         }
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk.into()))))
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -86,7 +104,8 @@ impl Body for ReportBody {
 impl Progress {
     /// Of an upload of so many bytes.
     pub(super) fn new(length: u64) -> Self {
-        let state = Arc::new(Mutex::new((Instant::now(), Handed::Part)));
+        let handed = if length == 0 { Handed::All } else { Handed::Part };
+        let state = Arc::new(Mutex::new((Instant::now(), handed)));
         Self { state, buffered: length.min(MOST_BUFFERED) }
     }
 

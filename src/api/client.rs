@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::answer::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
-use super::body::{Handed, Progress, ReportBody};
+use super::body::{Progress, Upload};
 use super::error::{Error, Request};
 use super::token::{Rotating, Token};
 use super::{BaseUrl, TokenSource};
@@ -26,9 +26,6 @@ use crate::process::proxy::is_turned_off;
 
 /// The largest CA file that is read, in bytes.
 const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
-
-/// The slowest upload that is waited for, in bytes a second.
-const SLOWEST: u64 = 16 * 1024;
 
 /// What the client needs to know.
 #[derive(Debug, Clone)]
@@ -193,8 +190,31 @@ impl Client {
     pub(super) async fn put_report(&self, request: Request, report: &Report) -> Result<Success, Error> {
         let token = self.token.read().map_err(Error::Token)?;
         let progress = Progress::new(report.content_length());
-        let body = reqwest::Body::wrap(ReportBody::new(report, progress.clone()));
+        let body = reqwest::Body::wrap(Upload::of_report(report, progress.clone()));
         let message = self.message(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
+        self.upload(request, message, &token, &progress).await
+    }
+
+    /// Sends a form; `progress` is that of a file in it.
+    pub(super) async fn post_form(
+        &self,
+        request: Request,
+        form: Form,
+        progress: &Progress,
+    ) -> Result<Success, Error> {
+        let token = self.token.read().map_err(Error::Token)?;
+        let message = self.message(&request, &token).multipart(form);
+        self.upload(request, message, &token, progress).await
+    }
+
+    /// Sends what may be much, for as long as it moves.
+    async fn upload(
+        &self,
+        request: Request,
+        message: RequestBuilder,
+        token: &Token,
+        progress: &Progress,
+    ) -> Result<Success, Error> {
         let stalled = || Error::Stalled { request: request.clone(), after: self.patience.stall };
         let answer = tokio::select! {
             answer = message.send() => answer,
@@ -203,7 +223,7 @@ impl Client {
         let answer = answer.map_err(|e| unreachable(&request, e))?;
         let read = Answer::read(answer, MOST_OF_A_WRITE, self.patience.error_text);
         let answer = timeout(self.patience.answer, read).await.map_err(|_| stalled())?;
-        answer.map_err(|e| broken_off(&request, e))?.judge(&request, &token, progress.handed())
+        answer.map_err(|e| broken_off(&request, e))?.judge(&request, token, progress.handed())
     }
 
     /// Reads.
@@ -212,15 +232,6 @@ impl Client {
         let message = self.message(&request, &token).header(ACCEPT, "application/json");
         let answer = self.exchange(&request, message, MOST_OF_A_READ, self.patience.answer).await?;
         answer.judge_read(&request, &token)
-    }
-
-    /// Sends a form that holds so many bytes.
-    pub(super) async fn post_form(&self, request: Request, form: Form, bytes: u64) -> Result<Success, Error> {
-        let token = self.token.read().map_err(Error::Token)?;
-        let message = self.message(&request, &token).multipart(form);
-        let within = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
-        let answer = self.exchange(&request, message, MOST_OF_A_WRITE, within).await?;
-        answer.judge(&request, &token, Handed::All)
     }
 
     fn message(&self, request: &Request, token: &Token) -> RequestBuilder {

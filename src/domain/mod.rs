@@ -8,11 +8,15 @@ pub mod cadence;
 pub mod collapse;
 pub mod confirmation;
 pub mod departure;
+#[cfg(feature = "agent")]
+pub mod junit;
 pub mod model;
 pub mod outage;
 pub mod outcome;
 pub mod paging;
 pub mod pod;
+#[cfg(feature = "agent")]
+pub mod provenance;
 pub mod report;
 pub mod roster;
 pub mod selection;

@@ -25,8 +25,9 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 fn an_attestation_is_a_form_whose_first_part_is_data_json_and_whose_second_is_the_file() {
     let server = Server::start(|_| Reply::json(201, r#""Creation Success""#));
     let (flow, trail) = ("web".parse().unwrap(), "a b%".parse().unwrap());
-    let file = Attachment { name: "web.xml".to_owned(), content: b"<testsuite/>".to_vec() };
-    run(client(&server).attest_junit(&flow, &trail, &json!({"attestation_name": "x"}), Some(file))).unwrap();
+    let file = Attachment { name: "web.xml".to_owned(), content: "<testsuite/>".into() };
+    let data = json!({"attestation_name": "x"}).to_string();
+    run(client(&server).attest_junit(&flow, &trail, data, Some(file), |_| ())).unwrap();
     let [seen] = server.seen().try_into().unwrap();
     assert_eq!((seen.method.as_str(), seen.query.as_str()), ("POST", ""));
     assert_eq!(seen.path, "/api/v2/attestations/acme/web/trail/a%20b%25/junit");

@@ -278,7 +278,7 @@ fn a_refusal_that_comes_before_the_report_was_read_is_heard() {
 #[test]
 fn a_service_that_accepts_a_report_before_it_has_it_has_not() {
     let endpoint = Server::start_hasty(|_| Reply::json(200, NEW));
-    report_much(&endpoint).says(6, &["200 OK before the whole report was sent"]);
+    report_much(&endpoint).says(6, &["200 OK before all of it was sent"]);
 }
 
 #[test]

@@ -143,8 +143,8 @@ impl<'a, W: Write> Story<'a, W> {
             format!("-F data_json=@{}", path(&self.files.attestation(build))),
             format!("\"$SUPERCARGO_BASE_URL/api/v2/attestations/{ORGANIZATION}/{flow}/trail/{trail}/junit\""),
         ])?;
-        let data = self.files.attested(build);
-        self.client.attest_junit(&flow.parse()?, &trail.parse()?, &data, None).await?;
+        let data = self.files.attested(build).to_string();
+        self.client.attest_junit(&flow.parse()?, &trail.parse()?, data, None, |_| ()).await?;
         let (look, failed) = match build.failures {
             0 => (Look::Good, "all passed".to_owned()),
             failures => (Look::Bad, format!("{failures} failed")),

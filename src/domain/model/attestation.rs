@@ -8,7 +8,7 @@ use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp, U
 
 /// `data_json` of operation 5 (interface, "JUnit attestation input"). Fields that the interface does
 /// not know are refused by name.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JunitAttestation {
@@ -17,27 +17,36 @@ pub struct JunitAttestation {
     /// The results, one a suite or file.
     pub junit_results: Vec<JunitResult>,
     /// Where it came from, as a pipeline's page.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_url: Option<UrlText>,
     /// What a person wrote about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
     /// The artifact that was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub artifact_fingerprint: Option<Fingerprint>,
     /// More artifacts: fingerprints, or names in the flow's template.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub target_artifacts: Option<Vec<ShortText>>,
     /// The commit that was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit_info: Option<GitCommit>,
     /// The repository that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repo_info: Option<RepositoryInfo>,
     /// Addresses by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external_urls: Option<FreeForm>,
     /// Anything by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<FreeForm>,
     /// Anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_data: Option<FreeForm>,
 }
 
 /// One result of `junit_results`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JunitResult {
@@ -63,8 +72,10 @@ pub struct JunitResult {
     /// How long they took, in seconds.
     #[serde(default, deserialize_with = "duration")]
     #[cfg_attr(feature = "service", schema(minimum = 0, maximum = 1_000_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<f64>,
     /// When they began.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
 }
 
@@ -76,20 +87,28 @@ pub struct GitCommit {
     /// The commit's hash: 40 hex digits, or 64 in a SHA-256 repository.
     #[serde(default, deserialize_with = "commit_hash")]
     #[cfg_attr(feature = "service", schema(pattern = "^([a-f0-9]{40}|[a-f0-9]{64})$"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha1: Option<String>,
     /// The commit's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text>,
     /// Who wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<Text>,
     /// The author's name at the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub author_username: Option<Text>,
     /// The branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<Text>,
     /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// Its page.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<UrlText>,
     /// The hashes of its parents.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<Text>>,
 }
 
@@ -154,13 +173,15 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D
     }
 }
 
+/// Whether a text is the whole hash of a commit: 40 lowercase hex digits, or 64 in a SHA-256 repository.
+#[must_use]
+pub fn is_commit_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
 fn commit_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let hash = Option::<String>::deserialize(deserializer)?;
-    let is_hash = |hash: &String| {
-        matches!(hash.len(), 40 | 64)
-            && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    if hash.as_ref().is_some_and(|hash| !is_hash(hash)) {
+    if hash.as_deref().is_some_and(|hash| !is_commit_hash(hash)) {
         return Err(serde::de::Error::custom(
             "it is no commit hash; 40 lowercase hex digits were expected, or 64 in a SHA-256 repository",
         ));

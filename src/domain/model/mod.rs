@@ -16,7 +16,7 @@ mod timestamp;
 mod trail;
 
 pub use artifact::{Artifact, ArtifactView, Digests, OwnerReference, Workload, namespace_order};
-pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult};
+pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult, is_commit_hash};
 pub use fingerprint::{Fingerprint, Fingerprinting, InvalidFingerprint};
 pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};
 pub use name::{
@@ -25,7 +25,7 @@ pub use name::{
 pub use page::{InvalidPage, Page, Pagination};
 pub use repository::{Ambiguous, Known, Meant, Provider, RepositoryInfo, commit_url, meant};
 pub use template::{Required, RequiredArtifact, Template, TemplateBody};
-pub use text::{FreeForm, ShortText, Text, UrlText};
+pub use text::{FreeForm, InvalidObject, InvalidText, ShortText, Text, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
     ArtifactStatus, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit, TrailTemplate,

@@ -25,19 +25,23 @@ pub enum Provider {
 pub struct UnknownProvider;
 
 /// `repo_info` of a JUnit attestation; `provider` is taken from its URL where it is not said.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RepositoryInfo {
     /// The repository with its owners, as `acme/cart`; the same that operation 4 asks for.
     pub name: RepositoryName,
     /// Where a person finds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<UrlText>,
     /// The provider's own identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Text>,
     /// What it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
     /// Who hosts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
 }
 

@@ -30,7 +30,46 @@ pub struct UrlText(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeForm(String);
 
+/// A text that no database keeps, or that is not of the length that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidText {
+    /// A NUL.
+    #[error("it holds a NUL character; text without one was expected")]
+    Nul,
+    /// Too long.
+    #[error("it takes {0} bytes; at most {LONGEST} were expected")]
+    Long(usize),
+    /// Not of the length of what is looked up by.
+    #[error("it takes {0} bytes; 1 to 255 were expected")]
+    Short(usize),
+}
+
+/// What is no free-form object.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidObject {
+    /// Too long.
+    #[error(transparent)]
+    Length(#[from] InvalidText),
+    /// No JSON object.
+    #[error("it is no JSON object: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
 impl Text {
+    /// A text.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidText`] with a NUL, and above 64 KiB.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
+        let text = text.into();
+        match text.len() {
+            _ if text.contains('\0') => Err(InvalidText::Nul),
+            0..=LONGEST => Ok(Self(text)),
+            length => Err(InvalidText::Long(length)),
+        }
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -39,6 +78,19 @@ impl Text {
 }
 
 impl ShortText {
+    /// A text of 1 to 255 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidText`] with a NUL, and of another length.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
+        let Text(text) = Text::new(text)?;
+        match text.len() {
+            1..=255 => Ok(Self(text)),
+            length => Err(InvalidText::Short(length)),
+        }
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -47,6 +99,15 @@ impl ShortText {
 }
 
 impl UrlText {
+    /// An address, without the user and password that may be in it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidText`] with a NUL, and above 64 KiB.
+    pub fn new(url: impl Into<String>) -> Result<Self, InvalidText> {
+        Text::new(url).map(|Text(url)| Self(without_credentials(&url)))
+    }
+
     /// The address.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -75,11 +136,24 @@ fn without_credentials(url: &str) -> String {
 
 impl<'de> Deserialize<'de> for UrlText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(|Text(url)| Self(without_credentials(&url)))
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
 impl FreeForm {
+    /// An object, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidObject`] for other JSON and what is none, and above 64 KiB.
+    pub fn new(json: &str) -> Result<Self, InvalidObject> {
+        if json.len() > LONGEST {
+            return Err(InvalidText::Long(json.len()).into());
+        }
+        serde_json::from_str::<Map<String, Value>>(json)?;
+        Ok(Self(json.to_owned()))
+    }
+
     /// The object as JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -103,37 +177,19 @@ impl Serialize for FreeForm {
 impl<'de> Deserialize<'de> for FreeForm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        no_longer(raw.get())?;
-        serde_json::from_str::<Map<String, Value>>(raw.get()).map_err(serde::de::Error::custom)?;
-        Ok(Self(raw.get().to_owned()))
+        Self::new(raw.get()).map_err(serde::de::Error::custom)
     }
 }
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text.contains('\0') {
-            return Err(serde::de::Error::custom("it holds a NUL character; text without one was expected"));
-        }
-        no_longer(&text)?;
-        Ok(Self(text))
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
-}
-
-fn no_longer<E: serde::de::Error>(text: &str) -> Result<(), E> {
-    if text.len() > LONGEST {
-        return Err(E::custom(format!("it takes {} bytes; at most {LONGEST} were expected", text.len())));
-    }
-    Ok(())
 }
 
 impl<'de> Deserialize<'de> for ShortText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Text(text) = Text::deserialize(deserializer)?;
-        match text.len() {
-            1..=255 => Ok(Self(text)),
-            n => Err(serde::de::Error::custom(format!("it takes {n} bytes; 1 to 255 were expected"))),
-        }
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,0 +1,103 @@
+//! One test case, and what attributes say.
+
+use std::borrow::Cow;
+
+use quick_xml::XmlVersion;
+use quick_xml::events::BytesStart;
+use quick_xml::events::attributes::{AttrError, Attribute};
+
+use super::error::Problem;
+use super::{attributes, sum};
+use crate::domain::model::{JunitResult, Timestamp};
+
+/// What happened to a test; of several things that are said the worst, so it is counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    #[default]
+    Passed,
+    Skipped,
+    Failed,
+    Errored,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Case {
+    outcome: Outcome,
+    took: Option<f64>,
+}
+
+impl Case {
+    pub(super) fn of(element: &BytesStart<'_>) -> Result<Self, Problem> {
+        let mut case = Self::default();
+        for attribute in attributes(element) {
+            let (key, value) = attribute?;
+            match key {
+                "time" => case.took = seconds(&value),
+                // CTest and GoogleTest say it here, of what was not run here alone.
+                "status" | "result" => case.is(of_status(&value)),
+                _ => {}
+            }
+        }
+        Ok(case)
+    }
+
+    /// Takes note of a child. Those of tests that passed when they were tried again (`flakyFailure`) and
+    /// of tries before the last (`rerunFailure`) say nothing about how the test ended.
+    pub(super) fn holds(&mut self, child: &str) {
+        self.is(match child {
+            "error" => Outcome::Errored,
+            "failure" => Outcome::Failed,
+            "skipped" => Outcome::Skipped,
+            _ => Outcome::Passed,
+        });
+    }
+
+    pub(super) fn count(self, result: &mut JunitResult) {
+        result.total += 1;
+        match self.outcome {
+            Outcome::Passed => {}
+            Outcome::Skipped => result.skipped += 1,
+            Outcome::Failed => result.failures += 1,
+            Outcome::Errored => result.errors += 1,
+        }
+        result.duration = sum(result.duration, self.took);
+    }
+
+    fn is(&mut self, outcome: Outcome) {
+        self.outcome = self.outcome.max(outcome);
+    }
+}
+
+fn of_status(status: &str) -> Outcome {
+    match status.to_ascii_lowercase().as_str() {
+        "notrun" | "disabled" | "suppressed" | "skipped" | "ignored" => Outcome::Skipped,
+        "fail" | "failed" | "failure" => Outcome::Failed,
+        "error" | "errored" => Outcome::Errored,
+        _ => Outcome::Passed,
+    }
+}
+
+/// An attribute's local name and its value.
+pub(super) fn attribute(read: Result<Attribute<'_>, AttrError>) -> Result<(&str, Cow<'_, str>), Problem> {
+    let attribute = read.map_err(|error| Problem::Syntax(error.into()))?;
+    let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(Problem::Syntax)?;
+    Ok((attribute.key.local_name().into_inner(), value))
+}
+
+/// Seconds: not negative, at most what the interface's reader takes, with or without commas between
+/// thousands. `None` for anything else.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let seconds: f64 = if text.contains('.') { text.replace(',', "").parse() } else { text.parse() }.ok()?;
+    (0.0..=1e9).contains(&seconds).then_some(seconds)
+}
+
+/// ISO 8601; without an offset it is UTC.
+pub(super) fn timestamp(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    let utc = || {
+        Some(text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let at = text.parse().ok().or_else(utc)?;
+    (at >= jiff::Timestamp::UNIX_EPOCH).then(|| Timestamp::from_micros(at.as_microsecond()))
+}

@@ -1,0 +1,288 @@
+//! From a file of JUnit XML to the results that an attestation holds.
+//!
+//! `attest junit` calls it with all bytes of a file. No standard says what JUnit XML is, and producers
+//! differ; what all of them agree on is that a test is a `testcase`, and what happened to it its child. So
+//! totals are counted from the test cases, wherever they stand, and what a suite says of itself is only
+//! compared with them. Pure: nothing is fetched or expanded, and what cannot be read is an error with its
+//! line and column.
+
+mod case;
+mod encoding;
+mod error;
+#[cfg(test)]
+mod tests;
+
+pub use error::{NotJunit, Place, Problem};
+
+use std::borrow::Cow;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use self::case::{Case, attribute, seconds, timestamp};
+use self::error::at;
+use super::model::{JunitResult, Text, Timestamp};
+use super::visible::shortened;
+
+/// How deep elements may lie in each other.
+const DEEPEST: usize = 256;
+
+/// How much of a suite's name is kept, in characters.
+const LONGEST_NAME: usize = 255;
+
+/// What a file holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Results {
+    /// One for each suite that lies in no other; those in it are counted with it.
+    pub results: Vec<JunitResult>,
+    /// Suites that say that more went wrong than their test cases show.
+    pub doubts: Vec<Doubt>,
+}
+
+/// A suite whose own numbers have more failures and errors than its test cases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// Its name.
+    pub suite: String,
+    /// How many it says.
+    pub said: u64,
+    /// How many there are.
+    pub counted: u64,
+}
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// [`NotJunit`] where it is no XML, its root is none of JUnit's, or it is cut off.
+pub fn read(bytes: &[u8]) -> Result<Results, NotJunit> {
+    let text = encoding::decode(bytes)?;
+    let (mut reader, mut count) = (Reader::from_str(&text), Count::default());
+    loop {
+        let before = position(reader.buffer_position());
+        let event = reader.read_event();
+        let taken = match event {
+            Ok(Event::Eof) => return count.finish().map_err(|(problem, offset)| at(&text, offset, problem)),
+            Ok(event) => count.take(&event, before),
+            Err(error) => {
+                let place = position(reader.error_position());
+                return Err(at(&text, place, Problem::Syntax(error)));
+            }
+        };
+        taken.map_err(|problem| at(&text, before, problem))?;
+    }
+}
+
+fn position(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// What is open, and what was counted.
+#[derive(Debug, Default)]
+struct Count {
+    open: Vec<Open>,
+    has_root: bool,
+    root: Suite,
+    found: Results,
+}
+
+/// An element that is open, and where it begins.
+#[derive(Debug)]
+struct Open {
+    offset: usize,
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// `testsuites`, or what else holds suites.
+    Holder,
+    Suite(Suite),
+    Case(Case),
+    /// What is in a test case, output say: nothing in it counts.
+    Detail,
+}
+
+/// A suite, and what was counted in it so far.
+#[derive(Debug, Default)]
+struct Suite {
+    result: JunitResult,
+    /// Failures and errors that it says of itself.
+    said: u64,
+    /// Seconds that it says of itself.
+    took: Option<f64>,
+}
+
+impl Count {
+    fn take(&mut self, event: &Event<'_>, offset: usize) -> Result<(), Problem> {
+        match event {
+            Event::Start(element) => self.start(element, offset),
+            Event::Empty(element) => self.start(element, offset).map(|()| self.end()),
+            Event::End(_) => {
+                self.end();
+                Ok(())
+            }
+            Event::GeneralRef(reference) => match &**reference {
+                "lt" | "gt" | "amp" | "quot" | "apos" => Ok(()),
+                character if character.starts_with('#') => Ok(()),
+                name => Err(Problem::Entity(name.to_owned())),
+            },
+            Event::Text(text) if self.open.is_empty() && !text.trim().is_empty() => Err(Problem::NoElement),
+            Event::CData(_) if self.open.is_empty() => Err(Problem::NoElement),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self, element: &BytesStart<'_>, offset: usize) -> Result<(), Problem> {
+        let local = element.local_name();
+        let name = local.as_ref();
+        if self.open.len() >= DEEPEST {
+            return Err(Problem::Deep(DEEPEST));
+        }
+        let inner = match self.open.last_mut() {
+            None if self.has_root => return Err(Problem::SecondRoot),
+            None if !matches!(name, "testsuites" | "testsuite") => {
+                return Err(Problem::Root(name.to_owned()));
+            }
+            Some(Open { kind: Kind::Case(case), .. }) => {
+                case.holds(name);
+                Kind::Detail
+            }
+            Some(Open { kind: Kind::Detail, .. }) => Kind::Detail,
+            None | Some(_) => match name {
+                "testsuite" => Kind::Suite(Suite::of(element)?),
+                "testcase" => Kind::Case(Case::of(element)?),
+                // Of a suite that could not be run at all.
+                "failure" | "error" => {
+                    let mut case = Case::default();
+                    case.holds(name);
+                    Kind::Case(case)
+                }
+                _ => {
+                    if self.open.is_empty() {
+                        self.root = Suite::of(element)?;
+                    }
+                    Kind::Holder
+                }
+            },
+        };
+        self.has_root = true;
+        self.open.push(Open { offset, name: name.to_owned(), kind: inner });
+        Ok(())
+    }
+
+    /// Counts what has come to its end with what it lies in.
+    fn end(&mut self) {
+        let ended = self.open.pop().map(|open| open.kind);
+        let outer = self.open.iter_mut().rev().find_map(|open| match &mut open.kind {
+            Kind::Suite(suite) => Some(suite),
+            _ => None,
+        });
+        match (ended, outer) {
+            (Some(Kind::Case(case)), Some(suite)) => case.count(&mut suite.result),
+            // Some producers have test cases outside of any suite.
+            (Some(Kind::Case(case)), None) => case.count(&mut self.root.result),
+            (Some(Kind::Suite(suite)), Some(outer)) => {
+                let result = suite.finish(&mut self.found.doubts);
+                outer.include(&result);
+            }
+            (Some(Kind::Suite(suite)), None) => {
+                let result = suite.finish(&mut self.found.doubts);
+                self.found.results.push(result);
+            }
+            _ => {}
+        }
+    }
+
+    /// What was counted, or what is still open and where it begins.
+    fn finish(mut self) -> Result<Results, (Problem, usize)> {
+        if let Some(open) = self.open.pop() {
+            return Err((Problem::Open(open.name), open.offset));
+        }
+        if !self.has_root {
+            return Err((Problem::NoElement, 0));
+        }
+        if self.root.result.total > 0 {
+            self.found.results.push(rounded(self.root.result));
+        }
+        Ok(self.found)
+    }
+}
+
+impl Suite {
+    fn of(element: &BytesStart<'_>) -> Result<Self, Problem> {
+        let mut suite = Self::default();
+        for attribute in attributes(element) {
+            let (key, value) = attribute?;
+            match key {
+                "name" => {
+                    let name = shortened(&value.replace('\0', ""), LONGEST_NAME);
+                    suite.result.name = Text::new(name).unwrap_or_default();
+                }
+                "failures" | "errors" => {
+                    suite.said = suite.said.saturating_add(value.trim().parse().unwrap_or(0));
+                }
+                "time" => suite.took = seconds(&value),
+                "timestamp" => suite.result.timestamp = timestamp(&value),
+                _ => {}
+            }
+        }
+        Ok(suite)
+    }
+
+    fn include(&mut self, inner: &JunitResult) {
+        let result = &mut self.result;
+        result.total = result.total.saturating_add(inner.total);
+        result.failures = result.failures.saturating_add(inner.failures);
+        result.errors = result.errors.saturating_add(inner.errors);
+        result.skipped = result.skipped.saturating_add(inner.skipped);
+        result.duration = sum(result.duration, inner.duration);
+        result.timestamp = earlier(result.timestamp, inner.timestamp);
+    }
+
+    /// What came of it. A suite without a test case that says of itself that something went wrong is one
+    /// that could not be run: each such thing counts as an error.
+    fn finish(self, doubts: &mut Vec<Doubt>) -> JunitResult {
+        let Self { mut result, said, took } = self;
+        let counted = u64::from(result.failures) + u64::from(result.errors);
+        if said > counted {
+            doubts.push(Doubt { suite: result.name.to_string(), said, counted });
+        }
+        if result.total == 0 && said > 0 {
+            let errors = u32::try_from(said).unwrap_or(u32::MAX).min(MOST_SAID);
+            (result.total, result.errors) = (errors, errors);
+        }
+        result.duration = result.duration.or(took);
+        rounded(result)
+    }
+}
+
+/// The most errors that a suite without a test case is believed, so that sums stay numbers of tests.
+const MOST_SAID: u32 = 1_000;
+
+fn rounded(mut result: JunitResult) -> JunitResult {
+    result.duration = result.duration.map(|seconds| (seconds * 1e6).round() / 1e6);
+    result
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// The attributes of an element, by local name. One that is there twice is given twice.
+fn attributes<'a>(
+    element: &'a BytesStart<'_>,
+) -> impl Iterator<Item = Result<(&'a str, Cow<'a, str>), Problem>> {
+    let mut attributes = element.attributes();
+    // Which would compare each with each.
+    attributes.with_checks(false);
+    attributes.map(attribute)
+}

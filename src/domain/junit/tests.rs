@@ -1,0 +1,224 @@
+use std::fmt::Write;
+
+use encoding_rs::UTF_8;
+use proptest::prelude::*;
+
+use super::*;
+
+/// `name: total/failures/errors/skipped duration timestamp` of each result.
+fn counted(xml: &str) -> String {
+    let Results { results, doubts } = read(xml.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{xml}"));
+    let mut said = String::new();
+    for result in results {
+        let JunitResult { name, failures, errors, skipped, total, duration, timestamp } = result;
+        write!(said, "{name}: {total}/{failures}/{errors}/{skipped}").unwrap();
+        let numbers = [duration, timestamp.map(Timestamp::seconds)];
+        for number in numbers {
+            write!(said, " {}", number.map_or("-".to_owned(), |number| number.to_string())).unwrap();
+        }
+        said.push('\n');
+    }
+    for Doubt { suite, said: more, counted } in doubts {
+        writeln!(said, "doubt {suite}: {more} > {counted}").unwrap();
+    }
+    said
+}
+
+fn refused(xml: impl AsRef<[u8]>) -> String {
+    read(xml.as_ref()).unwrap_err().to_string()
+}
+
+#[test]
+fn tests_are_counted_and_what_the_root_says_is_not() {
+    for (xml, expected) in [
+        (
+            r#"<testsuites tests="99" failures="98" errors="97"><testsuite name="cart" tests="7" time="9" timestamp="2026-09-15T12:00:00">
+                 <testcase time="0.1"/>
+                 <testcase time="0.2"><failure message="a &lt; b">x &amp; y</failure><system-out>o</system-out></testcase>
+                 <testcase><error/><failure/></testcase>
+                 <testcase><skipped/></testcase>
+               </testsuite></testsuites>"#,
+            "cart: 4/1/1/1 0.3 1789473600\n",
+        ),
+        // The root is a suite; what lies in another suite is counted with it.
+        (
+            r#"<testsuite name="all"><testcase time="1"/><testsuite name="one" timestamp="2026-09-15T12:00:00.5+02:00">
+                 <testcase time="2"><skipped/></testcase><testsuite><testcase/></testsuite></testsuite></testsuite>"#,
+            "all: 3/0/0/1 3 1789466400.5\n",
+        ),
+        // Suites side by side; one that says how long it took where its tests do not.
+        (
+            r#"<?xml version="1.0"?><!-- c --><testsuites><testsuite name="a" time="1.5"><testcase/></testsuite>
+               <testsuite name="b &amp; &#99;" package="p"/></testsuites><!-- end -->"#,
+            "a: 1/0/0/0 1.5 -\nb & c: 0/0/0/0 - -\n",
+        ),
+        // Test cases outside of suites, as node's own runner writes them; a wrapper that nobody knows.
+        (
+            r#"<testsuites name="r"><testcase/><testsuite name="s"><testcase/></testsuite><x><testcase><failure/></testcase></x></testsuites>"#,
+            "s: 1/0/0/0 - -\nr: 2/1/0/0 - -\n",
+        ),
+        // A test that passed when it was tried again, and one that did not.
+        (
+            r#"<testsuite name="s"><testcase><flakyFailure/></testcase><testcase><failure/><rerunFailure/></testcase></testsuite>"#,
+            "s: 2/1/0/0 - -\n",
+        ),
+        // What was not run says so in an attribute.
+        (
+            r#"<testsuite name="s"><testcase status="run" result="completed"/><testcase status="notrun" result="suppressed"/>
+               <testcase status="disabled"/><testcase status="Failed"/></testsuite>"#,
+            "s: 4/1/0/2 - -\n",
+        ),
+        // What is in a test case is its output, whatever it looks like.
+        (
+            r#"<testsuite name="s"><testcase><system-out><testsuite><testcase><failure/></testcase></testsuite></system-out></testcase></testsuite>"#,
+            "s: 1/0/0/0 - -\n",
+        ),
+        (r#"<t:testsuite xmlns:t="urn:x" t:name="s"><t:testcase/></t:testsuite>"#, "s: 1/0/0/0 - -\n"),
+        ("<testsuites/>", ""),
+        ("\u{feff}<testsuite><testcase/></testsuite>\n", ": 1/0/0/0 - -\n"),
+    ] {
+        assert_eq!(counted(xml), expected, "{xml}");
+    }
+}
+
+#[test]
+fn a_suite_that_says_that_more_went_wrong_is_in_doubt_and_one_that_could_not_be_run_has_errors() {
+    for (xml, expected) in [
+        (
+            r#"<testsuite name="s" failures="1" errors="1"><testcase><error/></testcase></testsuite>"#,
+            "s: 1/0/1/0 - -\ndoubt s: 2 > 1\n",
+        ),
+        (r#"<testsuite name="s" errors="1" tests="0"/>"#, "s: 1/0/1/0 - -\ndoubt s: 1 > 0\n"),
+        (r#"<testsuite name="s"><error>no such file</error><testcase/></testsuite>"#, "s: 2/0/1/0 - -\n"),
+        (r#"<testsuite name="s" failures="x" errors="-1"><testcase/></testsuite>"#, "s: 1/0/0/0 - -\n"),
+    ] {
+        assert_eq!(counted(xml), expected, "{xml}");
+    }
+}
+
+#[test]
+fn a_time_is_seconds_or_nothing() {
+    for (time, expected) in [
+        ("1.5", "1.5"),
+        ("1,234.567", "1234.567"),
+        ("0", "0"),
+        ("1e-7", "0"),
+        ("-1", "-"),
+        ("NaN", "-"),
+        ("inf", "-"),
+        ("1e300", "-"),
+        ("0,005", "-"),
+        ("", "-"),
+    ] {
+        let xml = format!(r#"<testsuite name="s"><testcase time="{time}"/></testsuite>"#);
+        assert_eq!(counted(&xml), format!("s: 1/0/0/0 {expected} -\n"), "{time}");
+    }
+    for (timestamp, expected) in [
+        ("2026-09-15T12:00:00Z", "1789473600"),
+        ("2026-09-15T12:00:00.250+00:00", "1789473600.25"),
+        ("2026-09-15T12:00:00", "1789473600"),
+        ("2026-09-15 12:00:00", "1789473600"),
+        ("1969-12-31T23:59:59Z", "-"),
+        ("yesterday", "-"),
+    ] {
+        let xml = format!(r#"<testsuite name="s" timestamp="{timestamp}"/>"#);
+        assert_eq!(counted(&xml), format!("s: 0/0/0/0 - {expected}\n"), "{timestamp}");
+    }
+}
+
+#[test]
+fn what_is_no_junit_is_refused_with_its_place() {
+    for (xml, expected) in [
+        ("", "it is empty"),
+        (" \n ", "line 1, column 1: <testsuites> or <testsuite> was expected"),
+        ("{\"tests\": 1}", "line 1, column 1: <testsuites> or <testsuite> was expected"),
+        ("<testsuite>\n  <testcase>\n", "line 2, column 3: the file ends inside of the <testcase>"),
+        ("<testsuite>\n <testcase name=\"a", "line 2, column 2: no XML: "),
+        ("<testsuite>\n é</testsuites>", "line 2, column 3: no XML: "),
+        ("<!DOCTYPE html>\n<html>", "line 2, column 1: the root is <html>, which is a web page"),
+        ("<TestRun/>", "the root is <TestRun>, which is a .NET .trx file"),
+        ("<testsuite/><testsuite/>", "line 1, column 13: a second root element"),
+        ("<testsuite/>x", "line 1, column 13: <testsuites> or <testsuite> was expected"),
+        ("<testsuite><testcase>a & b</testcase></testsuite>", "line 1, column 24: no XML: "),
+        ("<testsuite a=\"1\" b></testsuite>", "line 1, column 1: no XML: "),
+        ("<testsuite name=\"&e;\"/>", "line 1, column 1: no XML: "),
+        (
+            "<!DOCTYPE t [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>\n<testsuite><testcase>&e;</testcase></testsuite>",
+            "line 2, column 22: &e; is an entity of the file's own",
+        ),
+        ("<?xml version=\"1.0\" encoding=\"klingon\"?><testsuite/>", "the encoding \"klingon\" is not known"),
+        ("</testsuite>", "line 1, column 1: no XML: "),
+        ("<\u{1b}[31m/>", "the root is <\\u{1b}[31m>"),
+    ] {
+        let said = refused(xml);
+        assert!(said.contains(expected), "{xml}\n{said}\n{expected}");
+    }
+    let utf8 = refused(b"<testsuite>\n<testcase name=\"caf\xe9\"/></testsuite>");
+    assert_eq!(utf8, "line 2, column 20: this is not UTF-8, in which the file is written");
+}
+
+#[test]
+fn a_billion_laughs_are_not_laughed() {
+    let mut xml = "<!DOCTYPE l [<!ENTITY l0 \"<testcase/>\">".to_owned();
+    (1..10).for_each(|n| write!(xml, "<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10)).unwrap());
+    xml.push_str("]><testsuite name=\"s\"><testcase/></testsuite>");
+    assert_eq!(counted(&xml), "s: 1/0/0/0 - -\n");
+    let laughing = xml.replace("</testsuite>", "&l9;</testsuite>");
+    assert!(refused(&laughing).contains("&l9; is an entity of the file's own"));
+}
+
+#[test]
+fn what_nests_too_deep_is_refused_and_many_tests_are_counted() {
+    let nested = |deep| format!("{}<testcase/>{}", "<testsuite>".repeat(deep), "</testsuite>".repeat(deep));
+    assert_eq!(counted(&nested(255)), ": 1/0/0/0 - -\n");
+    assert!(refused(nested(5_000)).ends_with("elements nest deeper than 256 levels"));
+    let many =
+        format!("<testsuite>{}</testsuite>", "<testcase time=\"1\"><failure/></testcase>".repeat(200_000));
+    assert_eq!(counted(&many), ": 200000/200000/0/0 200000 -\n");
+    let wide = format!("<testsuite {}/>", "a=\"\" ".repeat(200_000));
+    assert_eq!(counted(&wide), ": 0/0/0/0 - -\n");
+}
+
+#[test]
+fn other_encodings_are_read_by_their_mark_or_their_declaration() {
+    let xml = |encoding: &str| {
+        format!(
+            "<?xml version='1.0' encoding = '{encoding}' ?><testsuite name=\"café\"><testcase/></testsuite>"
+        )
+    };
+    let utf16 = |xml: &str, bytes: fn(u16) -> [u8; 2]| xml.encode_utf16().flat_map(bytes).collect::<Vec<_>>();
+    let latin = |xml: &str| encoding_rs::WINDOWS_1252.encode(xml).0.into_owned();
+    for bytes in [
+        utf16(&format!("\u{feff}{}", xml("UTF-16")), u16::to_le_bytes),
+        utf16(&format!("\u{feff}{}", xml("UTF-16")), u16::to_be_bytes),
+        utf16(&xml("UTF-16"), u16::to_le_bytes),
+        utf16(&xml("UTF-16BE"), u16::to_be_bytes),
+        latin(&xml("ISO-8859-1")),
+        UTF_8.encode(&xml("utf-8")).0.into_owned(),
+        UTF_8.encode(&xml("UTF-16")).0.into_owned(),
+    ] {
+        let name = &read(&bytes).unwrap().results[0].name;
+        assert_eq!(name.as_str(), "café", "{:?}", String::from_utf8_lossy(&bytes));
+    }
+    let half = utf16(&format!("\u{feff}{}", xml("UTF-16")), u16::to_le_bytes);
+    assert_eq!(refused(&half[..half.len() - 1]), "this is not UTF-16LE, in which the file is written");
+}
+
+proptest! {
+    #[test]
+    fn anything_is_read_or_refused(
+        pieces in proptest::collection::vec(prop_oneof![
+            Just("<testsuites>"), Just("</testsuites>"), Just("<testsuite name=\"&lt;\" errors=\"3\">"),
+            Just("</testsuite>"), Just("<testcase time=\"-0\">"), Just("</testcase>"), Just("<failure/>"),
+            Just("<!DOCTYPE x ["), Just("]>"), Just("&amp;"), Just("&x;"), Just("<![CDATA["), Just("]]>"),
+            Just("<!--"), Just("-->"), Just("<?xml"), Just("?>"), Just("é\0"), Just("\u{feff}"), Just("<"),
+        ], 0..20),
+        end in 0_usize..200,
+    ) {
+        let xml = pieces.concat();
+        let bytes = xml.as_bytes();
+        if let Err(error) = read(&bytes[..bytes.len().min(end)]) {
+            prop_assert!(!error.to_string().contains('\0'));
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Where what was tested came from: the facts of commit and repository that an attestation holds.
+//!
+//! `attest` calls it with what it was given, what the working copy says and the variables of the
+//! environment. Pure: text in, facts out. Each fact keeps where it was found, so that a person can be
+//! shown it before it becomes evidence.
+
+mod ci;
+mod remote;
+
+pub use ci::found as of_ci;
+pub use remote::{page, path};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::model::{
+    GitCommit, InvalidName, InvalidText, Provider, RepositoryInfo, Text, Timestamp, UrlText, commit_url,
+    is_commit_hash,
+};
+use super::visible::{Visible, shortened};
+
+/// What may be known, in the order in which people look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is named as its option is, and means a field of the interface")]
+pub enum Fact {
+    Commit,
+    CommitUrl,
+    Branch,
+    Author,
+    AuthorUsername,
+    Message,
+    Timestamp,
+    Parents,
+    Repository,
+    RepositoryUrl,
+    RepositoryId,
+    RepositoryDescription,
+    Provider,
+    OriginUrl,
+}
+
+/// Where a fact was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// An option.
+    Given,
+    /// The git repository around the working directory.
+    WorkingCopy,
+    /// A variable of the CI system.
+    Variable(&'static str),
+    /// Another fact.
+    Fact(Fact),
+}
+
+/// A fact as text, and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it says.
+    pub value: String,
+    /// Who says it.
+    pub from: From,
+}
+
+/// What is known.
+pub type Facts = BTreeMap<Fact, Found>;
+
+/// A fact that cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("the {} \"{}\" ({from}) cannot be used: {why}", fact.words(), Visible(&shortened(value, 100)))]
+pub struct InvalidFact {
+    fact: Fact,
+    value: String,
+    from: From,
+    why: String,
+}
+
+/// The CI system speaks of another commit than the one that was tested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnotherCommit {
+    /// What the CI system says.
+    pub said: Found,
+    /// What was tested.
+    pub tested: Found,
+}
+
+/// What can be said with a fact: some come with the commit, and some with the repository.
+impl Fact {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::CommitUrl => "commit's page",
+            Self::Branch => "branch",
+            Self::Author => "author",
+            Self::AuthorUsername => "author's username",
+            Self::Message => "message",
+            Self::Timestamp => "time of the commit",
+            Self::Parents => "parents",
+            Self::Repository => "repository",
+            Self::RepositoryUrl => "repository's URL",
+            Self::RepositoryId => "repository's id",
+            Self::RepositoryDescription => "repository's description",
+            Self::Provider => "provider",
+            Self::OriginUrl => "origin",
+        }
+    }
+}
+
+/// Brings together what is known. What was given counts first. Of the commit, the working copy knows
+/// more than the CI system, which names the commit that it was started for; of the repository, the CI
+/// system knows more than a remote's URL. Where the two speak of different commits, nothing that the CI
+/// system says of them counts.
+#[must_use]
+pub fn gathered(given: Facts, working_copy: &Facts, ci: &Facts) -> (Facts, Option<AnotherCommit>) {
+    let mut facts = given;
+    take(&mut facts, working_copy, |fact| fact < Fact::Repository);
+    take(&mut facts, ci, |fact| fact == Fact::Commit || fact == Fact::OriginUrl);
+    let (said, tested) = (ci.get(&Fact::Commit).cloned(), facts.get(&Fact::Commit).cloned());
+    let another = said.zip(tested).filter(|(said, tested)| said.value != tested.value);
+    if another.is_none() {
+        take(&mut facts, ci, |_| true);
+    }
+    take(&mut facts, working_copy, |_| true);
+    derive(&mut facts);
+    (facts, another.map(|(said, tested)| AnotherCommit { said, tested }))
+}
+
+/// Takes what is not known yet.
+fn take(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
+    for (fact, found) in from.iter().filter(|(fact, _)| which(**fact)) {
+        facts.entry(*fact).or_insert_with(|| found.clone());
+    }
+}
+
+/// Adds what follows from other facts: the repository's name and its host from its URL.
+fn derive(facts: &mut Facts) {
+    let Some(url) = facts.get(&Fact::RepositoryUrl).map(|found| found.value.clone()) else { return };
+    let mut add = |fact, value: Option<String>| {
+        if let Some(value) = value {
+            let from = From::Fact(Fact::RepositoryUrl);
+            facts.entry(fact).or_insert(Found { value, from });
+        }
+    };
+    add(Fact::Repository, path(&url));
+    add(Fact::Provider, Provider::of_url(&url).map(|provider| provider.as_str().to_owned()));
+}
+
+/// The commit and the repository of an attestation, where enough is known.
+///
+/// # Errors
+///
+/// [`InvalidFact`] for one that the interface has no place for.
+pub fn of_attestation(facts: &Facts) -> Result<(Option<GitCommit>, Option<RepositoryInfo>), InvalidFact> {
+    let repository = repository(facts)?;
+    let mut commit = commit(facts)?;
+    if let Some(commit) = &mut commit {
+        commit.url = match commit.url.take() {
+            None => commit_url(repository.as_ref(), commit).and_then(|url| UrlText::new(url).ok()),
+            said => said,
+        };
+    }
+    Ok((commit, repository))
+}
+
+fn commit(facts: &Facts) -> Result<Option<GitCommit>, InvalidFact> {
+    let commit = GitCommit {
+        sha1: read(facts, Fact::Commit, hash)?,
+        message: read(facts, Fact::Message, text)?,
+        author: read(facts, Fact::Author, text)?,
+        author_username: read(facts, Fact::AuthorUsername, text)?,
+        branch: read(facts, Fact::Branch, text)?,
+        timestamp: read(facts, Fact::Timestamp, timestamp)?,
+        url: read(facts, Fact::CommitUrl, url)?,
+        parents: read(facts, Fact::Parents, |parents| {
+            parents.split_ascii_whitespace().map(Text::new).collect::<Result<Vec<_>, _>>()
+        })?,
+    };
+    Ok(Some(commit).filter(|commit| *commit != GitCommit::default()))
+}
+
+/// A repository without a name is none: it is what live artifacts are asked for by.
+fn repository(facts: &Facts) -> Result<Option<RepositoryInfo>, InvalidFact> {
+    let name = read(facts, Fact::Repository, |name| name.parse().map_err(|error: InvalidName| error))?;
+    let Some(name) = name else { return Ok(None) };
+    let address = read(facts, Fact::RepositoryUrl, url)?;
+    let provider = read(facts, Fact::Provider, str::parse::<Provider>)?;
+    let told = address.as_ref().and_then(|address| Provider::of_url(address.as_str()));
+    Ok(Some(RepositoryInfo {
+        name,
+        // The interface has no place for the provider, so it is said where the URL does not tell.
+        provider: provider.filter(|_| told != provider),
+        url: address,
+        id: read(facts, Fact::RepositoryId, text)?,
+        description: read(facts, Fact::RepositoryDescription, text)?,
+    }))
+}
+
+fn read<T, E: fmt::Display>(
+    facts: &Facts,
+    fact: Fact,
+    as_what: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, InvalidFact> {
+    let Some(Found { value, from }) = facts.get(&fact) else { return Ok(None) };
+    let invalid = |why: E| InvalidFact { fact, value: value.clone(), from: *from, why: why.to_string() };
+    as_what(value).map(Some).map_err(invalid)
+}
+
+/// How much is kept of a message, in characters.
+const LONGEST: usize = 10_000;
+
+fn text(value: &str) -> Result<Text, InvalidText> {
+    Text::new(shortened(value, LONGEST))
+}
+
+fn url(value: &str) -> Result<UrlText, InvalidText> {
+    UrlText::new(value)
+}
+
+/// The hash of a commit: 40 hexadecimal digits, or 64 in a SHA-256 repository.
+fn hash(value: &str) -> Result<String, &'static str> {
+    if is_commit_hash(value) {
+        return Ok(value.to_owned());
+    }
+    Err("40 lowercase hexadecimal digits were expected, or 64 in a SHA-256 repository")
+}
+
+fn timestamp(value: &str) -> Result<Timestamp, &'static str> {
+    let expected = "a time as 2026-09-15T12:00:00Z, or seconds since 1970, was expected";
+    let seconds = match value.parse::<jiff::Timestamp>() {
+        #[expect(clippy::cast_precision_loss, reason = "seconds of the years that can be written are exact")]
+        Ok(at) => at.as_second() as f64,
+        Err(_) => value.parse().map_err(|_| expected)?,
+    };
+    Timestamp::from_seconds(seconds).ok_or(expected)
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given => f.write_str("given"),
+            Self::WorkingCopy => f.write_str("working copy"),
+            Self::Variable(name) => f.write_str(name),
+            Self::Fact(fact) => f.write_str(fact.words()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    fn facts<const N: usize>(from: From, facts: [(Fact, &str); N]) -> Facts {
+        facts.map(|(fact, value)| (fact, Found { value: value.to_owned(), from })).into()
+    }
+
+    fn said(facts: &Facts) -> Vec<(Fact, &str)> {
+        facts.iter().map(|(fact, found)| (*fact, found.value.as_str())).collect()
+    }
+
+    const CI: From = From::Variable("X");
+
+    #[test]
+    fn what_was_given_counts_first_then_who_knows_best() {
+        let given = facts(From::Given, [(Fact::Branch, "given")]);
+        let working_copy = facts(
+            From::WorkingCopy,
+            [
+                (Fact::Commit, ONE),
+                (Fact::Branch, "w"),
+                (Fact::Message, "w"),
+                (Fact::RepositoryUrl, "https://github.com/w/w"),
+            ],
+        );
+        let ci = facts(
+            CI,
+            [
+                (Fact::Commit, ONE),
+                (Fact::Branch, "c"),
+                (Fact::Message, "c"),
+                (Fact::Author, "c"),
+                (Fact::Repository, "c/c"),
+                (Fact::RepositoryUrl, "https://gitlab.com/c/c"),
+                (Fact::OriginUrl, "https://ci.example.com"),
+            ],
+        );
+        let (known, another) = gathered(given, &working_copy, &ci);
+        assert_eq!(
+            said(&known),
+            [
+                (Fact::Commit, ONE),
+                (Fact::Branch, "given"),
+                (Fact::Author, "c"),
+                (Fact::Message, "w"),
+                (Fact::Repository, "c/c"),
+                (Fact::RepositoryUrl, "https://gitlab.com/c/c"),
+                (Fact::Provider, "gitlab"),
+                (Fact::OriginUrl, "https://ci.example.com"),
+            ]
+        );
+        assert_eq!(another, None);
+
+        // Another commit: all that is known of it is the working copy's.
+        let mut other = ci;
+        other.extend(facts(CI, [(Fact::Commit, TWO)]));
+        let (known, another) = gathered(Facts::new(), &working_copy, &other);
+        assert_eq!(
+            said(&known),
+            [
+                (Fact::Commit, ONE),
+                (Fact::Branch, "w"),
+                (Fact::Message, "w"),
+                (Fact::Repository, "w/w"),
+                (Fact::RepositoryUrl, "https://github.com/w/w"),
+                (Fact::Provider, "github"),
+                (Fact::OriginUrl, "https://ci.example.com"),
+            ]
+        );
+        let another = another.unwrap();
+        assert_eq!((another.said.value.as_str(), another.tested.value.as_str()), (TWO, ONE));
+    }
+
+    #[test]
+    fn a_commit_and_a_repository_are_what_the_interface_names() {
+        let known = facts(
+            CI,
+            [
+                (Fact::Commit, ONE),
+                (Fact::Branch, "main"),
+                (Fact::Author, "Jo <jo@example.com>"),
+                (Fact::Message, "Count\n\nall\n"),
+                (Fact::Timestamp, "2026-09-15T12:00:00+02:00"),
+                (Fact::Parents, "22 33"),
+                (Fact::Repository, "acme/cart"),
+                (Fact::RepositoryUrl, "https://token@git.example.com/acme/cart"),
+                (Fact::RepositoryId, "7"),
+                (Fact::Provider, "gitlab"),
+            ],
+        );
+        let (commit, repository) = of_attestation(&known).unwrap();
+        assert_eq!(
+            json!({"commit": commit, "repository": repository}),
+            json!({
+                "commit": {
+                    "sha1": ONE, "message": "Count\n\nall\n", "author": "Jo <jo@example.com>", "branch": "main",
+                    "timestamp": 1_789_466_400, "url": format!("https://git.example.com/acme/cart/-/commit/{ONE}"),
+                    "parents": ["22", "33"],
+                },
+                "repository": {
+                    "name": "acme/cart", "url": "https://git.example.com/acme/cart", "id": "7", "provider": "gitlab",
+                },
+            })
+        );
+        let known = facts(
+            CI,
+            [
+                (Fact::RepositoryUrl, "https://github.com/a/b"),
+                (Fact::Repository, "a/b"),
+                (Fact::Provider, "github"),
+            ],
+        );
+        let (commit, repository) = of_attestation(&known).unwrap();
+        assert_eq!(
+            json!([commit, repository]),
+            json!([null, {"name": "a/b", "url": "https://github.com/a/b"}])
+        );
+    }
+
+    #[test]
+    fn a_fact_that_cannot_be_sent_is_named_with_its_source() {
+        for (fact, value, why) in [
+            (Fact::Commit, "HEAD", "40 lowercase hexadecimal digits were expected"),
+            (Fact::Timestamp, "noon", "a time as 2026-09-15T12:00:00Z"),
+            (Fact::Timestamp, "-1", "a time as 2026-09-15T12:00:00Z"),
+            (Fact::Repository, "acme//cart", "is empty"),
+            (Fact::Author, "a\0b", "NUL"),
+        ] {
+            let error = of_attestation(&facts(CI, [(fact, value)])).unwrap_err().to_string();
+            assert!(error.contains(fact.words()) && error.contains("(X)") && error.contains(why), "{error}");
+        }
+    }
+}
