@@ -167,7 +167,8 @@ fn times(n: u32) -> String {
 }
 
 /// A different one each time, so that many that failed or started together do not keep in step.
-pub(super) fn seed() -> u64 {
+#[must_use]
+pub fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -1,8 +1,8 @@
 //! What came back, and whether it is an answer of the service.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderName, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::body::Handed;
 use super::error::{Error, Request};
 use super::token::Token;
-use crate::domain::outcome::{Class, class};
+use crate::domain::outcome::{Class, apart, class};
 use crate::domain::visible::{Visible, shortened};
 
 /// The largest answer to a write, and the largest error, that is read, in bytes.
@@ -103,6 +103,7 @@ impl Answer {
                     None => self.text(token),
                 },
                 retry_after: self.header(token, &RETRY_AFTER),
+                apart: self.header(token, &DATE).and_then(|date| apart(&date, SystemTime::now())),
             }),
         }
     }

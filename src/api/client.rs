@@ -17,10 +17,10 @@ use super::body::{Progress, Upload};
 use super::error::{Error, Request};
 use super::token::{Rotating, Token};
 use super::{BaseUrl, TokenSource};
-use crate::domain::model::OrganizationName;
+use crate::domain::model::{OrganizationName, Provider};
 use crate::domain::report::Report;
 use crate::domain::visible::Visible;
-use crate::process::causes::{self, Tls};
+use crate::process::causes;
 use crate::process::files::read_up_to;
 use crate::process::proxy::is_turned_off;
 
@@ -159,25 +159,36 @@ impl Client {
         let Self { organization, base_url, .. } = self;
         let token = self.token.source();
         match error {
-            Error::Unreachable { source, .. } => Some(match causes::tls(source)? {
-                Tls::NotSpoken => "the other side does not speak TLS; is it plain http?".into(),
-                Tls::NotTrusted => {
-                    "check the host name, and give the authority that vouches for it by --ca-file".into()
+            Error::Unreachable { source, .. } => {
+                let trust = "check the host name, and give the authority that vouches for it by --ca-file";
+                causes::tls(source).map(|tls| tls.hint(trust))
+            }
+            Error::Answered { status, message, apart, .. } => {
+                match status.as_u16() {
+                    401 | 403 => {
+                        let clock = apart.map(|apart| {
+                        let minutes = apart.as_secs() / 60;
+                        format!(", and the clock of this machine: the service's is {minutes} minutes away from it")
+                    });
+                        Some(format!(
+                            "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this{}",
+                            clock.unwrap_or_default()
+                        ))
+                    }
+                    404 if name == organization.as_str() => {
+                        Some(format!("check the base URL {base_url} and the organization \"{organization}\""))
+                    }
+                    404 => Some(format!(
+                        "check the base URL {base_url}, the organization \"{organization}\" and the {kind} \"{}\", which some services want to be created first",
+                        Visible(name)
+                    )),
+                    400..500 if kind == "repository" && message.contains("provider") => Some(format!(
+                        "say which is meant by --provider: {}",
+                        Provider::ALL.map(Provider::as_str).join(", ")
+                    )),
+                    _ => None,
                 }
-            }),
-            Error::Answered { status, .. } => match status.as_u16() {
-                401 | 403 => Some(format!(
-                    "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this"
-                )),
-                404 if name == organization.as_str() => {
-                    Some(format!("check the base URL {base_url} and the organization \"{organization}\""))
-                }
-                404 => Some(format!(
-                    "check the base URL {base_url}, the organization \"{organization}\" and the {kind} \"{}\", which some services want to be created first",
-                    Visible(name)
-                )),
-                _ => None,
-            },
+            }
             _ => None,
         }
     }

@@ -62,6 +62,8 @@ pub enum Error {
         message: String,
         /// The Retry-After header.
         retry_after: Option<String>,
+        /// How far the service's clock is away from this machine's, where that is far.
+        apart: Option<Duration>,
     },
     /// What answered is not the service.
     #[error("{request} was not answered by the compliance service: {saw}")]

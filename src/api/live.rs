@@ -7,6 +7,7 @@ use super::client::Client;
 use super::error::Error;
 use super::kept::{Kept, null_is_default, optional_whole, time};
 use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
+use crate::domain::waiting::Running;
 
 /// What runs of a repository.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -81,6 +82,18 @@ impl LiveArtifacts {
     #[must_use]
     pub fn environment(&self, of: &LiveArtifact) -> Option<&Environment> {
         self.embedded.environments.iter().find(|environment| environment.id == of.environment_id)
+    }
+}
+
+impl LiveArtifacts {
+    /// Each artifact by its digest, in each environment by its name.
+    pub fn running(&self) -> impl Iterator<Item = Running<'_>> {
+        self.live_artifacts.iter().map(|running| Running {
+            fingerprint: self.artifact(running).map(|artifact| artifact.fingerprint),
+            environment: self
+                .environment(running)
+                .map_or(running.environment_id.as_str(), |environment| environment.name.as_str()),
+        })
     }
 }
 

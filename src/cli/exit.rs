@@ -22,7 +22,9 @@ pub enum Exit {
     NotFound = 4,
     Refused = 5,
     Unreachable = 6,
+    TimedOut = 7,
     Cluster = 8,
+    Failing = 9,
 }
 
 /// A failure as a person sees it.
@@ -86,7 +88,6 @@ impl From<daemon::Error> for Failure {
     }
 }
 
-#[cfg(feature = "service")]
 impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Self {
         let exit = exit_of_api(&error);

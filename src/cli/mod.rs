@@ -4,14 +4,17 @@
 //! or reports.
 
 mod agent;
+mod attest;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
+mod fingerprints;
 mod manual;
 mod output;
 mod read;
 #[cfg(feature = "service")]
 mod serve;
+mod wait;
 
 pub use exit::{Exit, Failure};
 
@@ -49,8 +52,10 @@ Exit codes:
   5  the service refused what was sent (other 4xx)
   6  the service, or the database of serve, could not be reached, kept failing,
      or is not one
+  7  wait ran out of time
   8  the cluster could not be reached, forbids what is asked, or has no pod
-     where one was expected";
+     where one was expected
+  9  attested, and --fail-on-failures saw tests that failed";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -62,6 +67,10 @@ enum Command {
     /// Show what runs of a repository, an approval or an action
     #[command(alias = "show")]
     Get(read::Get),
+    /// Wait until artifacts run, or no longer do
+    Wait(wait::Wait),
+    /// Attest test results
+    Attest(attest::Attest),
     /// Be the compliance service
     #[cfg(feature = "service")]
     Serve(serve::Serve),
@@ -188,6 +197,8 @@ impl Cli {
             Command::Agent(agent) => agent.run(&self.service, rest).await,
             Command::List(list) => list.run(&self.service).await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run(&self.service).await.map_err(|failure| vec![failure]),
+            Command::Wait(wait) => wait.run(&self.service).await.map_err(|failure| vec![failure]),
+            Command::Attest(attest) => attest.run(&self.service).await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

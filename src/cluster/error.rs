@@ -8,7 +8,7 @@ use http::StatusCode;
 use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{Class, Retryable, class};
 use crate::domain::visible::{Visible, shortened};
-use crate::process::causes::{self, Tls};
+use crate::process::causes;
 
 /// How much is shown of what a server says, in characters.
 const SHOWN: usize = 2_000;
@@ -127,12 +127,10 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { source, .. } => Some(match causes::tls(&**source)? {
-                Tls::NotSpoken => "the other side does not speak TLS; is it plain http?".into(),
-                Tls::NotTrusted => {
-                    "check the certificate authority and the server name in the kubeconfig".into()
-                }
-            }),
+            Self::Unreachable { source, .. } => {
+                let trust = "check the certificate authority and the server name in the kubeconfig";
+                causes::tls(&**source).map(|tls| tls.hint(trust))
+            }
             Self::Answered { request, status, .. } => Some(match status.as_u16() {
                 401 => "the API server does not know these credentials; has the token expired?".into(),
                 403 => request.right.hint(),

@@ -23,5 +23,6 @@ pub mod selection;
 pub mod snapshot;
 pub mod verdict;
 pub mod visible;
+pub mod waiting;
 pub mod watch;
 pub mod witness;

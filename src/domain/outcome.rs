@@ -109,6 +109,15 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
+/// How far another clock is away, where that is so far that tokens and certificates may be judged wrongly:
+/// more than five minutes. `date` is a Date header (RFC 9110, section 6.6.1).
+#[must_use]
+pub fn apart(date: &str, now: SystemTime) -> Option<Duration> {
+    let date = httpdate::parse_http_date(date).ok()?;
+    let apart = date.duration_since(now).unwrap_or_else(|error| error.duration());
+    Some(apart).filter(|apart| *apart > Duration::from_mins(5))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +167,14 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(retry_after(value, now), seconds.map(Duration::from_secs), "{value:?}");
+        }
+        for (date, minutes) in [
+            ("Sun, 06 Nov 1994 09:49:37 GMT", Some(60)),
+            ("Sun, 06 Nov 1994 08:43:37 GMT", Some(6)),
+            ("Sun, 06 Nov 1994 08:52:00 GMT", None),
+            ("now", None),
+        ] {
+            assert_eq!(apart(date, now), minutes.map(Duration::from_mins), "{date}");
         }
         let backoff = Backoff::default();
         let second = Duration::from_secs(1);

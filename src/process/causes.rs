@@ -29,15 +29,35 @@ pub fn with_hint(sentence: &str, hint: Option<String>) -> String {
 pub enum Tls {
     /// What came is no TLS.
     NotSpoken,
+    /// The other side's certificate is not valid yet, or no longer.
+    NotNow,
     /// The other side's certificate, or ours, is not accepted.
     NotTrusted,
+}
+
+impl Tls {
+    /// What to do about it; `trust` says what to do about one that is not trusted.
+    #[must_use]
+    pub fn hint(self, trust: &str) -> String {
+        match self {
+            Self::NotSpoken => "the other side does not speak TLS; is it plain http?".to_owned(),
+            Self::NotNow => {
+                "check the clock of this machine, and renew the certificate if that one is right".to_owned()
+            }
+            Self::NotTrusted => trust.to_owned(),
+        }
+    }
 }
 
 /// Whether TLS is what failed, and how.
 #[must_use]
 pub fn tls(error: &(dyn Error + 'static)) -> Option<Tls> {
+    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
     levels(error).find_map(|level| level.downcast_ref()).map(|tls| match tls {
         rustls::Error::InvalidMessage(_) => Tls::NotSpoken,
+        rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+        ) => Tls::NotNow,
         _ => Tls::NotTrusted,
     })
 }
@@ -65,6 +85,8 @@ mod tests {
         let wrapped = io::Error::other(io::Error::other(tls));
         assert_eq!(super::tls(&wrapped), Some(Tls::NotTrusted));
         assert_eq!(super::tls(&io::Error::other("refused")), None);
+        let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+        assert_eq!(super::tls(&io::Error::other(expired)), Some(Tls::NotNow));
         assert_eq!(said_once(&wrapped), [text]);
     }
 }

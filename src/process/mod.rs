@@ -1,4 +1,4 @@
-//! What a process needs whatever it does: logs, small files, the causes beneath a failure, the
+//! What a process needs whatever it does: logs, small files, a working copy, the causes beneath a failure, the
 //! proxy variables, signals, a rest between two bursts, a listener for HTTP, and probes and metrics to serve on one.
 //!
 //! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
@@ -8,6 +8,7 @@ pub mod admin;
 pub mod causes;
 mod connection;
 pub mod files;
+pub mod git;
 pub mod listener;
 pub mod logs;
 pub mod metrics;

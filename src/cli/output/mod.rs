@@ -4,6 +4,7 @@
 //! `head` does, has had enough: that is no failure.
 
 mod age;
+mod progress;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +14,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 pub(super) use self::age::ago;
+pub(super) use self::progress::{Progress, Upload};
 pub(super) use self::table::{Cell, Table, details};
 
 use super::Failure;

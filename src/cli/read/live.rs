@@ -54,6 +54,6 @@ fn table(live: &api::LiveArtifacts) -> Table {
 }
 
 /// The providers, for the help and for completions too.
-fn provider() -> impl TypedValueParser<Value = Provider> {
+pub(in crate::cli) fn provider() -> impl TypedValueParser<Value = Provider> {
     PossibleValuesParser::new(Provider::ALL.map(Provider::as_str)).try_map(|word| word.parse::<Provider>())
 }

@@ -10,6 +10,8 @@ mod live;
 mod pages;
 mod trails;
 
+pub(super) use self::live::provider;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};

@@ -1,15 +1,12 @@
 //! Lists that come in pages: one of them, or all.
 
-use std::time::Duration;
-
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::agent::counted;
 use crate::api::{Identified, Kept, Page, Pagination, Walk};
 use crate::cli::Failure;
-use crate::cli::output::{Output, Table};
+use crate::cli::output::{Output, Progress, Table};
 use crate::domain::model;
 
 #[derive(Debug, Args)]
@@ -68,26 +65,15 @@ impl Pages {
         kind: &str,
         ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
     ) -> Result<Vec<Kept<T>>, Failure> {
-        let progress = progress();
+        let progress = Progress::begin();
         let (mut walk, mut all) = (Walk::new(self.per_page.unwrap_or(MANY)), Vec::new());
         while let Some(next) = walk.next() {
             let page = ask(next).await?;
             let of = page.pagination.and_then(|pagination| pagination.total);
             all.extend(walk.take(page));
             let read = counted(all.len() as u64, kind);
-            progress.set_message(of.map_or_else(|| read.clone(), |of| format!("{read} of {of}")));
+            progress.moved(of.map_or_else(|| read.clone(), |of| format!("{read} of {of}")));
         }
-        progress.finish_and_clear();
         Ok(all)
     }
-}
-
-/// On a terminal, and nowhere else, what is under way.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }

@@ -63,6 +63,12 @@ pub(super) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     Ok(ImageId { digest, repository })
 }
 
+/// The SHA-256 digest of an image as tools write it: `H`, `sha256:H`, or behind a name and an `@`.
+#[must_use]
+pub fn digest_of(image: &str) -> Option<Fingerprint> {
+    parse(image).ok().map(|id| id.digest)
+}
+
 /// Whether a text is `sha256:H` or `H`: a digest where a name should be.
 pub(super) fn is_bare(name: &str) -> bool {
     Fingerprint::from_hex(name.strip_prefix("sha256:").unwrap_or(name)).is_some()

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub use digest::ContainerSkip;
+pub use digest::{ContainerSkip, digest_of};
 
 use super::model::{Digests, Fingerprint, Workload};
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};

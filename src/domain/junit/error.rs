@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use quick_xml::Error;
+use quick_xml::errors::IllFormedError;
+use quick_xml::escape::EscapeError;
+
 use crate::domain::visible::{Visible, shortened};
 
 /// A file that cannot be read as JUnit XML.
@@ -46,13 +50,16 @@ pub enum Problem {
     SecondRoot,
     /// No XML.
     #[error("no XML: {}", said(&.0.to_string()))]
-    Syntax(quick_xml::Error),
+    Syntax(Error),
     /// It ends inside an element.
     #[error("the file ends inside of the <{}> that begins here", said(.0))]
     Open(String),
     /// An entity of the document's own.
     #[error("&{}; is an entity of the file's own; none is expanded", said(.0))]
     Entity(String),
+    /// An `&` that begins no entity.
+    #[error("a bare &; &amp; was expected")]
+    Ampersand,
     /// Elements in elements in elements.
     #[error("elements nest deeper than {0} levels")]
     Deep(usize),
@@ -61,6 +68,17 @@ pub enum Problem {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+impl From<quick_xml::Error> for Problem {
+    fn from(error: quick_xml::Error) -> Self {
+        match error {
+            Error::Escape(EscapeError::UnrecognizedEntity(_, name)) => Self::Entity(name),
+            Error::Escape(EscapeError::UnterminatedEntity(_))
+            | Error::IllFormed(IllFormedError::UnclosedReference) => Self::Ampersand,
+            error => Self::Syntax(error),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use self::case::{Case, attribute, seconds, timestamp};
 use self::error::at;
-use super::model::{JunitResult, Text, Timestamp};
+use super::model::{JunitResult, Text};
 use super::visible::shortened;
 
 /// How deep elements may lie in each other.
@@ -66,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Results, NotJunit> {
             Ok(event) => count.take(&event, before),
             Err(error) => {
                 let place = position(reader.error_position());
-                return Err(at(&text, place, Problem::Syntax(error)));
+                return Err(at(&text, place, error.into()));
             }
         };
         taken.map_err(|problem| at(&text, before, problem))?;
@@ -110,6 +110,8 @@ struct Suite {
     result: JunitResult,
     /// Failures and errors that it says of itself.
     said: u64,
+    /// Failures in it that do not count.
+    reruns: u64,
     /// Seconds that it says of itself.
     took: Option<f64>,
 }
@@ -146,7 +148,7 @@ impl Count {
                 return Err(Problem::Root(name.to_owned()));
             }
             Some(Open { kind: Kind::Case(case), .. }) => {
-                case.holds(name);
+                case.holds(element)?;
                 Kind::Detail
             }
             Some(Open { kind: Kind::Detail, .. }) => Kind::Detail,
@@ -156,7 +158,7 @@ impl Count {
                 // Of a suite that could not be run at all.
                 "failure" | "error" => {
                     let mut case = Case::default();
-                    case.holds(name);
+                    case.holds(element)?;
                     Kind::Case(case)
                 }
                 _ => {
@@ -180,33 +182,40 @@ impl Count {
             _ => None,
         });
         match (ended, outer) {
-            (Some(Kind::Case(case)), Some(suite)) => case.count(&mut suite.result),
             // Some producers have test cases outside of any suite.
-            (Some(Kind::Case(case)), None) => case.count(&mut self.root.result),
-            (Some(Kind::Suite(suite)), Some(outer)) => {
-                let result = suite.finish(&mut self.found.doubts);
-                outer.include(&result);
+            (Some(Kind::Case(case)), suite) => suite.unwrap_or(&mut self.root).take(case),
+            (Some(Kind::Suite(mut suite)), Some(outer)) => {
+                suite.finish(&mut self.found.doubts);
+                outer.include(&suite);
             }
-            (Some(Kind::Suite(suite)), None) => {
-                let result = suite.finish(&mut self.found.doubts);
-                self.found.results.push(result);
+            (Some(Kind::Suite(mut suite)), None) => {
+                suite.finish(&mut self.found.doubts);
+                self.root.reruns += suite.reruns;
+                self.found.results.push(suite.result);
             }
             _ => {}
         }
     }
 
     /// What was counted, or what is still open and where it begins.
-    fn finish(mut self) -> Result<Results, (Problem, usize)> {
-        if let Some(open) = self.open.pop() {
-            return Err((Problem::Open(open.name), open.offset));
+    fn finish(self) -> Result<Results, (Problem, usize)> {
+        if let Some(Open { name, offset, .. }) = self.open.into_iter().next_back() {
+            return Err((Problem::Open(name), offset));
         }
         if !self.has_root {
             return Err((Problem::NoElement, 0));
         }
-        if self.root.result.total > 0 {
-            self.found.results.push(rounded(self.root.result));
+        let Self { mut root, mut found, .. } = self;
+        let counted = found.results.iter().map(wrong).sum::<u64>() + wrong(&root.result);
+        // A package that could not be built is in gotestsum's root and nowhere else.
+        if root.said > counted + root.reruns && found.doubts.is_empty() {
+            found.doubts.push(Doubt { suite: root.result.name.to_string(), said: root.said, counted });
         }
-        Ok(self.found)
+        if root.result.total > 0 {
+            round(&mut root.result);
+            found.results.push(root.result);
+        }
+        Ok(found)
     }
 }
 
@@ -231,39 +240,48 @@ impl Suite {
         Ok(suite)
     }
 
-    fn include(&mut self, inner: &JunitResult) {
-        let result = &mut self.result;
+    fn take(&mut self, case: Case) {
+        self.reruns += case.count(&mut self.result);
+    }
+
+    fn include(&mut self, inner: &Self) {
+        let (result, Self { result: inner, reruns, .. }) = (&mut self.result, inner);
+        self.reruns += reruns;
         result.total = result.total.saturating_add(inner.total);
         result.failures = result.failures.saturating_add(inner.failures);
         result.errors = result.errors.saturating_add(inner.errors);
         result.skipped = result.skipped.saturating_add(inner.skipped);
         result.duration = sum(result.duration, inner.duration);
-        result.timestamp = earlier(result.timestamp, inner.timestamp);
+        result.timestamp = [result.timestamp, inner.timestamp].into_iter().flatten().min();
     }
 
-    /// What came of it. A suite without a test case that says of itself that something went wrong is one
-    /// that could not be run: each such thing counts as an error.
-    fn finish(self, doubts: &mut Vec<Doubt>) -> JunitResult {
-        let Self { mut result, said, took } = self;
-        let counted = u64::from(result.failures) + u64::from(result.errors);
-        if said > counted {
+    /// Compares what it says of itself with what was counted. Without a test case, a suite that says that
+    /// something went wrong is one that could not be run: each such thing counts as an error.
+    fn finish(&mut self, doubts: &mut Vec<Doubt>) {
+        let (said, result) = (self.said, &mut self.result);
+        let counted = wrong(result);
+        if said > counted + self.reruns {
             doubts.push(Doubt { suite: result.name.to_string(), said, counted });
         }
         if result.total == 0 && said > 0 {
             let errors = u32::try_from(said).unwrap_or(u32::MAX).min(MOST_SAID);
             (result.total, result.errors) = (errors, errors);
         }
-        result.duration = result.duration.or(took);
-        rounded(result)
+        result.duration = result.duration.or(self.took);
+        round(result);
     }
 }
 
 /// The most errors that a suite without a test case is believed, so that sums stay numbers of tests.
 const MOST_SAID: u32 = 1_000;
 
-fn rounded(mut result: JunitResult) -> JunitResult {
+fn wrong(result: &JunitResult) -> u64 {
+    u64::from(result.failures) + u64::from(result.errors)
+}
+
+/// A sum of seconds has digits that nobody measured.
+fn round(result: &mut JunitResult) {
     result.duration = result.duration.map(|seconds| (seconds * 1e6).round() / 1e6);
-    result
 }
 
 fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
@@ -271,10 +289,6 @@ fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
         (Some(one), Some(other)) => Some(one + other),
         (one, other) => one.or(other),
     }
-}
-
-fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    [one, other].into_iter().flatten().min()
 }
 
 /// The attributes of an element, by local name. One that is there twice is given twice.

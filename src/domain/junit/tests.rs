@@ -4,6 +4,7 @@ use encoding_rs::UTF_8;
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::model::Timestamp;
 
 /// `name: total/failures/errors/skipped duration timestamp` of each result.
 fn counted(xml: &str) -> String {
@@ -38,7 +39,7 @@ fn tests_are_counted_and_what_the_root_says_is_not() {
                  <testcase><error/><failure/></testcase>
                  <testcase><skipped/></testcase>
                </testsuite></testsuites>"#,
-            "cart: 4/1/1/1 0.3 1789473600\n",
+            "cart: 4/1/1/1 0.3 1789473600\ndoubt : 195 > 2\n",
         ),
         // The root is a suite; what lies in another suite is counted with it.
         (
@@ -61,6 +62,12 @@ fn tests_are_counted_and_what_the_root_says_is_not() {
         (
             r#"<testsuite name="s"><testcase><flakyFailure/></testcase><testcase><failure/><rerunFailure/></testcase></testsuite>"#,
             "s: 2/1/0/0 - -\n",
+        ),
+        // A test that is still to be written, and one whose program is not there.
+        (
+            r#"<testsuite name="s" failures="1" errors="1"><testcase><skipped type="todo"/><failure/></testcase>
+               <testcase status="notrun"><skipped message="Unable to find executable"/></testcase></testsuite>"#,
+            "s: 2/0/1/1 - -\n",
         ),
         // What was not run says so in an attribute.
         (
@@ -90,6 +97,16 @@ fn a_suite_that_says_that_more_went_wrong_is_in_doubt_and_one_that_could_not_be_
         ),
         (r#"<testsuite name="s" errors="1" tests="0"/>"#, "s: 1/0/1/0 - -\ndoubt s: 1 > 0\n"),
         (r#"<testsuite name="s"><error>no such file</error><testcase/></testsuite>"#, "s: 2/0/1/0 - -\n"),
+        // Surefire counts every try.
+        (
+            r#"<testsuite name="s" failures="3"><testcase><failure/><rerunFailure/></testcase><testcase><flakyFailure/></testcase></testsuite>"#,
+            "s: 2/1/0/0 - -\n",
+        ),
+        // gotestsum says of a package that could not be built in the root alone.
+        (
+            r#"<testsuites name="r" errors="1"><testsuite name="s" errors="0"><testcase/></testsuite></testsuites>"#,
+            "s: 1/0/0/0 - -\ndoubt r: 1 > 0\n",
+        ),
         (r#"<testsuite name="s" failures="x" errors="-1"><testcase/></testsuite>"#, "s: 1/0/0/0 - -\n"),
     ] {
         assert_eq!(counted(xml), expected, "{xml}");
@@ -139,9 +156,13 @@ fn what_is_no_junit_is_refused_with_its_place() {
         ("<TestRun/>", "the root is <TestRun>, which is a .NET .trx file"),
         ("<testsuite/><testsuite/>", "line 1, column 13: a second root element"),
         ("<testsuite/>x", "line 1, column 13: <testsuites> or <testsuite> was expected"),
-        ("<testsuite><testcase>a & b</testcase></testsuite>", "line 1, column 24: no XML: "),
+        (
+            "<testsuite><testcase>a & b</testcase></testsuite>",
+            "line 1, column 24: a bare &; &amp; was expected",
+        ),
+        ("<testsuite>\n<testcase name=\"a & b\"/></testsuite>", "line 2, column 1: a bare &"),
         ("<testsuite a=\"1\" b></testsuite>", "line 1, column 1: no XML: "),
-        ("<testsuite name=\"&e;\"/>", "line 1, column 1: no XML: "),
+        ("<testsuite name=\"&e;\"/>", "line 1, column 1: &e; is an entity of the file's own"),
         (
             "<!DOCTYPE t [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>\n<testsuite><testcase>&e;</testcase></testsuite>",
             "line 2, column 22: &e; is an entity of the file's own",

@@ -136,6 +136,9 @@ fn no_longer_than(most: usize, name: &str) -> Result<(), &'static str> {
 
 fn flow_name(name: &str) -> Result<(), &'static str> {
     no_longer_than(LONGEST, name)?;
+    if name.contains('/') {
+        return Err("holds a slash, as a repository's name does; a flow's has none");
+    }
     let mut bytes = name.bytes();
     let begins_well = bytes.next().is_some_and(|first| first.is_ascii_alphanumeric());
     if begins_well && bytes.all(|b| b.is_ascii_alphanumeric() || b".-_~".contains(&b)) {

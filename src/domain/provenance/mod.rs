@@ -5,9 +5,11 @@
 //! shown it before it becomes evidence.
 
 mod ci;
+mod object;
 mod remote;
 
 pub use ci::found as of_ci;
+pub use object::of_object;
 pub use remote::{page, path};
 
 use std::collections::BTreeMap;
@@ -133,8 +135,16 @@ fn take(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
     }
 }
 
-/// Adds what follows from other facts: the repository's name and its host from its URL.
+/// Leaves credentials out of addresses, and adds what follows from other facts: the repository's name and
+/// its host from its URL.
 fn derive(facts: &mut Facts) {
+    for fact in [Fact::CommitUrl, Fact::RepositoryUrl, Fact::OriginUrl] {
+        if let Some(Found { value, .. }) = facts.get_mut(&fact)
+            && let Ok(url) = UrlText::new(value.as_str())
+        {
+            url.as_str().clone_into(value);
+        }
+    }
     let Some(url) = facts.get(&Fact::RepositoryUrl).map(|found| found.value.clone()) else { return };
     let mut add = |fact, value: Option<String>| {
         if let Some(value) = value {

@@ -1,0 +1,299 @@
+//! `attest junit`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::facts::Given;
+use super::results::{self, Attach, Found, ResultsError};
+use crate::agent::counted;
+use crate::agent::retry::Deadline;
+use crate::api::{self, Attachment, Client};
+use crate::cli::exit::Exit;
+use crate::cli::fingerprints::Fingerprints;
+use crate::cli::output::{Cell, Output, Table, Upload, details};
+use crate::cli::{Failure, Service, duration};
+use crate::domain::model::{
+    FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text,
+    TrailName, UrlText,
+};
+use crate::domain::outcome::Backoff;
+use crate::domain::provenance::{Fact, Facts, InvalidFact, of_attestation};
+use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
+
+#[derive(Debug, Args)]
+pub(super) struct Junit {
+    /// Flow that the trail belongs to
+    #[arg(long, value_name = "NAME")]
+    flow: FlowName,
+    /// Trail to attest in: the commit or the build, say
+    #[arg(long, value_name = "NAME")]
+    trail: TrailName,
+    /// What was attested, as unit-tests; the flow's template asks for it by this name
+    #[arg(long, value_name = "NAME", value_parser = short_text)]
+    name: ShortText,
+    /// Files in JUnit XML, directories that hold some, or patterns as 'build/**/TEST-*.xml'
+    #[arg(required = true, value_name = "RESULTS")]
+    results: Vec<PathBuf>,
+    /// Exit with 9 where tests failed, once they are attested
+    #[arg(long)]
+    fail_on_failures: bool,
+    /// Show what would be sent, and where each fact was found, instead of sending it
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    artifacts: Fingerprints,
+    /// Artifact of the flow's template that was tested
+    #[arg(long, value_name = "NAME", value_parser = short_text)]
+    target: Vec<ShortText>,
+
+    /// File to attach instead of the results, 10 MB at most
+    #[arg(long, value_name = "FILE", conflicts_with = "no_attachment")]
+    attachment: Option<PathBuf>,
+    /// Attach nothing: send the totals alone
+    #[arg(long)]
+    no_attachment: bool,
+    /// What there is to say about it
+    #[arg(long, value_name = "TEXT", value_parser = text)]
+    description: Option<Text>,
+    /// Page that belongs to it, as NAME=URL
+    #[arg(long, value_name = "NAME=URL", value_parser = pair)]
+    external_url: Vec<(String, String)>,
+    /// Annotation, as KEY=VALUE
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    annotate: Vec<(String, String)>,
+    /// File with a JSON object of your own
+    #[arg(long, value_name = "FILE")]
+    user_data: Option<PathBuf>,
+
+    #[command(flatten)]
+    given: Given,
+
+    #[command(flatten)]
+    output: Output,
+    /// How long all of it may take, second tries included: 30s, 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    timeout: Duration,
+}
+
+/// Results that cannot be attested, or do not pass.
+#[derive(Debug, thiserror::Error)]
+enum AttestError {
+    #[error(transparent)]
+    Fact(#[from] InvalidFact),
+    #[error("\"{}\" (--user-data) cannot be read", Visible(&.0.display().to_string()))]
+    UserData(PathBuf, #[source] io::Error),
+    #[error("\"{}\" (--user-data) cannot be sent", Visible(&.0.display().to_string()))]
+    NoObject(PathBuf, #[source] InvalidObject),
+    #[error("{0} cannot be sent")]
+    Pairs(&'static str, #[source] InvalidObject),
+    #[error("the attestation cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+    #[error("the tests do not pass: {0}")]
+    Failing(String),
+}
+
+/// The largest file of user data, in bytes.
+const MOST_USER_DATA: u64 = 64 * 1024;
+
+impl Junit {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let mut found = results::read(&self.results, &self.attach()).map_err(unreadable)?;
+        let facts = self.given.gather();
+        let attestation = self.attestation(std::mem::take(&mut found.results), &facts)?;
+        let total = total(&attestation.junit_results);
+        warn(&found, &total, &facts);
+        if self.dry_run {
+            self.show(&attestation, &found, &facts)?;
+        } else {
+            self.send(service, &attestation, found.attachment.take()).await?;
+            let Self { name, flow, trail, .. } = self;
+            tracing::info!("attested {} in {flow}/{trail}: {}", Visible(name.as_str()), said(&total));
+        }
+        let is_failing = total.failures + total.errors > 0 || !found.doubts.is_empty();
+        if self.fail_on_failures && is_failing {
+            return Err(Failure::new(AttestError::Failing(said(&total)), None, Exit::Failing));
+        }
+        Ok(())
+    }
+
+    fn attach(&self) -> Attach {
+        match &self.attachment {
+            _ if self.no_attachment => Attach::Nothing,
+            Some(path) => Attach::File(path.clone()),
+            None => Attach::Results,
+        }
+    }
+
+    fn attestation(&self, results: Vec<JunitResult>, facts: &Facts) -> Result<JunitAttestation, Failure> {
+        let artifacts = self.artifacts.read().map_err(Failure::usage)?;
+        let (git_commit_info, repo_info) =
+            of_attestation(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
+        let user_data = self.user_data.as_deref().map(user_data).transpose();
+        let mut artifacts = artifacts.into_iter();
+        let artifact_fingerprint = artifacts.next();
+        let more = artifacts.filter_map(|artifact| ShortText::new(artifact.to_string()).ok());
+        let targets: Vec<_> = more.chain(self.target.iter().cloned()).collect();
+        Ok(JunitAttestation {
+            attestation_name: self.name.clone(),
+            junit_results: results,
+            origin_url: facts.get(&Fact::OriginUrl).and_then(|found| UrlText::new(&found.value).ok()),
+            description: self.description.clone(),
+            artifact_fingerprint,
+            target_artifacts: Some(targets).filter(|targets| !targets.is_empty()),
+            git_commit_info,
+            repo_info,
+            external_urls: object("--external-url", &self.external_url).map_err(Failure::usage)?,
+            annotations: object("--annotate", &self.annotate).map_err(Failure::usage)?,
+            user_data: user_data.map_err(Failure::usage)?,
+        })
+    }
+
+    fn show(&self, attestation: &JunitAttestation, found: &Found, facts: &Facts) -> Result<(), Failure> {
+        let sent =
+            serde_json::to_value(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
+        self.output.print(&sent, || self.table(attestation, found, facts))
+    }
+
+    fn table(&self, attestation: &JunitAttestation, found: &Found, facts: &Facts) -> Table {
+        let Self { name, flow, trail, .. } = self;
+        let mut lines = vec![
+            ("attestation", Cell::text(format!("{} in {flow}/{trail}", name.as_str()))),
+            ("tests", Cell::text(said(&total(&attestation.junit_results)))),
+            (
+                "suites",
+                Cell::text(format!(
+                    "{} in {}",
+                    attestation.junit_results.len(),
+                    counted(found.files as u64, "file")
+                )),
+            ),
+            (
+                "attachment",
+                Cell::maybe(found.attachment.as_ref().map(|attachment| {
+                    format!("{}, {}", attachment.name, counted(attachment.content.len() as u64, "byte"))
+                })),
+            ),
+        ];
+        let targets = attestation.target_artifacts.iter().flatten().map(|target| target.as_str().to_owned());
+        let artifacts = attestation.artifact_fingerprint.iter().map(ToString::to_string).chain(targets);
+        lines.extend(artifacts.map(|artifact| ("artifact", Cell::text(artifact))));
+        lines.extend(facts.iter().map(|(fact, found)| {
+            let value = found.value.lines().next().unwrap_or_default();
+            (fact.words(), Cell::text(format!("{value} ({})", found.from)))
+        }));
+        details(lines)
+    }
+
+    async fn send(
+        &self,
+        service: &Service,
+        attestation: &JunitAttestation,
+        attachment: Option<Attachment>,
+    ) -> Result<(), Failure> {
+        let client: Client = service.client(api::Patience::default()).map_err(Failure::usage)?;
+        let data =
+            serde_json::to_string(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
+        let bytes = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
+        let progress = Upload::begin(bytes);
+        let deadline = Deadline::after(self.timeout, Backoff::default());
+        let attest = async || {
+            let sent = progress.again();
+            client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), sent).await
+        };
+        let attested = deadline.persist_in("the attestation", attest).await;
+        drop(progress);
+        attested.map_err(|gave_up| {
+            let hint = gave_up.last().and_then(|error| client.hint(error, "flow", self.flow.as_str()));
+            Failure::from(gave_up).hinted(hint)
+        })
+    }
+}
+
+/// What a person should know before this is evidence.
+fn warn(found: &Found, total: &JunitResult, facts: &Facts) {
+    for (path, doubt) in &found.doubts {
+        tracing::warn!(
+            "\"{}\": the suite \"{}\" says of itself that {} went wrong, of which its test cases show {}",
+            Visible(&path.display().to_string()),
+            Visible(if doubt.suite.is_empty() { "of all suites" } else { &doubt.suite }),
+            doubt.said,
+            doubt.counted
+        );
+    }
+    if total.total == 0 {
+        tracing::warn!("there is no test in these results, which do not count as passed");
+    }
+    let lacks = |fact, option| {
+        if !facts.contains_key(&fact) {
+            tracing::warn!("nothing tells the {}, so it is not attested; give {option}", Fact::words(fact));
+        }
+    };
+    lacks(Fact::Commit, "--commit");
+    lacks(Fact::Repository, "--repository");
+}
+
+fn total(results: &[JunitResult]) -> JunitResult {
+    results.iter().fold(JunitResult::default(), |mut all, one| {
+        all.total = all.total.saturating_add(one.total);
+        all.failures = all.failures.saturating_add(one.failures);
+        all.errors = all.errors.saturating_add(one.errors);
+        all.skipped = all.skipped.saturating_add(one.skipped);
+        all
+    })
+}
+
+/// `412 tests: 409 passed, 1 failed, 1 with an error, 1 skipped`.
+fn said(total: &JunitResult) -> String {
+    let JunitResult { total, failures, errors, skipped, .. } = total;
+    let passed = total.saturating_sub(failures + errors + skipped);
+    let parts =
+        [(passed, "passed"), (*failures, "failed"), (*errors, "with an error"), (*skipped, "skipped")];
+    let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    let tests = counted(u64::from(*total), "test");
+    if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
+}
+
+fn unreadable(error: ResultsError) -> Failure {
+    let hint = matches!(error, ResultsError::Attachment).then(|| {
+        "--attachment FILE attaches another file, --no-attachment none; the totals are sent either way"
+            .to_owned()
+    });
+    Failure::usage(error).hinted(hint)
+}
+
+fn user_data(path: &Path) -> Result<FreeForm, AttestError> {
+    let bytes =
+        read_up_to(MOST_USER_DATA, path).map_err(|error| AttestError::UserData(path.to_owned(), error))?;
+    let object = FreeForm::new(String::from_utf8_lossy(&bytes).trim());
+    object.map_err(|error| AttestError::NoObject(path.to_owned(), error))
+}
+
+fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<FreeForm>, AttestError> {
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    let pairs: Map<String, Value> = pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let object = FreeForm::new(&Value::Object(pairs).to_string());
+    object.map(Some).map_err(|error| AttestError::Pairs(option, error))
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a key and a value with = between them was expected".to_owned()),
+    }
+}
+
+fn short_text(text: &str) -> Result<ShortText, InvalidText> {
+    ShortText::new(text)
+}
+
+fn text(text: &str) -> Result<Text, InvalidText> {
+    Text::new(text)
+}

@@ -1,0 +1,264 @@
+//! What a test runner wrote: which files are meant, what they hold, and the files themselves to attach.
+//!
+//! A file is read whole, one after the other, so that what is attached is what was counted.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
+
+use crate::api::Attachment;
+use crate::domain::junit::{self, Doubt, NotJunit, Problem};
+use crate::domain::model::{JunitResult, Text};
+use crate::domain::visible::Visible;
+use crate::process::files::read_up_to;
+
+/// The largest file of results that is read, in bytes.
+const MOST_RESULTS: u64 = 64 * 1024 * 1024;
+
+/// The largest attachment that the interface takes, in bytes (interface, Limits).
+const MOST_ATTACHED: usize = 10_000_000;
+
+/// What is attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Attach {
+    /// The results themselves.
+    Results,
+    /// Another file.
+    File(PathBuf),
+    /// Nothing.
+    Nothing,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) results: Vec<JunitResult>,
+    /// What is in doubt, with the file that it is in.
+    pub(super) doubts: Vec<(PathBuf, Doubt)>,
+    /// How many files there are.
+    pub(super) files: usize,
+    pub(super) attachment: Option<Attachment>,
+}
+
+/// Results that cannot be attested.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ResultsError {
+    #[error("{} is no file, and as a pattern it finds none; a file in JUnit XML, a directory that holds some, or a pattern as 'build/**/TEST-*.xml' was expected", quoted(.0))]
+    NoFile(PathBuf),
+    #[error("the directory {} holds no file in JUnit XML; such files end in .xml", quoted(.0))]
+    NoResults(PathBuf),
+    #[error("the pattern {} cannot be used", quoted(.0))]
+    Pattern(PathBuf, #[source] glob::PatternError),
+    #[error("{} cannot be read", quoted(.0))]
+    Read(PathBuf, #[source] io::Error),
+    #[error("{} takes {} bytes; at most {MOST_RESULTS} are read of a file of results", quoted(.0), .1)]
+    Large(PathBuf, u64),
+    #[error("{} is no JUnit XML", quoted(.0))]
+    NotJunit(PathBuf, #[source] NotJunit),
+    #[error("the attachment would take more than {MOST_ATTACHED} bytes, which is all that the service takes")]
+    Attachment,
+    #[error("the attachment {} cannot be read", quoted(.0))]
+    Attached(PathBuf, #[source] io::Error),
+    #[error("the results cannot be packed")]
+    Pack(#[source] io::Error),
+}
+
+/// A file that is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Meant {
+    path: PathBuf,
+    /// It was found in a directory, where files of other kinds may lie too.
+    is_found: bool,
+}
+
+/// Reads what the arguments mean: files, directories, patterns.
+pub(super) fn read(arguments: &[PathBuf], attach: &Attach) -> Result<Found, ResultsError> {
+    let mut found = Found { results: Vec::new(), doubts: Vec::new(), files: 0, attachment: None };
+    let mut pack = Pack::default();
+    for Meant { path, is_found } in every(arguments)? {
+        let bytes = content(&path)?;
+        let read = match junit::read(&bytes) {
+            Err(NotJunit { problem: problem @ Problem::Root(_), .. }) if is_found => {
+                tracing::info!("left out {}: {problem}", quoted(&path));
+                continue;
+            }
+            read => read.map_err(|error| ResultsError::NotJunit(path.clone(), error))?,
+        };
+        found.files += 1;
+        found.results.extend(read.results.into_iter().map(|result| named(result, &path)));
+        found.doubts.extend(read.doubts.into_iter().map(|doubt| (path.clone(), doubt)));
+        if *attach == Attach::Results {
+            pack.add(path, bytes)?;
+        }
+    }
+    if found.files == 0 {
+        return Err(ResultsError::NoResults(arguments.first().cloned().unwrap_or_default()));
+    }
+    found.attachment = match attach {
+        Attach::Results => pack.finish()?,
+        Attach::File(path) => Some(attached(path)?),
+        Attach::Nothing => None,
+    };
+    Ok(found)
+}
+
+/// Every file that is meant, each once.
+fn every(arguments: &[PathBuf]) -> Result<Vec<Meant>, ResultsError> {
+    let mut every = Vec::new();
+    let mut seen = BTreeSet::new();
+    for argument in arguments {
+        let files = meant(argument)?;
+        every.extend(files.into_iter().filter(|file| {
+            let real = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+            seen.insert(real)
+        }));
+    }
+    Ok(every)
+}
+
+/// What an argument means: what is there under this very name, or what it finds as a pattern.
+fn meant(argument: &Path) -> Result<Vec<Meant>, ResultsError> {
+    if argument.is_dir() {
+        let inside = format!("{}/**/*.xml", glob::Pattern::escape(&text(argument)?));
+        let files = matching(argument, &inside)?;
+        let files: Vec<_> = files.into_iter().map(|path| Meant { path, is_found: true }).collect();
+        return if files.is_empty() { Err(ResultsError::NoResults(argument.to_owned())) } else { Ok(files) };
+    }
+    if argument.exists() {
+        return Ok(vec![Meant { path: argument.to_owned(), is_found: false }]);
+    }
+    let files = matching(argument, &text(argument)?)?;
+    if files.is_empty() {
+        return Err(ResultsError::NoFile(argument.to_owned()));
+    }
+    Ok(files.into_iter().map(|path| Meant { path, is_found: false }).collect())
+}
+
+/// The regular files that a pattern finds, sorted.
+fn matching(argument: &Path, pattern: &str) -> Result<Vec<PathBuf>, ResultsError> {
+    let paths = glob::glob(pattern).map_err(|error| ResultsError::Pattern(argument.to_owned(), error))?;
+    let mut files = Vec::new();
+    for path in paths {
+        let path = path.map_err(|error| ResultsError::Read(error.path().to_owned(), error.into()))?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn text(argument: &Path) -> Result<String, ResultsError> {
+    let text = argument.to_str().map(str::to_owned);
+    text.ok_or_else(|| ResultsError::NoFile(argument.to_owned()))
+}
+
+fn content(path: &Path) -> Result<Vec<u8>, ResultsError> {
+    let unreadable = |error| ResultsError::Read(path.to_owned(), error);
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > MOST_RESULTS {
+        return Err(ResultsError::Large(path.to_owned(), size));
+    }
+    read_up_to(MOST_RESULTS, path).map_err(unreadable)
+}
+
+/// A suite without a name goes by its file's.
+fn named(mut result: JunitResult, path: &Path) -> JunitResult {
+    if result.name.as_str().is_empty() {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        result.name = Text::new(stem).unwrap_or_default();
+    }
+    result
+}
+
+fn attached(path: &Path) -> Result<Attachment, ResultsError> {
+    let content = read_up_to(MOST_ATTACHED as u64, path).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => ResultsError::Attachment,
+        _ => ResultsError::Attached(path.to_owned(), error),
+    })?;
+    Ok(Attachment { name: file_name(path), content: content.into() })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// One file as it is, or an archive of several.
+#[derive(Default)]
+struct Pack {
+    first: Option<(PathBuf, Vec<u8>)>,
+    archive: Option<tar::Builder<GzEncoder<Bounded>>>,
+}
+
+impl Pack {
+    fn add(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<(), ResultsError> {
+        if self.first.is_none() && self.archive.is_none() {
+            self.first = Some((path, bytes));
+            return Ok(());
+        }
+        let archive = self.archive.get_or_insert_with(|| {
+            // No time and no owner: the same files give the same bytes.
+            let packed = GzBuilder::new().mtime(0).write(Bounded::default(), Compression::default());
+            tar::Builder::new(packed)
+        });
+        for (path, bytes) in self.first.take().into_iter().chain([(path, bytes)]) {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_mtime(0);
+            archive.append_data(&mut header, inner(&path), bytes.as_slice()).map_err(packing)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Option<Attachment>, ResultsError> {
+        if let Some(archive) = self.archive {
+            let packed = archive.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
+            let name = "junit-results.tar.gz".to_owned();
+            return Ok(Some(Attachment { name, content: packed.0.into() }));
+        }
+        let Some((path, bytes)) = self.first else { return Ok(None) };
+        if bytes.len() > MOST_ATTACHED {
+            return Err(ResultsError::Attachment);
+        }
+        Ok(Some(Attachment { name: file_name(&path), content: Bytes::from(bytes) }))
+    }
+}
+
+/// The path that a file has in the archive: its own, but never out of the folder that it is unpacked in.
+fn inner(path: &Path) -> PathBuf {
+    path.components().filter(|component| matches!(component, Component::Normal(_))).collect()
+}
+
+fn packing(error: io::Error) -> ResultsError {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => ResultsError::Attachment,
+        _ => ResultsError::Pack(error),
+    }
+}
+
+/// Bytes, up to what may be attached.
+#[derive(Default)]
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_ATTACHED {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", Visible(&path.display().to_string()))
+}

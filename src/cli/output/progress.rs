@@ -1,0 +1,78 @@
+//! What is under way: on a terminal a line that moves, in a pipe a log line where it matters.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Long work.
+pub(in crate::cli) struct Progress {
+    bar: ProgressBar,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// Work of which nobody knows how long it takes.
+    pub(in crate::cli) fn begin() -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { bar, is_terminal: stderr().is_terminal() }
+    }
+
+    /// Says how far it is, to a person who looks.
+    pub(in crate::cli) fn moved(&self, how_far: String) {
+        self.bar.set_message(how_far);
+    }
+
+    /// Says what has changed, also to who reads it later.
+    pub(in crate::cli) fn changed(&self, what: &str) {
+        self.moved(what.to_owned());
+        if !self.is_terminal {
+            tracing::info!("{what}");
+        }
+    }
+
+    pub(in crate::cli) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    /// What is said next begins on a line of its own.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Bytes that are sent.
+pub(in crate::cli) struct Upload(ProgressBar);
+
+impl Upload {
+    /// So many bytes; none is nothing to look at.
+    pub(in crate::cli) fn begin(bytes: u64) -> Self {
+        if bytes == 0 {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(bytes);
+        if let Ok(style) = ProgressStyle::with_template("sending {bar:40} {bytes}/{total_bytes}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Begins from the first byte; what is returned is told how many more were sent.
+    pub(in crate::cli) fn again(&self) -> impl Fn(u64) + Send + Sync + Unpin + 'static {
+        self.0.reset();
+        let bar = self.0.clone();
+        move |bytes| bar.inc(bytes)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
