@@ -15,6 +15,8 @@
 mod fake;
 mod program;
 
+#[cfg(feature = "service")]
+mod attest;
 mod client;
 mod cluster;
 mod command_line;
@@ -33,4 +35,6 @@ mod real;
 mod recorded;
 mod secrets;
 mod service;
+#[cfg(feature = "service")]
+mod wait;
 mod watch;

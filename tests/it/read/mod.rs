@@ -311,6 +311,7 @@ fn what_cannot_be_asked_is_refused_before_anybody_is_asked() {
         ("list trails --flow-tag team", &["--flow-tag", "key=value"]),
         ("list trails --fingerprint abc", &["--fingerprint", "64"]),
         ("list trails --flow a/b", &["--flow", "a/b"]),
+        ("list attestations acme/cart", &["holds a slash, as a repository's name does; a flow's has none"]),
         ("list attestations cart --from yesterday", &["--from", "2026-10-03"]),
         ("list approvals cart xyz", &["64"]),
         ("get action seven", &["seven"]),
