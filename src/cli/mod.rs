@@ -46,7 +46,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  unexpected
-  2  usage or configuration, or a file of pods that cannot be read
+  2  usage or configuration, or a file of pods or results that cannot be read
   3  not authorized by the service (401, 403)
   4  not found by the service (404)
   5  the service refused what was sent (other 4xx)
