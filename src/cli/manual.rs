@@ -57,7 +57,8 @@ impl Completions {
 
 impl Man {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        clap_mangen::generate_to(Cli::command(), &self.folder)
+        std::fs::create_dir_all(&self.folder)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), &self.folder))
             .map_err(|e| Failure::usage(ManualError::Man(self.folder.clone(), e)))
     }
 }

@@ -24,6 +24,8 @@ mod daemon;
 #[cfg(feature = "service")]
 mod demo;
 mod endpoint;
+#[cfg(feature = "service")]
+mod examples;
 mod house;
 mod kubeconfig;
 mod namespaces;

@@ -89,7 +89,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   The newest trails, and those that an artifact was reported to:
     supercargo list trails
-    supercargo list trails --fingerprint \
+    supercargo list trails --fingerprint \\
       7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d
   Everything that a flow attested in October, as JSON:
     supercargo list attestations cart --from 2026-10-01 --to 2026-10-31 --all -o json";

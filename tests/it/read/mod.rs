@@ -1,6 +1,6 @@
 //! `list` and `get`: what is asked, and how the answer looks, in a pipe.
 
-mod answers;
+pub mod answers;
 
 use std::process::{Command, Stdio};
 
