@@ -26,6 +26,7 @@ use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Junit {
     /// Flow that the trail belongs to
     #[arg(long, value_name = "NAME")]
@@ -72,14 +73,23 @@ pub(super) struct Junit {
     user_data: Option<PathBuf>,
 
     #[command(flatten)]
-    given: Given,
-
-    #[command(flatten)]
     output: Output,
     /// How long all of it may take, second tries included: 30s, 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
+
+    #[command(flatten)]
+    given: Given,
 }
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  What would be sent, and where each fact was found:
+    supercargo attest junit --flow cart --trail 4f1c2e7 --name unit-tests --dry-run \\
+      target/surefire-reports
+  Attest an image by the digest that its build tool wrote, and fail where tests do:
+    supercargo attest junit --flow cart --trail 4f1c2e7 --name unit-tests \\
+      --fingerprint-file image-digest --fail-on-failures '**/TEST-*.xml'";
 
 /// Results that cannot be attested, or do not pass.
 #[derive(Debug, thiserror::Error)]

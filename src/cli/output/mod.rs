@@ -23,7 +23,7 @@ use crate::process::logs::is_coloured;
 
 #[derive(Debug, Args)]
 pub(super) struct Output {
-    /// How the answer looks; json and yaml hold all that the service sent
+    /// How it looks; json and yaml hold all that was sent
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }

@@ -8,18 +8,25 @@ use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
 
 #[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLE)]
 pub(super) struct Notifications {
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = GET_EXAMPLE)]
 pub(super) struct Action {
     /// Its number
     number: u64,
     #[command(flatten)]
     common: Common,
 }
+
+const LIST_EXAMPLE: &str = "\
+Example:
+  What is sent where, with all that the service says of it:
+    supercargo list notifications -o yaml";
 
 impl Notifications {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
@@ -29,6 +36,11 @@ impl Notifications {
         self.common.print_all(actions, "notification", table)
     }
 }
+
+const GET_EXAMPLE: &str = "\
+Example:
+  Whether the messages of an action arrive:
+    supercargo get action 7";
 
 impl Action {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {

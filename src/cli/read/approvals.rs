@@ -9,6 +9,7 @@ use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName, Timestamp};
 
 #[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLE)]
 pub(super) struct Approvals {
     /// The flow
     flow: FlowName,
@@ -19,6 +20,7 @@ pub(super) struct Approvals {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = GET_EXAMPLE)]
 pub(super) struct Approval {
     /// The flow
     flow: FlowName,
@@ -28,6 +30,12 @@ pub(super) struct Approval {
     common: Common,
 }
 
+const LIST_EXAMPLE: &str = "\
+Example:
+  Who approved an artifact:
+    supercargo list approvals cart \\
+      7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+
 impl Approvals {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
@@ -36,6 +44,11 @@ impl Approvals {
         self.common.print_all(approvals, "approval", table)
     }
 }
+
+const GET_EXAMPLE: &str = "\
+Example:
+  Why an approval was given:
+    supercargo get approval cart 12 -o yaml";
 
 impl Approval {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {

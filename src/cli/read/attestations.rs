@@ -9,6 +9,7 @@ use crate::cli::{Failure, Service};
 use crate::domain::model::FlowName;
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
 pub(super) struct Attestations {
     /// The flow
     flow: FlowName,
@@ -23,6 +24,11 @@ pub(super) struct Attestations {
     #[command(flatten)]
     common: Common,
 }
+
+const EXAMPLE: &str = "\
+Example:
+  Everything that a flow attested in October, as JSON:
+    supercargo list attestations cart --from 2026-10-01 --to 2026-10-31 --all -o json";
 
 impl Attestations {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {

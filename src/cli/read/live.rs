@@ -10,6 +10,7 @@ use crate::cli::{Failure, Service};
 use crate::domain::model::{Provider, RepositoryName};
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
 pub(super) struct LiveArtifacts {
     /// The repository with its owners, as acme/cart
     repository: RepositoryName,
@@ -19,6 +20,11 @@ pub(super) struct LiveArtifacts {
     #[command(flatten)]
     common: Common,
 }
+
+const EXAMPLE: &str = "\
+Example:
+  What runs of a repository, and whether it may:
+    supercargo get live-artifacts acme/cart";
 
 impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName};
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Trails {
     /// Those of this flow
     #[arg(long, value_name = "NAME")]
@@ -24,6 +25,13 @@ pub(super) struct Trails {
     #[command(flatten)]
     common: Common,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  The newest of a flow, and those that an artifact was reported to:
+    supercargo list trails --flow cart
+    supercargo list trails --fingerprint \\
+      7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
 
 impl Trails {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
