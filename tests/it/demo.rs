@@ -140,7 +140,8 @@ fn it_stays_up_if_asked_to_its_commands_work_and_its_token_is_in_a_file_alone() 
     let folder = Path::new(kept.exported("SUPERCARGO_TOKEN_FILE")).parent().unwrap().to_owned();
     for file in folder.read_dir().unwrap().map(|file| file.unwrap()) {
         let mode = file.metadata().unwrap().permissions().mode();
-        let is_ours = file.path().extension().is_none_or(|e| e == "json" || e == "yaml");
+        let is_ours =
+            file.path().extension().is_none_or(|e| ["json", "yaml", "xml"].iter().any(|ours| e == *ours));
         assert!(!is_ours || mode.trailing_zeros() >= 6, "{file:?} {mode:o}");
     }
     let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
@@ -164,7 +165,8 @@ fn every_file_that_a_command_names_is_there() {
     let kept = Kept::start();
     let words =
         kept.text.split([' ', '\n', '@', '"']).filter(|word| word.starts_with('/')).map(PathBuf::from);
-    let files: Vec<_> = words.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    let files: Vec<_> =
+        words.filter(|path| path.extension().is_some_and(|e| e == "json" || e == "xml")).collect();
     assert!(files.len() >= 7, "{files:?}");
     assert!(files.iter().all(|file| file.exists()), "{files:?}");
     kept.stop(Signal::SIGINT);

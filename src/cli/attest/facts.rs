@@ -68,7 +68,10 @@ impl Given {
         let working_copy = self.working_copy(&mut given);
         let ci = of_ci(|name| std::env::var(name).ok());
         let (facts, another) = gathered(given, &working_copy, &ci);
-        if let Some(AnotherCommit { said, tested }) = another {
+        // Whoever gives a commit knows that it is another.
+        if let Some(AnotherCommit { said, tested }) =
+            another.filter(|another| another.tested.from != From::Given)
+        {
             tracing::warn!(
                 "{} says {}, but what was tested is {} ({}); only the latter counts",
                 said.from,

@@ -14,11 +14,12 @@ use tempfile::TempDir;
 
 use super::sample::{self, API, Build, CART, NEXT_WEB, WEB};
 use super::{DemoError, ORGANIZATION};
+use crate::domain::model::Fingerprint;
 
 /// The folder, and what lies in it.
 pub(super) struct Files {
     folder: TempDir,
-    attestations: Vec<(Build, Value)>,
+    digests: Vec<(Build, Fingerprint)>,
 }
 
 impl Files {
@@ -29,13 +30,11 @@ impl Files {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(DemoError::Folder)?;
-        let attestations = Vec::new();
-        let mut files = Self { folder, attestations };
+        let mut files = Self { folder, digests: Vec::new() };
         let mut token = [0; 32];
         getrandom::fill(&mut token).map_err(DemoError::Random)?;
         let token = hex::encode(token);
         write(&files.token(), &format!("{token}\n"))?;
-        write(&files.header(), &format!("Authorization: Bearer {token}\n"))?;
         write(&files.bootstrap(), &bootstrap())?;
 
         let pods: Value = serde_json::from_str(sample::PODS).map_err(|_| DemoError::Sample("their JSON"))?;
@@ -48,9 +47,8 @@ impl Files {
             let digest = sample::digest_of(&after, build.image)
                 .or_else(|| sample::digest_of(&pods, build.image))
                 .ok_or(DemoError::Sample("an image that is attested"))?;
-            let attestation = build.attestation(digest);
-            write(&files.attestation(&build), &pretty(&attestation))?;
-            files.attestations.push((build, attestation));
+            write(&files.results(&build), &build.results())?;
+            files.digests.push((build, digest));
         }
         Ok(files)
     }
@@ -58,11 +56,6 @@ impl Files {
     /// The token's file.
     pub(super) fn token(&self) -> PathBuf {
         self.folder.path().join("token")
-    }
-
-    /// The header that carries the token, for curl: in an argument the process list would show it.
-    pub(super) fn header(&self) -> PathBuf {
-        self.folder.path().join("header")
     }
 
     /// The bootstrap file of the service.
@@ -80,15 +73,14 @@ impl Files {
         self.folder.path().join("pods-after.json")
     }
 
-    /// The attestation of a build.
-    pub(super) fn attestation(&self, build: &Build) -> PathBuf {
-        self.folder.path().join(format!("{}-{}.json", build.name, build.version))
+    /// The test results of a build.
+    pub(super) fn results(&self, build: &Build) -> PathBuf {
+        self.folder.path().join(format!("{}-{}.xml", build.name, build.version))
     }
 
-    /// What [`Files::attestation`] holds.
-    pub(super) fn attested(&self, build: &Build) -> Value {
-        let found = self.attestations.iter().find(|(other, _)| other == build);
-        found.map(|(_, attestation)| attestation.clone()).unwrap_or_default()
+    /// The digest of the image that came of it.
+    pub(super) fn digest(&self, build: &Build) -> Option<Fingerprint> {
+        self.digests.iter().find(|(other, _)| other == build).map(|(_, digest)| *digest)
     }
 
     /// The URL of the database. SQLite's URLs are percent-decoded, and end at a question mark.

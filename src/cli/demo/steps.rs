@@ -1,26 +1,31 @@
 //! The story, step by step: each says what it does, how a person would do it, and what came of it.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Parser;
+
 use super::files::Files;
 use super::sample::{API, Build, CART, NEXT_WEB, WEB};
 use super::screen::{Look, Screen, Word, quoted};
 use super::table::{Row, Table, Tests};
-use super::{Ended, ORGANIZATION};
+use super::{DemoError, Ended, ORGANIZATION};
 use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
 use crate::agent::{Environment, Plan};
 use crate::api::{Client, Filter};
+use crate::cli::{Cli, Failure};
 use crate::cluster::PodsFile;
 use crate::domain::collapse::Counting;
 use crate::domain::confirmation::Emptiness;
 use crate::domain::model::{Fingerprint, Page, Timestamp};
 use crate::domain::outcome::Backoff;
 use crate::domain::selection::Selection;
+use crate::process::rest::Rest;
 
 /// The environment that the cluster is.
 const ENVIRONMENT: &str = "demo";
@@ -64,10 +69,10 @@ impl<'a, W: Write> Story<'a, W> {
         self.report(&self.files.pods()).await?;
 
         self.screen.heading("4. Ask what runs of each repository, and whether it was tested")?;
+        let program = self.program.clone();
         self.screen.command(&[
             "for repo in web cart api; do".to_owned(),
-            self.curl(),
-            format!("{}; done", live_artifacts("$repo")),
+            format!("{program} get live-artifacts acme/$repo; done"),
         ])?;
         let before = self.look().await?;
         self.screen.table(&Table::running(&before, now()).lines())?;
@@ -76,8 +81,7 @@ impl<'a, W: Write> Story<'a, W> {
             self.screen.line("", &[])?;
             self.screen
                 .say("TESTS is what the trails say that attest this very digest. Of the one that fails:")?;
-            let trails = self.trails(digest);
-            self.screen.command(&trails)?;
+            self.screen.command(&[format!("{program} list trails"), format!("--fingerprint {digest}")])?;
         }
 
         self.screen.heading("5. Roll out shop/web:1.5.0: attest it, start it, report")?;
@@ -85,7 +89,7 @@ impl<'a, W: Write> Story<'a, W> {
         self.report(&self.files.pods_after()).await?;
 
         self.screen.heading("6. Ask what changed")?;
-        self.screen.command(&[self.curl(), live_artifacts("web")])?;
+        self.screen.command(&[format!("{program} get live-artifacts acme/web")])?;
         let after = self.look().await?;
         let (old, new) = (snapshot(&before), snapshot(&after));
         let verdict = Word(Look::Bold, format!("snapshot {new}"));
@@ -138,19 +142,37 @@ impl<'a, W: Write> Story<'a, W> {
 
     async fn attest(&mut self, build: &Build) -> Result<(), Ended> {
         let (flow, trail) = (build.name, build.trail());
-        self.screen.command(&[
-            self.curl(),
-            format!("-F data_json=@{}", path(&self.files.attestation(build))),
-            format!("\"$SUPERCARGO_BASE_URL/api/v2/attestations/{ORGANIZATION}/{flow}/trail/{trail}/junit\""),
-        ])?;
-        let data = self.files.attested(build).to_string();
-        self.client.attest_junit(&flow.parse()?, &trail.parse()?, data, None, |_| ()).await?;
+        let digest = self.files.digest(build).ok_or(DemoError::Sample("an image that is attested"))?;
+        let attest = [
+            format!("attest junit --flow {flow} --trail {trail}"),
+            format!("--name unit-tests --branch main --commit {}", build.commit),
+            format!("--fingerprint {digest}"),
+            format!("--repository-url {}", build.repository_url()),
+        ];
+        let results = self.files.results(build);
+        let [first, rest @ ..] = &attest;
+        let mut shown = vec![format!("{} {first}", self.program)];
+        shown.extend(rest.iter().cloned().chain([path(&results)]));
+        self.screen.command(&shown)?;
+        let words = attest.iter().flat_map(|line| line.split(' ')).map(OsString::from);
+        self.run(words.chain([results.into()])).await?;
         let (look, failed) = match build.failures {
             0 => (Look::Good, "all passed".to_owned()),
             failures => (Look::Bad, format!("{failures} failed")),
         };
         let said = format!("{} from acme/{flow}@{trail}: {} tests,", build.short_image(), build.tests);
         Ok(self.screen.came(said, Some(Word(look, failed)))?)
+    }
+
+    /// Runs a command as it is shown, with options in place of the exports.
+    async fn run(&self, words: impl Iterator<Item = OsString>) -> Result<(), Ended> {
+        let service = format!("--base-url=http://{} --org={ORGANIZATION}", self.addresses.service);
+        let mut token = OsString::from("--token-file=");
+        token.push(self.files.token());
+        let options = service.split(' ').map(OsString::from).chain([token]);
+        let words = std::iter::once("supercargo".into()).chain(words).chain(options);
+        let command = Cli::try_parse_from(words).map_err(|error| Ended::from(Failure::unexpected(error)))?;
+        Box::pin(command.run(Rest::default())).await.map_err(Ended::Failed)
     }
 
     async fn report(&mut self, pods: &Path) -> Result<(), Ended> {
@@ -202,16 +224,6 @@ impl<'a, W: Write> Story<'a, W> {
         })
     }
 
-    /// curl, with the token out of a file.
-    fn curl(&self) -> String {
-        format!("curl -sS -H @{}", path(&self.files.header()))
-    }
-
-    fn trails(&self, digest: Fingerprint) -> [String; 3] {
-        let url = format!("\"$SUPERCARGO_BASE_URL/api/v2/trails/{ORGANIZATION}\"");
-        [self.curl(), url, format!("-Gd fingerprint={digest}")]
-    }
-
     fn agent(&self, pods: &Path) -> [String; 2] {
         let command = format!("{} agent --once --environment {ENVIRONMENT}", self.program);
         [command, format!("--pods-from {}", path(pods))]
@@ -225,10 +237,6 @@ fn program() -> String {
 
 fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
-}
-
-fn live_artifacts(repository: &str) -> String {
-    format!("\"$SUPERCARGO_BASE_URL/api/v2/repos/{ORGANIZATION}/live-artifacts/acme/{repository}\"")
 }
 
 /// The snapshot that rows are of.
