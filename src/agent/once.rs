@@ -10,7 +10,7 @@ use super::gather::{GatherError, Gathered, Source, gather};
 use super::retry::{Deadline, GaveUp};
 use super::summary::{Outcome, Summary};
 use super::{Environment, Plan};
-use crate::api::{self, Client};
+use crate::api::{self, About, Client};
 use crate::cluster;
 use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::domain::model::{EnvironmentName, NamespaceName};
@@ -124,7 +124,8 @@ pub async fn run(
                     Ok(summary) => summaries.push(summary),
                     Err(source) => {
                         let name = &environment.name;
-                        let hint = source.last().and_then(|e| client.hint(e, "environment", name.as_str()));
+                        let about = About::Environment(name.as_str());
+                        let hint = source.last().and_then(|e| client.hint(e, about));
                         failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
                     }
                 }

@@ -1,5 +1,6 @@
 //! The one place where requests leave and answers are checked.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +97,29 @@ pub enum SetupError {
     Client(#[source] reqwest::Error),
 }
 
+/// What a request is about, for who has to find out why it is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what its name says, by name or number")]
+pub enum About<'a> {
+    Organization,
+    Environment(&'a str),
+    Flow(&'a str),
+    Repository(&'a str),
+    Action(u64),
+}
+
+impl fmt::Display for About<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Organization => f.write_str("organization"),
+            Self::Environment(name) => write!(f, "environment \"{}\"", Visible(name)),
+            Self::Flow(name) => write!(f, "flow \"{}\"", Visible(name)),
+            Self::Repository(name) => write!(f, "repository \"{}\"", Visible(name)),
+            Self::Action(number) => write!(f, "action {number}"),
+        }
+    }
+}
+
 /// A client of the service, for one organization.
 #[derive(Clone)]
 pub struct Client {
@@ -152,44 +176,47 @@ impl Client {
         self.token.rotations()
     }
 
-    /// What to do about an error, where that is known. `kind` and `name` say what the request was
-    /// about: an environment, a flow.
+    /// What to do about an error of a request about this, where that is known.
     #[must_use]
-    pub fn hint(&self, error: &Error, kind: &str, name: &str) -> Option<String> {
+    pub fn hint(&self, error: &Error, about: About<'_>) -> Option<String> {
         let Self { organization, base_url, .. } = self;
-        let token = self.token.source();
         match error {
             Error::Unreachable { source, .. } => {
                 let trust = "check the host name, and give the authority that vouches for it by --ca-file";
                 causes::tls(source).map(|tls| tls.hint(trust))
             }
-            Error::Answered { status, message, apart, .. } => {
-                match status.as_u16() {
-                    401 | 403 => {
-                        let clock = apart.map(|apart| {
-                        let minutes = apart.as_secs() / 60;
-                        format!(", and the clock of this machine: the service's is {minutes} minutes away from it")
-                    });
-                        Some(format!(
-                            "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this{}",
-                            clock.unwrap_or_default()
-                        ))
+            Error::Answered { status, message, apart, .. } => match status.as_u16() {
+                401 | 403 => Some(self.not_authorized(*apart)),
+                404 => Some(match about {
+                    About::Organization => {
+                        format!("check the base URL {base_url} and the organization \"{organization}\"")
                     }
-                    404 if name == organization.as_str() => {
-                        Some(format!("check the base URL {base_url} and the organization \"{organization}\""))
-                    }
-                    404 => Some(format!(
-                        "check the base URL {base_url}, the organization \"{organization}\" and the {kind} \"{}\", which some services want to be created first",
-                        Visible(name)
-                    )),
-                    400..500 if kind == "repository" && message.contains("provider") => Some(format!(
-                        "say which is meant by --provider: {}",
-                        Provider::ALL.map(Provider::as_str).join(", ")
-                    )),
-                    _ => None,
+                    about => format!(
+                        "check the base URL {base_url}, the organization \"{organization}\" and the {about}, which some services want to be created first"
+                    ),
+                }),
+                413 => Some("fewer or smaller files at a time may do".to_owned()),
+                // The service's word for several repositories of one name.
+                400..500 if message.contains("provider") => {
+                    let providers = Provider::ALL.map(Provider::as_str).join(", ");
+                    Some(format!("say whose repository is meant by --provider: {providers}"))
                 }
-            }
+                _ => None,
+            },
             _ => None,
+        }
+    }
+
+    fn not_authorized(&self, apart: Option<Duration>) -> String {
+        let (token, organization) = (self.token.source(), &self.organization);
+        let check = format!(
+            "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this"
+        );
+        match apart.map(|apart| apart.as_secs() / 60) {
+            None => check,
+            Some(minutes) => format!(
+                "{check}, and the clock of this machine: the service's is {minutes} minutes away from it"
+            ),
         }
     }
 

@@ -69,6 +69,9 @@ pub struct Environment {
     id: String,
     /// Its name.
     pub name: String,
+    /// Whether nobody has reported it for long; not every service says so.
+    #[serde(default)]
+    pub is_silent: Option<bool>,
 }
 
 impl LiveArtifacts {
@@ -78,22 +81,23 @@ impl LiveArtifacts {
         self.embedded.artifacts.iter().find(|artifact| artifact.id == of.artifact_id)
     }
 
+    /// Each artifact by its digest, in each environment by its name. Without a digest beside it, an
+    /// artifact's identifier is taken for one where it can be.
+    pub fn running(&self) -> impl Iterator<Item = Running<'_>> {
+        self.live_artifacts.iter().map(|of| {
+            let (artifact, environment) = (self.artifact(of), self.environment(of));
+            Running {
+                fingerprint: artifact.map_or_else(|| of.artifact_id.parse().ok(), |a| Some(a.fingerprint)),
+                environment: environment.map_or(&of.environment_id, |environment| &environment.name),
+                is_silent: environment.is_some_and(|environment| environment.is_silent == Some(true)),
+            }
+        })
+    }
+
     /// The environment that an artifact of this list runs in.
     #[must_use]
     pub fn environment(&self, of: &LiveArtifact) -> Option<&Environment> {
         self.embedded.environments.iter().find(|environment| environment.id == of.environment_id)
-    }
-}
-
-impl LiveArtifacts {
-    /// Each artifact by its digest, in each environment by its name.
-    pub fn running(&self) -> impl Iterator<Item = Running<'_>> {
-        self.live_artifacts.iter().map(|running| Running {
-            fingerprint: self.artifact(running).map(|artifact| artifact.fingerprint),
-            environment: self
-                .environment(running)
-                .map_or(running.environment_id.as_str(), |environment| environment.name.as_str()),
-        })
     }
 }
 

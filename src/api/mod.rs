@@ -25,7 +25,7 @@ pub use approvals::{Approval, SignOff, SourceCommit};
 pub use attest::Attachment;
 pub use attestations::{Attestation, Span};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
-pub use client::{Client, Patience, Setup, SetupError};
+pub use client::{About, Client, Patience, Setup, SetupError};
 pub use error::{Error, Request};
 pub use kept::Kept;
 pub use live::{Artifact, Environment, LiveArtifact, LiveArtifacts};

@@ -13,11 +13,11 @@ use crate::process::files::read_up_to;
 #[derive(Debug, Args)]
 pub(super) struct Fingerprints {
     /// Digest of an image: 64 hexadecimal digits, sha256:… or name@sha256:…; repeat it for several
-    #[arg(long = "fingerprint", value_name = "DIGEST", value_parser = digest)]
-    given: Vec<Fingerprint>,
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    fingerprint: Vec<Fingerprint>,
     /// File with a digest on each line, as build tools write it
-    #[arg(long = "fingerprint-file", value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    fingerprint_file: Option<PathBuf>,
 }
 
 /// A file of digests that cannot be used.
@@ -45,8 +45,8 @@ impl Fingerprints {
                 all.push(digest);
             }
         };
-        self.given.iter().copied().for_each(&mut add);
-        if let Some(path) = &self.file {
+        self.fingerprint.iter().copied().for_each(&mut add);
+        if let Some(path) = &self.fingerprint_file {
             let bytes =
                 read_up_to(MOST, path).map_err(|error| FingerprintsError::Read(path.clone(), error))?;
             let text = String::from_utf8_lossy(&bytes);
@@ -64,6 +64,7 @@ impl Fingerprints {
     }
 }
 
-fn digest(text: &str) -> Result<Fingerprint, String> {
+/// Reads a digest as tools write it.
+pub(super) fn digest(text: &str) -> Result<Fingerprint, String> {
     digest_of(text).ok_or_else(|| EXPECTED.to_owned())
 }

@@ -55,7 +55,7 @@ Exit codes:
   7  wait ran out of time
   8  the cluster could not be reached, forbids what is asked, or has no pod
      where one was expected
-  9  attested, and --fail-on-failures saw tests that failed";
+  9  attested, and --fail-on-failures saw results that do not pass";
 
 #[derive(Debug, Subcommand)]
 enum Command {

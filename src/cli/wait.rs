@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::exit::{Exit, Failure};
@@ -11,16 +11,18 @@ use super::fingerprints::Fingerprints;
 use super::output::Progress;
 use super::read::provider;
 use super::{Service, duration};
-use crate::agent::counted;
 use crate::agent::retry::seed;
-use crate::api::{self, Client, LiveArtifacts};
+use crate::api::{self, About, Client, LiveArtifacts};
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::outcome::{Backoff, Class, Retryable, class, retry_after};
-use crate::domain::waiting::{Missing, Until, missing};
+use crate::domain::outcome::{Class, Retryable, class, retry_after};
+use crate::domain::waiting::{Failed, Missing, Until, Waiting};
 use crate::process::causes;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    group = ArgGroup::new("artifacts").required(true).multiple(true).args(["fingerprint", "fingerprint_file"]),
+    after_help = EXAMPLES,
+)]
 pub(super) struct Wait {
     /// The repository with its owners, as acme/cart
     repository: RepositoryName,
@@ -49,14 +51,12 @@ Examples:
     supercargo wait acme/cart --environment prod --fingerprint \\
       sha256:7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d
   Until the images of a build are gone everywhere:
-    supercargo wait acme/cart --gone --fingerprint-file old-digests --timeout 30m";
+    supercargo wait acme/cart --gone --fingerprint-file old-digests";
 
 /// A wait that did not come to its end.
 #[derive(Debug, thiserror::Error)]
 enum WaitError {
-    #[error("there is nothing to wait for: give --fingerprint or --fingerprint-file")]
-    Nothing,
-    #[error("after {within:?}, {}", said(missing))]
+    #[error("after {}, {}", friendly(within), said(missing))]
     TimedOut {
         within: Duration,
         missing: Vec<Missing>,
@@ -64,162 +64,135 @@ enum WaitError {
         #[source]
         last: Option<api::Error>,
     },
-    #[error("after {0:?} the service has not answered")]
-    NoAnswer(Duration),
-}
-
-/// What is waited for, and how far that is.
-struct Waiting<'a> {
-    wait: &'a Wait,
-    client: Client,
-    wanted: Vec<Fingerprint>,
-    progress: Progress,
-    /// What was missing when the service last answered.
-    missing: Option<Vec<Missing>>,
-    /// Why it has not answered since.
-    failed: Option<api::Error>,
+    #[error("after {} the service has not answered", friendly(.0))]
+    NoAnswer(Duration, #[source] Option<api::Error>),
+    #[error("{} also has a repository {}, of which other artifacts run", .0.join(" and "), .1)]
+    Namesake(Vec<&'static str>, RepositoryName),
 }
 
 impl Wait {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        if wanted.is_empty() {
-            return Err(Failure::usage(WaitError::Nothing));
-        }
         let client = service.client(api::Patience::default()).map_err(Failure::usage)?;
+        let until = if self.gone { Until::Gone } else { Until::Live };
+        let mut waiting = Waiting::new(until, wanted, self.environment.clone(), self.every, seed());
         let progress = Progress::begin();
-        let waiting = Waiting { wait: self, client, wanted, progress, missing: None, failed: None };
-        waiting.wait().await
-    }
-
-    fn until(&self) -> Until {
-        if self.gone { Until::Gone } else { Until::Live }
-    }
-
-    /// What came of it, once nothing is missing.
-    fn reached(&self, wanted: usize) -> String {
-        let artifacts = counted(wanted as u64, "artifact");
-        let names: Vec<_> = self.environment.iter().map(EnvironmentName::as_str).collect();
-        let runs = if wanted == 1 { "runs" } else { "run" };
-        match (self.until(), names.as_slice()) {
-            (Until::Live, []) => format!("{artifacts} {runs}"),
-            (Until::Live, names) => format!("{artifacts} {runs} in {}", names.join(" and ")),
-            (Until::Gone, []) => format!("{artifacts} no longer {runs}"),
-            (Until::Gone, names) => format!("{artifacts} no longer {runs} in {}", names.join(" or ")),
-        }
-    }
-}
-
-impl Waiting<'_> {
-    async fn wait(mut self) -> Result<(), Failure> {
-        let (start, backoff) = (Instant::now(), Backoff::default());
-        let left = || self.wait.timeout.saturating_sub(start.elapsed());
-        let mut delays = backoff.delays(seed());
+        let start = Instant::now();
+        let left = || self.timeout.saturating_sub(start.elapsed());
+        let mut failed = None;
         loop {
-            let pause = match timeout(left(), self.ask()).await {
+            let pause = match timeout(left(), self.ask(&client)).await {
                 Ok(Ok(live)) => {
-                    if self.missing.is_none() {
-                        self.look_for_namesakes(&live, left()).await;
+                    if waiting.missing().is_none() {
+                        self.look_for_namesakes(&client, &live, left()).await?;
                     }
-                    self.failed = None;
-                    delays = backoff.delays(seed());
-                    if self.takes(&live) {
-                        self.progress.end();
-                        tracing::info!("{}", self.wait.reached(self.wanted.len()));
+                    failed = None;
+                    let running: Vec<_> = live.running().collect();
+                    if waiting.answered(&running) && !waiting.is_over() {
+                        progress
+                            .changed(&format!("waiting: {}", said(waiting.missing().unwrap_or_default())));
+                    }
+                    if waiting.is_over() {
+                        progress.end();
+                        tracing::info!("{}", waiting.came());
                         return Ok(());
                     }
-                    self.wait.every
-                }
-                Ok(Err(error)) if self.may_pass(&error) => {
-                    let delay = delays.next().unwrap_or(backoff.most).max(self.wait.every);
-                    let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
-                    let delay = backoff.at_least(delay, asked);
-                    self.progress.changed(&format!(
-                        "{}; asking again in {:.1} s",
-                        causes::said_once(&error).join(": "),
-                        delay.as_secs_f32()
-                    ));
-                    self.failed = Some(error);
-                    delay
+                    self.every
                 }
                 Ok(Err(error)) => {
-                    let hint = self.client.hint(&error, "repository", self.wait.repository.as_str());
-                    return Err(Failure::from(error).hinted(hint));
+                    let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
+                    let Some(pause) = waiting.failed(kind(&error), asked) else {
+                        let hint = client.hint(&error, About::Repository(self.repository.as_str()));
+                        return Err(Failure::from(error).hinted(hint));
+                    };
+                    let seconds = pause.min(left()).as_secs_f32();
+                    let words = causes::said_once(&error).join(": ");
+                    progress.changed(&format!("no answer, asking again in {seconds:.1} s: {words}"));
+                    failed = Some(error);
+                    pause
                 }
                 Err(_) => Duration::ZERO,
             };
-            if left().is_zero() {
-                return Err(self.timed_out());
-            }
             sleep(pause.min(left())).await;
             if left().is_zero() {
-                return Err(self.timed_out());
+                return Err(self.timed_out(&client, waiting.missing(), failed));
             }
         }
     }
 
-    async fn ask(&self) -> Result<LiveArtifacts, api::Error> {
-        let live = self.client.live_artifacts(&self.wait.repository, self.wait.provider).await;
-        live.map(|live| live.known)
+    async fn ask(&self, client: &Client) -> Result<LiveArtifacts, api::Error> {
+        client.live_artifacts(&self.repository, self.provider).await.map(|live| live.known)
     }
 
-    /// Whether nothing is missing. What has changed is said.
-    fn takes(&mut self, live: &LiveArtifacts) -> bool {
-        let running: Vec<_> = live.running().collect();
-        let now = missing(self.wait.until(), &self.wanted, &self.wait.environment, &running);
-        let is_reached = now.is_empty();
-        if !is_reached && self.missing.as_ref() != Some(&now) {
-            self.progress.changed(&format!("waiting: {}", said(&now)));
-        }
-        self.missing = Some(now);
-        is_reached
-    }
-
-    /// Whether it makes sense to ask again. A service that has answered and then knows nothing of the
-    /// repository is one that is being restarted.
-    fn may_pass(&self, error: &api::Error) -> bool {
-        let is_missing =
-            matches!(error, api::Error::Answered { status, .. } if class(status.as_u16()) == Class::NotFound);
-        let is_foreign = matches!(error, api::Error::Foreign { .. });
-        error.is_transient() || self.missing.is_some() && (is_missing || is_foreign)
-    }
-
-    /// Warns where several providers have a repository of this name, of which the service answered with
-    /// one: what is waited for may be another's.
-    async fn look_for_namesakes(&self, live: &LiveArtifacts, within: Duration) {
-        if self.wait.provider.is_some() {
-            return;
+    /// Looks whether other providers have a repository of this name too, where the service answered with
+    /// one of them all the same. What is waited for may be another's, so that it cannot be said to be gone.
+    async fn look_for_namesakes(
+        &self,
+        client: &Client,
+        live: &LiveArtifacts,
+        within: Duration,
+    ) -> Result<(), Failure> {
+        if self.provider.is_some() {
+            return Ok(());
         }
         let mut others = Vec::new();
         let look = async {
             for provider in Provider::ALL {
-                let of = self.client.live_artifacts(&self.wait.repository, Some(provider)).await;
-                if of.is_ok_and(|of| digests(&of.known).difference(&digests(live)).next().is_some()) {
-                    others.push(provider.as_str());
+                match client.live_artifacts(&self.repository, Some(provider)).await {
+                    Ok(of) if digests(&of.known).difference(&digests(live)).next().is_some() => {
+                        others.push(provider.as_str());
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!("{}: {}", provider.as_str(), causes::said_once(&error).join(": "));
+                    }
                 }
             }
         };
-        // Without an answer nothing is known, and nothing is said.
-        let _ = timeout(within, look).await;
-        if !others.is_empty() {
-            tracing::warn!(
-                "{} also has a repository {}, of which other artifacts run; give --provider to say which is meant",
-                others.join(", "),
-                self.wait.repository
-            );
+        if timeout(within, look).await.is_err() {
+            tracing::debug!("it is not known whether several providers have {}", self.repository);
         }
+        if others.is_empty() {
+            return Ok(());
+        }
+        let namesake = WaitError::Namesake(others, self.repository.clone());
+        if self.gone {
+            let hint = "say whose repository is meant by --provider".to_owned();
+            return Err(Failure::usage(namesake).hinted(Some(hint)));
+        }
+        tracing::warn!("{namesake}; give --provider to say which is meant");
+        Ok(())
     }
 
-    fn timed_out(self) -> Failure {
-        let within = self.wait.timeout;
-        match (self.missing, self.failed) {
-            (Some(missing), last) => {
-                Failure::new(WaitError::TimedOut { within, missing, last }, None, Exit::TimedOut)
-            }
-            (None, Some(error)) => Failure::from(error),
-            (None, None) => Failure::new(WaitError::NoAnswer(within), None, Exit::Unreachable),
+    fn timed_out(&self, client: &Client, missing: Option<&[Missing]>, last: Option<api::Error>) -> Failure {
+        let within = self.timeout;
+        if let Some(missing) = missing {
+            let hint = format!("only what was attested as built from {} is seen there", self.repository);
+            let hint = Some(hint).filter(|_| !self.gone && last.is_none());
+            return Failure::new(
+                WaitError::TimedOut { within, missing: missing.to_owned(), last },
+                hint,
+                Exit::TimedOut,
+            );
         }
+        let about = About::Repository(self.repository.as_str());
+        let hint = last.as_ref().and_then(|error| client.hint(error, about));
+        Failure::new(WaitError::NoAnswer(within, last), hint, Exit::Unreachable)
     }
+}
+
+fn kind(error: &api::Error) -> Failed {
+    match error {
+        error if error.is_transient() => Failed::ForTheMoment,
+        api::Error::Answered { status, .. } if class(status.as_u16()) == Class::NotFound => Failed::Unknown,
+        api::Error::Foreign { .. } => Failed::Unknown,
+        _ => Failed::ForGood,
+    }
+}
+
+/// `10m`, as it was given.
+fn friendly(duration: &Duration) -> String {
+    jiff::SignedDuration::try_from(*duration).map_or_else(|_| format!("{duration:?}"), |d| format!("{d:#}"))
 }
 
 fn digests(live: &LiveArtifacts) -> BTreeSet<Option<Fingerprint>> {

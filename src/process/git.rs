@@ -48,6 +48,7 @@ pub fn is_in_repository(folder: &Path) -> Result<bool, GitError> {
 pub fn commit(folder: &Path, revision: &str) -> Result<Commit, GitError> {
     let named = format!("{revision}^{{commit}}");
     let hash = git(folder, &["rev-parse", "--verify", "--end-of-options", &named])?;
+    // Older ones repeat the option before it.
     let hash = hash.lines().last().unwrap_or_default().to_owned();
     Ok(Commit { object: git(folder, &["cat-file", "commit", &hash])?, hash })
 }
@@ -67,9 +68,15 @@ pub fn remote(folder: &Path) -> Option<String> {
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments).stdin(Stdio::null());
-    // What it says is read here; a commit that is not there is not looked for elsewhere.
-    command.env("LC_ALL", "C").env("GIT_NO_LAZY_FETCH", "1").env("GIT_NO_REPLACE_OBJECTS", "1");
-    command.env_remove("SUPERCARGO_TOKEN");
+    // What it says is read here; what a partial clone lacks is not fetched, by no protocol and no prompt.
+    command.env("LC_ALL", "C").env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_NO_LAZY_FETCH", "1");
+    command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_TERMINAL_PROMPT", "0");
+    // A hook's variables would name another repository than the folder's.
+    for variable in
+        ["SUPERCARGO_TOKEN", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES"]
+    {
+        command.env_remove(variable);
+    }
     let output = command.output().map_err(GitError::Run)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -105,8 +105,9 @@ fn choose<'a>(
     provider: Option<Provider>,
 ) -> Result<&'a Repository, Problem> {
     let missing = || {
+        let at = provider.map(|provider| format!(" at {}", provider.as_str())).unwrap_or_default();
         Problem::not_found(format!(
-            "no artifact was attested from a repository \"{name}\" of this organization"
+            "no artifact was attested from a repository \"{name}\"{at} of this organization"
         ))
     };
     let of = |provider: &str| repositories.iter().find(|repository| repository.provider == provider);

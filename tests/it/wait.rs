@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 
 use crate::fake::{Reply, Seen, Server};
 use crate::program::{Outcome, TOKEN, supercargo};
-use crate::service::{ADMIN, Database, Running, digest, form, pod, report};
+use crate::service::{ADMIN, Database, Running, digest, eventually, form, pod, report};
+
+/// As tables show it.
+fn short(letter: char) -> String {
+    digest(letter)[..12].to_owned()
+}
 
 /// What runs: artifacts and environments by a letter each.
 fn live(running: &[(char, &str)]) -> String {
@@ -57,8 +62,8 @@ fn it_ends_when_all_run_where_they_are_wanted() {
     ];
     let server = answering(both.clone());
     let outcome = run(&server, "--fingerprint ONE --fingerprint sha256:TWO --environment prod");
-    let waiting = format!("waiting: {} does not run in prod, {}", digest('a'), digest('b'));
-    let last = format!("waiting: {} does not run in prod\n", digest('b'));
+    let waiting = format!("waiting: {} does not run in prod, {}", short('a'), short('b'));
+    let last = format!("waiting: {} does not run in prod\n", short('b'));
     assert_eq!(outcome.says(0, &[&waiting, &last, "2 artifacts run in prod"]).stdout, "");
 
     // Anywhere is enough where no environment is named.
@@ -77,7 +82,7 @@ fn it_ends_when_none_runs_there_any_more() {
     outcome.says(0, &["still runs in dev, ", "still runs in prod", "1 artifact no longer runs\n"]);
     let server = answering(vec![|| Reply::json(200, live(&[('a', "dev"), ('b', "prod")]))]);
     run(&server, "--gone --fingerprint ONE --environment prod")
-        .says(0, &["1 artifact no longer runs in prod"]);
+        .says(0, &["1 artifact does not run in prod, and did not when first asked"]);
 }
 
 #[test]
@@ -85,8 +90,8 @@ fn a_wait_that_runs_out_of_time_says_what_is_missing() {
     let server = answering(vec![|| Reply::json(200, live(&[('a', "prod")]))]);
     let outcome = run(&server, "--fingerprint ONE --fingerprint TWO --environment prod,dev --timeout 1500ms");
     let missing = [('a', "dev"), ('b', "prod"), ('b', "dev")]
-        .map(|(letter, environment)| format!("{} does not run in {environment}", digest(letter)));
-    outcome.says(7, &["after 1.5s", &missing.join(", ")]);
+        .map(|(letter, environment)| format!("{} does not run in {environment}", short(letter)));
+    outcome.says(7, &["after 1s 500ms", &missing.join(", ")]);
     // Twice at most in that time.
     assert!(server.seen().iter().filter(|seen| seen.query.is_empty()).count() <= 2);
 }
@@ -103,7 +108,13 @@ fn a_service_that_is_restarted_is_waited_for_and_one_that_never_knew_is_not() {
     let outcome = run(&server, "--fingerprint ONE");
     outcome.says(
         0,
-        &["got no answer", "502 Bad Gateway", "404 Not Found", "asking again in", "1 artifact runs"],
+        &[
+            "got no answer",
+            "502 Bad Gateway",
+            "404 Not Found",
+            "no answer, asking again in",
+            "1 artifact runs",
+        ],
     );
 
     let server = answering(vec![|| Reply::json(404, r#"{"message": "no such repository"}"#)]);
@@ -121,14 +132,15 @@ fn a_service_that_is_restarted_is_waited_for_and_one_that_never_knew_is_not() {
     run(&server, "--fingerprint ONE --timeout 1s").says(6, &["after 1s the service has not answered"]);
     // What was missing when it last answered is still what is said.
     let server = answering(vec![|| Reply::json(200, live(&[])), || Reply::text(503, "busy")]);
-    run(&server, "--fingerprint ONE --timeout 2s").says(7, &["runs nowhere", "503 Service Unavailable"]);
+    run(&server, "--fingerprint ONE --timeout 4s").says(7, &["runs nowhere", "503 Service Unavailable"]);
 }
 
 #[test]
-fn where_providers_share_a_name_it_says_so() {
+fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
     let needed = r#"{"message": "provider: several providers have this repository; one of github, gitlab was expected"}"#;
     let server = Server::start(move |_| Reply::json(400, needed));
-    run(&server, "--fingerprint ONE").says(5, &["hint: say which is meant by --provider: github, gitlab"]);
+    run(&server, "--fingerprint ONE")
+        .says(5, &["hint: say whose repository is meant by --provider: github, gitlab"]);
 
     // One that answers all the same, with another's.
     let server = Server::start(|seen| match seen.query.as_str() {
@@ -136,12 +148,19 @@ fn where_providers_share_a_name_it_says_so() {
         "" | "provider=github" => Reply::json(200, live(&[('a', "prod")])),
         _ => Reply::json(404, "{}"),
     });
-    run(&server, "--gone --fingerprint TWO")
-        .says(0, &["gitlab also has a repository acme/cart", "give --provider"]);
+    run(&server, "--fingerprint ONE").says(0, &["gitlab also has a repository acme/cart", "give --provider"]);
+    // What the other runs is not gone.
+    let outcome = run(&server, "--gone --fingerprint TWO");
+    outcome.says(2, &["gitlab also has a repository acme/cart", "hint: say whose repository is meant"]);
     server.forget();
     let outcome = run(&server, "--provider gitlab --fingerprint TWO");
     assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
     assert_eq!(server.seen().len(), 1);
+    // Where nobody has reported for long, nobody knows what runs.
+    let silent = live(&[('a', "prod")]).replace("\"name\":\"prod\"", "\"name\":\"prod\",\"is_silent\":true");
+    let server = Server::start(move |_| Reply::json(200, silent.clone()));
+    let outcome = run(&server, "--fingerprint ONE --timeout 1s");
+    outcome.says(7, &["ran in prod, of which nothing was heard since"]);
     // One that does not look at the provider has but one.
     let server = Server::start(|_| Reply::json(200, live(&[('a', "prod")])));
     assert!(!run(&server, "--fingerprint ONE").says(0, &[]).stderr.contains("also has"));
@@ -151,7 +170,7 @@ fn where_providers_share_a_name_it_says_so() {
 fn what_cannot_be_waited_for_is_refused() {
     let server = answering(vec![|| Reply::json(200, live(&[]))]);
     for (line, words) in [
-        ("--timeout 1s", &["nothing to wait for: give --fingerprint or --fingerprint-file"][..]),
+        ("--timeout 1s", &["required", "--fingerprint <DIGEST>|--fingerprint-file <FILE>"][..]),
         ("--fingerprint web:1", &["--fingerprint", "64 hexadecimal digits"]),
         ("--fingerprint ONE --environment a/b", &["--environment", "slash"]),
         ("--fingerprint ONE --provider sourceforge", &["github, gitlab"]),
@@ -180,11 +199,27 @@ async fn an_artifact_is_waited_for_until_it_is_reported_and_until_it_is_gone() {
         let run = move || program.args(["--fingerprint", &digest('a')]).args(more.split(' ')).run();
         tokio::task::spawn_blocking(run)
     };
-    wait("--environment prod --timeout 1s").await.unwrap().says(7, &["does not run in prod"]);
+    let has_asked = async |times: usize| {
+        let asked = |metrics: String| {
+            let asked = metrics
+                .lines()
+                .filter(|line| line.contains("http_requests") && line.contains("live-artifacts"));
+            asked.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
+        };
+        eventually("it asks", async || asked(service.metrics().await) >= times).await;
+    };
+    wait("--environment prod --timeout 1s")
+        .await
+        .unwrap()
+        .says(7, &["does not run in prod", "hint: only what was attested"]);
+    // Those, and six of the next: its own question, and one about each provider.
+    has_asked(6).await;
     let waiting = wait("--environment prod");
+    has_asked(12).await;
     service.report(ADMIN, "prod", report(&[pod("cart-1", "cart", 'a')])).await.expect(201);
-    waiting.await.unwrap().says(0, &["1 artifact runs in prod"]);
+    waiting.await.unwrap().says(0, &["waiting: ", "1 artifact runs in prod"]);
     let waiting = wait("--gone --timeout 1m");
+    has_asked(19).await;
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
-    waiting.await.unwrap().says(0, &["1 artifact no longer runs"]);
+    waiting.await.unwrap().says(0, &["still runs in prod", "1 artifact no longer runs"]);
 }

@@ -13,7 +13,7 @@ use super::metrics;
 use super::policy::Policy;
 use super::shared::{Composed, Shared};
 use crate::agent::{Outcome, Summary, counted};
-use crate::api::{self, Accepted, Client};
+use crate::api::{self, About, Accepted, Client};
 use crate::domain::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
 use crate::domain::confirmation;
 use crate::domain::departure::Revision;
@@ -237,8 +237,8 @@ impl Reporter {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
-                let words =
-                    causes::with_hint(&words, self.sender.client.hint(error, "environment", environment));
+                let hint = self.sender.client.hint(error, About::Environment(environment));
+                let words = causes::with_hint(&words, hint);
                 let again = if self.is_ending { "" } else { "; trying again" };
                 tracing::warn!(environment, "{name}: not reported: {words}{again}");
             }

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::domain::model::{InvalidName, Provider, RepositoryName, is_commit_hash};
-use crate::domain::provenance::{AnotherCommit, Fact, Facts, Found, From, gathered, of_ci, of_object, page};
+use crate::domain::provenance::{
+    AnotherCommit, Fact, Facts, Found, Source, gathered, of_ci, of_object, page,
+};
 use crate::domain::visible::Visible;
 use crate::process::{causes, git};
 
@@ -14,9 +16,9 @@ use crate::process::{causes, git};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What was tested (default: from the working copy and the CI system)")]
 pub(super) struct Given {
-    /// Folder of the working copy
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    working_copy: PathBuf,
+    /// Folder of the working copy (default: the one that this runs in)
+    #[arg(long, value_name = "DIR", value_parser = folder)]
+    working_copy: Option<PathBuf>,
     /// Commit that was tested: its hash, or a name that the working copy knows
     #[arg(long, value_name = "REVISION")]
     commit: Option<String>,
@@ -70,7 +72,7 @@ impl Given {
         let (facts, another) = gathered(given, &working_copy, &ci);
         // Whoever gives a commit knows that it is another.
         if let Some(AnotherCommit { said, tested }) =
-            another.filter(|another| another.tested.from != From::Given)
+            another.filter(|another| another.tested.from != Source::Given)
         {
             tracing::warn!(
                 "{} says {}, but what was tested is {} ({}); only the latter counts",
@@ -101,10 +103,9 @@ impl Given {
             (Fact::Provider, &self.provider),
             (Fact::OriginUrl, &self.origin_url),
         ];
-        // An empty option is one that is not given: pipelines write it so.
         let given = facts.into_iter().filter_map(|(fact, value)| {
             let value = value.as_ref().filter(|value| !value.is_empty())?;
-            Some((fact, Found { value: value.clone(), from: From::Given }))
+            Some((fact, Found { value: value.clone(), from: Source::Given }))
         });
         given.collect()
     }
@@ -112,7 +113,7 @@ impl Given {
     /// What the working copy knows of the commit that was given, or is checked out. A revision that was
     /// given becomes the hash that it stands for.
     fn working_copy(&self, given: &mut Facts) -> Facts {
-        let folder = self.working_copy.as_path();
+        let folder = self.working_copy.as_deref().unwrap_or(Path::new("."));
         match git::is_in_repository(folder) {
             Ok(true) => {}
             Ok(false) => return Facts::new(),
@@ -131,7 +132,7 @@ impl Given {
             Ok(commit) => {
                 facts = of_object(&commit.hash, &commit.object);
                 if revision.is_none() || is_checked_out(folder, &commit.hash) {
-                    let branch = git::branch(folder).map(|value| Found { value, from: From::WorkingCopy });
+                    let branch = git::branch(folder).map(|value| Found { value, from: Source::WorkingCopy });
                     facts.extend(branch.map(|branch| (Fact::Branch, branch)));
                 }
                 if let Some(given) = given.get_mut(&Fact::Commit) {
@@ -143,7 +144,7 @@ impl Given {
             Err(error) => tracing::warn!("the working copy does not know the commit: {}", said(&error)),
         }
         let url = git::remote(folder).and_then(|url| page(&url));
-        let url = url.map(|value| (Fact::RepositoryUrl, Found { value, from: From::WorkingCopy }));
+        let url = url.map(|value| (Fact::RepositoryUrl, Found { value, from: Source::WorkingCopy }));
         facts.extend(url);
         facts
     }
@@ -157,6 +158,12 @@ fn said(error: &git::GitError) -> String {
     Visible(&causes::said_once(error).join(": ")).to_string()
 }
 
+fn folder(path: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(path);
+    if path.is_dir() { Ok(path) } else { Err("a directory was expected") }
+}
+
+/// An empty option is one that is not given: pipelines write it so.
 fn repository(name: &str) -> Result<String, InvalidName> {
     if name.is_empty() {
         Ok(String::new())
@@ -166,5 +173,6 @@ fn repository(name: &str) -> Result<String, InvalidName> {
 }
 
 fn provider() -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(Provider::ALL.map(Provider::as_str))
+    let words = Provider::ALL.map(|provider| PossibleValue::new(provider.as_str()));
+    PossibleValuesParser::new(words.into_iter().chain([PossibleValue::new("").hide(true)]))
 }

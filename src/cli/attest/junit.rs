@@ -1,5 +1,6 @@
 //! `attest junit`.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +9,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::facts::Given;
-use super::results::{self, Attach, Found, ResultsError};
+use super::results::{self, Attach, Read, ResultsError};
 use crate::agent::counted;
 use crate::agent::retry::Deadline;
-use crate::api::{self, Attachment, Client};
+use crate::api::{self, About, Attachment, Client};
 use crate::cli::exit::Exit;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, Upload, details};
@@ -21,7 +22,8 @@ use crate::domain::model::{
     TrailName, UrlText,
 };
 use crate::domain::outcome::Backoff;
-use crate::domain::provenance::{Fact, Facts, InvalidFact, of_attestation};
+use crate::domain::provenance::{Fact, Facts, InvalidFact, Provenance, of_attestation};
+use crate::domain::verdict;
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 
@@ -40,7 +42,7 @@ pub(super) struct Junit {
     /// Files in JUnit XML, directories that hold some, or patterns as 'build/**/TEST-*.xml'
     #[arg(required = true, value_name = "RESULTS")]
     results: Vec<PathBuf>,
-    /// Exit with 9 where tests failed, once they are attested
+    /// Exit with 9 where the results do not pass, once they are attested
     #[arg(long)]
     fail_on_failures: bool,
     /// Show what would be sent, and where each fact was found, instead of sending it
@@ -63,7 +65,7 @@ pub(super) struct Junit {
     #[arg(long, value_name = "TEXT", value_parser = text)]
     description: Option<Text>,
     /// Page that belongs to it, as NAME=URL
-    #[arg(long, value_name = "NAME=URL", value_parser = pair)]
+    #[arg(long, value_name = "NAME=URL", value_parser = web_page)]
     external_url: Vec<(String, String)>,
     /// Annotation, as KEY=VALUE
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
@@ -74,7 +76,7 @@ pub(super) struct Junit {
 
     #[command(flatten)]
     output: Output,
-    /// How long all of it may take, second tries included: 30s, 5m
+    /// How long sending may take, second tries included: 30s, 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
 
@@ -102,10 +104,25 @@ enum AttestError {
     NoObject(PathBuf, #[source] InvalidObject),
     #[error("{0} cannot be sent")]
     Pairs(&'static str, #[source] InvalidObject),
+    #[error("{} gives \"{}\" twice; once was expected", .0, Visible(.1))]
+    Twice(&'static str, String),
     #[error("the attestation cannot be written as JSON")]
     Json(#[from] serde_json::Error),
-    #[error("the tests do not pass: {0}")]
-    Failing(String),
+    #[error("the tests do not pass: {0}{1}")]
+    Failing(String, Doubtful),
+}
+
+/// How much more went wrong than test cases show.
+#[derive(Debug)]
+struct Doubtful(u64);
+
+impl fmt::Display for Doubtful {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, "; {more} more went wrong, as suites say"),
+        }
+    }
 }
 
 /// The largest file of user data, in bytes.
@@ -113,64 +130,74 @@ const MOST_USER_DATA: u64 = 64 * 1024;
 
 impl Junit {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let mut found = results::read(&self.results, &self.attach()).map_err(unreadable)?;
+        let client = if self.dry_run {
+            None
+        } else {
+            Some(service.client(api::Patience::default()).map_err(Failure::usage)?)
+        };
+        let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
         let facts = self.given.gather();
         let attestation = self.attestation(std::mem::take(&mut found.results), &facts)?;
+        warn(&found, &attestation);
         let total = total(&attestation.junit_results);
-        warn(&found, &total, &facts);
-        if self.dry_run {
+        let Some(client) = client else { return self.show(&attestation, &found, &facts) };
+        self.send(&client, &attestation, found.attachment.take()).await?;
+        let Self { name, flow, trail, .. } = self;
+        tracing::info!("attested {} in {flow}/{trail}: {}", Visible(name.as_str()), said(&total));
+        if self.output.is_data() {
             self.show(&attestation, &found, &facts)?;
-        } else {
-            self.send(service, &attestation, found.attachment.take()).await?;
-            let Self { name, flow, trail, .. } = self;
-            tracing::info!("attested {} in {flow}/{trail}: {}", Visible(name.as_str()), said(&total));
         }
-        let is_failing = total.failures + total.errors > 0 || !found.doubts.is_empty();
-        if self.fail_on_failures && is_failing {
-            return Err(Failure::new(AttestError::Failing(said(&total)), None, Exit::Failing));
+        let is_passing = verdict::passes(&attestation.junit_results) && found.doubts.is_empty();
+        if self.fail_on_failures && !is_passing {
+            let more = found.doubts.iter().map(|(_, doubt)| doubt.said - doubt.counted).sum();
+            return Err(Failure::new(
+                AttestError::Failing(said(&total), Doubtful(more)),
+                None,
+                Exit::Failing,
+            ));
         }
         Ok(())
     }
 
-    fn attach(&self) -> Attach {
+    fn attach(&self) -> Attach<'_> {
         match &self.attachment {
             _ if self.no_attachment => Attach::Nothing,
-            Some(path) => Attach::File(path.clone()),
+            Some(path) => Attach::File(path),
             None => Attach::Results,
         }
     }
 
     fn attestation(&self, results: Vec<JunitResult>, facts: &Facts) -> Result<JunitAttestation, Failure> {
-        let artifacts = self.artifacts.read().map_err(Failure::usage)?;
-        let (git_commit_info, repo_info) =
+        let mut artifacts = self.artifacts.read().map_err(Failure::usage)?.into_iter();
+        let Provenance { commit, repository, origin_url, left_out } =
             of_attestation(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
-        let user_data = self.user_data.as_deref().map(user_data).transpose();
-        let mut artifacts = artifacts.into_iter();
+        for fact in left_out {
+            tracing::warn!("{fact}; it is left out");
+        }
         let artifact_fingerprint = artifacts.next();
-        let more = artifacts.filter_map(|artifact| ShortText::new(artifact.to_string()).ok());
-        let targets: Vec<_> = more.chain(self.target.iter().cloned()).collect();
+        let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
         Ok(JunitAttestation {
             attestation_name: self.name.clone(),
             junit_results: results,
-            origin_url: facts.get(&Fact::OriginUrl).and_then(|found| UrlText::new(&found.value).ok()),
+            origin_url,
             description: self.description.clone(),
             artifact_fingerprint,
             target_artifacts: Some(targets).filter(|targets| !targets.is_empty()),
-            git_commit_info,
-            repo_info,
+            git_commit_info: commit,
+            repo_info: repository,
             external_urls: object("--external-url", &self.external_url).map_err(Failure::usage)?,
             annotations: object("--annotate", &self.annotate).map_err(Failure::usage)?,
-            user_data: user_data.map_err(Failure::usage)?,
+            user_data: self.user_data.as_deref().map(user_data).transpose().map_err(Failure::usage)?,
         })
     }
 
-    fn show(&self, attestation: &JunitAttestation, found: &Found, facts: &Facts) -> Result<(), Failure> {
+    fn show(&self, attestation: &JunitAttestation, found: &Read, facts: &Facts) -> Result<(), Failure> {
         let sent =
             serde_json::to_value(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
         self.output.print(&sent, || self.table(attestation, found, facts))
     }
 
-    fn table(&self, attestation: &JunitAttestation, found: &Found, facts: &Facts) -> Table {
+    fn table(&self, attestation: &JunitAttestation, found: &Read, facts: &Facts) -> Table {
         let Self { name, flow, trail, .. } = self;
         let mut lines = vec![
             ("attestation", Cell::text(format!("{} in {flow}/{trail}", name.as_str()))),
@@ -191,9 +218,18 @@ impl Junit {
             ),
         ];
         let targets = attestation.target_artifacts.iter().flatten().map(|target| target.as_str().to_owned());
-        let artifacts = attestation.artifact_fingerprint.iter().map(ToString::to_string).chain(targets);
-        lines.extend(artifacts.map(|artifact| ("artifact", Cell::text(artifact))));
-        lines.extend(facts.iter().map(|(fact, found)| {
+        lines.extend(
+            attestation.artifact_fingerprint.map(|artifact| ("artifact", Cell::text(artifact.to_string()))),
+        );
+        lines.extend(targets.map(|target| ("target", Cell::text(target))));
+        let object = |name, object: &Option<FreeForm>| Some((name, Cell::text(object.as_ref()?.as_str())));
+        lines.extend(self.description.as_ref().map(|text| ("description", Cell::text(text.as_str()))));
+        lines.extend(object("external URLs", &attestation.external_urls));
+        lines.extend(object("annotations", &attestation.annotations));
+        lines.extend(object("user data", &attestation.user_data));
+        let provider = attestation.repo_info.as_ref().and_then(|repository| repository.provider);
+        let is_sent = |fact: Fact| fact != Fact::Provider || provider.is_some();
+        lines.extend(facts.iter().filter(|(fact, _)| is_sent(**fact)).map(|(fact, found)| {
             let value = found.value.lines().next().unwrap_or_default();
             (fact.words(), Cell::text(format!("{value} ({})", found.from)))
         }));
@@ -202,70 +238,71 @@ impl Junit {
 
     async fn send(
         &self,
-        service: &Service,
+        client: &Client,
         attestation: &JunitAttestation,
         attachment: Option<Attachment>,
     ) -> Result<(), Failure> {
-        let client: Client = service.client(api::Patience::default()).map_err(Failure::usage)?;
         let data =
             serde_json::to_string(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
         let bytes = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
-        let progress = Upload::begin(bytes);
         let deadline = Deadline::after(self.timeout, Backoff::default());
         let attest = async || {
-            let sent = progress.again();
+            let upload = Upload::begin(bytes);
+            let sent = upload.told();
             client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), sent).await
         };
         let attested = deadline.persist_in("the attestation", attest).await;
-        drop(progress);
         attested.map_err(|gave_up| {
-            let hint = gave_up.last().and_then(|error| client.hint(error, "flow", self.flow.as_str()));
+            let hint = gave_up.last().and_then(|error| client.hint(error, About::Flow(self.flow.as_str())));
             Failure::from(gave_up).hinted(hint)
         })
     }
 }
 
+/// How many doubts are said one by one.
+const MOST_DOUBTS: usize = 10;
+
 /// What a person should know before this is evidence.
-fn warn(found: &Found, total: &JunitResult, facts: &Facts) {
-    for (path, doubt) in &found.doubts {
+fn warn(found: &Read, attestation: &JunitAttestation) {
+    for (path, doubt) in found.doubts.iter().take(MOST_DOUBTS) {
+        let suite =
+            if doubt.suite.is_empty() { "a suite" } else { &*format!("the suite \"{}\"", doubt.suite) };
         tracing::warn!(
-            "\"{}\": the suite \"{}\" says of itself that {} went wrong, of which its test cases show {}",
+            "\"{}\": {} says of itself that {} went wrong, of which its test cases show {}",
             Visible(&path.display().to_string()),
-            Visible(if doubt.suite.is_empty() { "of all suites" } else { &doubt.suite }),
+            Visible(suite),
             doubt.said,
             doubt.counted
         );
     }
-    if total.total == 0 {
+    if found.doubts.len() > MOST_DOUBTS {
+        tracing::warn!("so do {} more suites", found.doubts.len() - MOST_DOUBTS);
+    }
+    if total(&attestation.junit_results).total == 0 {
         tracing::warn!("there is no test in these results, which do not count as passed");
     }
-    let lacks = |fact, option| {
-        if !facts.contains_key(&fact) {
-            tracing::warn!("nothing tells the {}, so it is not attested; give {option}", Fact::words(fact));
-        }
-    };
-    lacks(Fact::Commit, "--commit");
-    lacks(Fact::Repository, "--repository");
+    if attestation.git_commit_info.as_ref().is_none_or(|commit| commit.sha1.is_none()) {
+        tracing::warn!("nothing tells the commit, so it is not attested; give --commit");
+    }
+    if attestation.repo_info.is_none() {
+        tracing::warn!("nothing tells the repository, so it is not attested; give --repository");
+    }
 }
 
 fn total(results: &[JunitResult]) -> JunitResult {
     results.iter().fold(JunitResult::default(), |mut all, one| {
-        all.total = all.total.saturating_add(one.total);
-        all.failures = all.failures.saturating_add(one.failures);
-        all.errors = all.errors.saturating_add(one.errors);
-        all.skipped = all.skipped.saturating_add(one.skipped);
+        all.include(one);
         all
     })
 }
 
 /// `412 tests: 409 passed, 1 failed, 1 with an error, 1 skipped`.
 fn said(total: &JunitResult) -> String {
-    let JunitResult { total, failures, errors, skipped, .. } = total;
-    let passed = total.saturating_sub(failures + errors + skipped);
+    let JunitResult { total: tests, failures, errors, skipped, .. } = *total;
     let parts =
-        [(passed, "passed"), (*failures, "failed"), (*errors, "with an error"), (*skipped, "skipped")];
+        [(total.passed(), "passed"), (failures, "failed"), (errors, "with an error"), (skipped, "skipped")];
     let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    let tests = counted(u64::from(*total), "test");
+    let tests = counted(u64::from(tests), "test");
     if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
 }
 
@@ -288,9 +325,22 @@ fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<Fre
     if pairs.is_empty() {
         return Ok(None);
     }
-    let pairs: Map<String, Value> = pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    let object = FreeForm::new(&Value::Object(pairs).to_string());
+    let mut object = Map::new();
+    for (key, value) in pairs {
+        if object.insert(key.clone(), json!(value)).is_some() {
+            return Err(AttestError::Twice(option, key.clone()));
+        }
+    }
+    let object = FreeForm::new(&Value::Object(object).to_string());
     object.map(Some).map_err(|error| AttestError::Pairs(option, error))
+}
+
+fn web_page(text: &str) -> Result<(String, String), String> {
+    let (name, url) = pair(text)?;
+    match UrlText::new(url) {
+        Ok(url) if url.is_web() => Ok((name, url.as_str().to_owned())),
+        _ => Err("a URL that begins with https:// or http:// was expected behind the =".to_owned()),
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

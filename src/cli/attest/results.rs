@@ -24,19 +24,19 @@ const MOST_RESULTS: u64 = 64 * 1024 * 1024;
 const MOST_ATTACHED: usize = 10_000_000;
 
 /// What is attached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Attach {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attach<'a> {
     /// The results themselves.
     Results,
     /// Another file.
-    File(PathBuf),
+    File(&'a Path),
     /// Nothing.
     Nothing,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Read {
     pub(super) results: Vec<JunitResult>,
     /// What is in doubt, with the file that it is in.
     pub(super) doubts: Vec<(PathBuf, Doubt)>,
@@ -56,7 +56,7 @@ pub(super) enum ResultsError {
     Pattern(PathBuf, #[source] glob::PatternError),
     #[error("{} cannot be read", quoted(.0))]
     Read(PathBuf, #[source] io::Error),
-    #[error("{} takes {} bytes; at most {MOST_RESULTS} are read of a file of results", quoted(.0), .1)]
+    #[error("{} takes {} bytes or more; at most {MOST_RESULTS} are read of a file of results", quoted(.0), .1)]
     Large(PathBuf, u64),
     #[error("{} is no JUnit XML", quoted(.0))]
     NotJunit(PathBuf, #[source] NotJunit),
@@ -77,8 +77,8 @@ struct Meant {
 }
 
 /// Reads what the arguments mean: files, directories, patterns.
-pub(super) fn read(arguments: &[PathBuf], attach: &Attach) -> Result<Found, ResultsError> {
-    let mut found = Found { results: Vec::new(), doubts: Vec::new(), files: 0, attachment: None };
+pub(super) fn read(arguments: &[PathBuf], attach: Attach<'_>) -> Result<Read, ResultsError> {
+    let mut found = Read { results: Vec::new(), doubts: Vec::new(), files: 0, attachment: None };
     let mut pack = Pack::default();
     for Meant { path, is_found } in every(arguments)? {
         let bytes = content(&path)?;
@@ -92,7 +92,7 @@ pub(super) fn read(arguments: &[PathBuf], attach: &Attach) -> Result<Found, Resu
         found.files += 1;
         found.results.extend(read.results.into_iter().map(|result| named(result, &path)));
         found.doubts.extend(read.doubts.into_iter().map(|doubt| (path.clone(), doubt)));
-        if *attach == Attach::Results {
+        if attach == Attach::Results {
             pack.add(path, bytes)?;
         }
     }
@@ -160,10 +160,14 @@ fn text(argument: &Path) -> Result<String, ResultsError> {
 fn content(path: &Path) -> Result<Vec<u8>, ResultsError> {
     let unreadable = |error| ResultsError::Read(path.to_owned(), error);
     let size = fs::metadata(path).map_err(unreadable)?.len();
+    let large = || ResultsError::Large(path.to_owned(), size);
     if size > MOST_RESULTS {
-        return Err(ResultsError::Large(path.to_owned(), size));
+        return Err(large());
     }
-    read_up_to(MOST_RESULTS, path).map_err(unreadable)
+    read_up_to(MOST_RESULTS, path).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => large(),
+        _ => unreadable(error),
+    })
 }
 
 /// A suite without a name goes by its file's.
@@ -190,6 +194,7 @@ fn file_name(path: &Path) -> String {
 /// One file as it is, or an archive of several.
 #[derive(Default)]
 struct Pack {
+    names: BTreeSet<PathBuf>,
     first: Option<(PathBuf, Vec<u8>)>,
     archive: Option<tar::Builder<GzEncoder<Bounded>>>,
 }
@@ -210,7 +215,13 @@ impl Pack {
             header.set_size(bytes.len() as u64);
             header.set_mode(0o644);
             header.set_mtime(0);
-            archive.append_data(&mut header, inner(&path), bytes.as_slice()).map_err(packing)?;
+            let name = self.names.len() + 1;
+            let name = Some(inner(&path)).filter(|path| !self.names.contains(path)).unwrap_or_else(|| {
+                // Two folders above the working directory may look alike from it.
+                PathBuf::from(name.to_string()).join(inner(&path))
+            });
+            archive.append_data(&mut header, &name, bytes.as_slice()).map_err(packing)?;
+            self.names.insert(name);
         }
         Ok(())
     }
@@ -231,7 +242,14 @@ impl Pack {
 
 /// The path that a file has in the archive: its own, but never out of the folder that it is unpacked in.
 fn inner(path: &Path) -> PathBuf {
-    path.components().filter(|component| matches!(component, Component::Normal(_))).collect()
+    path.components().fold(PathBuf::new(), |mut inner, component| {
+        match component {
+            Component::Normal(name) => inner.push(name),
+            Component::ParentDir => drop(inner.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+        inner
+    })
 }
 
 fn packing(error: io::Error) -> ResultsError {

@@ -49,6 +49,11 @@ enum OutputError {
 }
 
 impl Output {
+    /// Whether it is for a program to read.
+    pub(super) fn is_data(&self) -> bool {
+        self.format != Format::Table
+    }
+
     /// Prints what was sent, or the table of it.
     pub(super) fn print(&self, sent: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();

@@ -63,9 +63,8 @@ impl Upload {
         Self(bar)
     }
 
-    /// Begins from the first byte; what is returned is told how many more were sent.
-    pub(in crate::cli) fn again(&self) -> impl Fn(u64) + Send + Sync + Unpin + 'static {
-        self.0.reset();
+    /// What is to be told how many more bytes were sent.
+    pub(in crate::cli) fn told(&self) -> impl Fn(u64) + Send + Sync + Unpin + 'static {
         let bar = self.0.clone();
         move |bytes| bar.inc(bytes)
     }

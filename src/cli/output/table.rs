@@ -56,11 +56,14 @@ impl Table {
         if self.rows.is_empty() {
             return String::new();
         }
-        let least = |column| GAP + if self.is_whole(column) { self.widest(column) } else { READABLE };
+        let least = |column| match self.widest(column) {
+            widest if self.is_whole(column) => widest,
+            widest => widest.min(READABLE),
+        };
+        let gaps = GAP * self.columns().saturating_sub(1);
+        let fits = |width: u16| (0..self.columns()).map(least).sum::<usize>() + gaps <= width.into();
         match width {
-            Some(width)
-                if (0..self.columns()).map(least).sum::<usize>() > width.into() && self.columns() > 2 =>
-            {
+            Some(width) if self.columns() > 2 && !fits(width) => {
                 let particulars = self.rows.iter().map(|row| {
                     let named = self.headings.iter().copied().zip(row.iter().cloned());
                     details(named).render(Some(width), is_coloured)

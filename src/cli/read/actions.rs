@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Common, client};
-use crate::api::{self, Kept};
+use crate::api::{self, About, Kept};
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
 
@@ -31,7 +31,7 @@ Example:
 impl Notifications {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let about = ("organization", client.organization().as_str());
+        let about = About::Organization;
         let actions = self.common.ask(&client, about, async || client.notifications().await).await?;
         self.common.print_all(actions, "notification", table)
     }
@@ -45,9 +45,10 @@ Example:
 impl Action {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let number = self.number.to_string();
-        let action =
-            self.common.ask(&client, ("action", &number), async || client.action(self.number).await).await?;
+        let action = self
+            .common
+            .ask(&client, About::Action(self.number), async || client.action(self.number).await)
+            .await?;
         self.common.output.print(&action.sent, || particulars(&action.known))
     }
 }

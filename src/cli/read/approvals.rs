@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::{Common, client};
-use crate::api::{self, Kept};
+use crate::api::{self, About, Kept};
+use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName, Timestamp};
@@ -14,6 +15,7 @@ pub(super) struct Approvals {
     /// The flow
     flow: FlowName,
     /// The artifact: 64 lowercase hexadecimal digits
+    #[arg(value_parser = digest)]
     fingerprint: Fingerprint,
     #[command(flatten)]
     common: Common,
@@ -40,7 +42,7 @@ impl Approvals {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let approvals = async || client.approvals(&self.flow, self.fingerprint).await;
-        let approvals = self.common.ask(&client, ("flow", self.flow.as_str()), approvals).await?;
+        let approvals = self.common.ask(&client, About::Flow(self.flow.as_str()), approvals).await?;
         self.common.print_all(approvals, "approval", table)
     }
 }
@@ -54,7 +56,7 @@ impl Approval {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let approval = async || client.approval(&self.flow, self.number).await;
-        let approval = self.common.ask(&client, ("flow", self.flow.as_str()), approval).await?;
+        let approval = self.common.ask(&client, About::Flow(self.flow.as_str()), approval).await?;
         self.common.output.print(&approval.sent, || particulars(&approval.known))
     }
 }

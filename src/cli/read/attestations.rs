@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Common, Pages, client};
-use crate::api::{Attestation, Kept, Span};
+use crate::api::{About, Attestation, Kept, Span};
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::FlowName;
@@ -30,11 +30,21 @@ Example:
   Everything that a flow attested in October, as JSON:
     supercargo list attestations cart --from 2026-10-01 --to 2026-10-31 --all -o json";
 
+/// A span that no moment is in.
+#[derive(Debug, thiserror::Error)]
+#[error("--from is later than --to; a time before it was expected")]
+struct Backwards;
+
 impl Attestations {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from > to
+        {
+            return Err(Failure::usage(Backwards));
+        }
         let client = client(service)?;
         let span = Span { from: self.from, to: self.to };
-        let about = ("flow", self.flow.as_str());
+        let about = About::Flow(self.flow.as_str());
         let ask = async |page| {
             let attestations = async || client.attestations(&self.flow, span, page).await;
             self.common.ask(&client, about, attestations).await

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Common, client};
-use crate::api;
+use crate::api::{self, About};
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Provider, RepositoryName};
@@ -30,7 +30,7 @@ impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let live = async || client.live_artifacts(&self.repository, self.provider).await;
-        let live = self.common.ask(&client, ("repository", self.repository.as_str()), live).await?;
+        let live = self.common.ask(&client, About::Repository(self.repository.as_str()), live).await?;
         if live.known.live_artifacts.is_empty() {
             tracing::info!("nothing of this repository runs anywhere");
         }
@@ -43,11 +43,14 @@ fn table(live: &api::LiveArtifacts) -> Table {
     let (mut table, now) = (Table::new(headings), now());
     for running in &live.live_artifacts {
         let artifact = live.artifact(running);
-        let environment =
-            live.environment(running).map_or(&running.environment_id, |environment| &environment.name);
+        let environment = live.environment(running);
+        let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
+        let name = environment.map_or(&running.environment_id, |environment| &environment.name);
+        // Nobody has reported it for long, so nobody knows what runs there now.
+        let name = if is_silent { format!("{name} (silent)") } else { name.clone() };
         let commit = artifact.and_then(|artifact| artifact.commit_sha.as_ref());
         table.row([
-            Cell::text(environment),
+            Cell::text(name),
             Cell::text(&running.artifact_name),
             Cell::digest(artifact.map(|artifact| artifact.fingerprint.to_string())),
             Cell::commit(commit),

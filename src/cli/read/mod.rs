@@ -20,7 +20,7 @@ use self::pages::Pages;
 use super::output::{Output, Table};
 use super::{Failure, Service, duration};
 use crate::agent::retry::Deadline;
-use crate::api::{self, Client, Kept};
+use crate::api::{self, About, Client, Kept};
 use crate::domain::outcome::Backoff;
 
 #[derive(Debug, Args)]
@@ -143,18 +143,17 @@ impl Common {
         self.output.print(&sent, || table)
     }
 
-    /// Asks, and asks again while the service cannot answer for the moment. `kind` and `name` say what
-    /// was asked about, for who has to find out why it is not there.
+    /// Asks, and asks again while the service cannot answer for the moment.
     async fn ask<T>(
         &self,
         client: &Client,
-        (kind, name): (&str, &str),
+        about: About<'_>,
         ask: impl AsyncFn() -> Result<T, api::Error>,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let asked = deadline.persist_in(&format!("the question about the {kind}"), ask).await;
+        let asked = deadline.persist_in(&format!("the question about the {about}"), ask).await;
         asked.map_err(|gave_up| {
-            let hint = gave_up.last().and_then(|error| client.hint(error, kind, name));
+            let hint = gave_up.last().and_then(|error| client.hint(error, about));
             Failure::from(gave_up).hinted(hint)
         })
     }

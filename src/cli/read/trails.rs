@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::{Common, Pages, client};
-use crate::api::{Filter, Kept, Trail};
+use crate::api::{About, Filter, Kept, Trail};
+use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName};
@@ -17,8 +18,8 @@ pub(super) struct Trails {
     /// Those of flows with this tag
     #[arg(long, value_name = "KEY=VALUE", value_parser = tag)]
     flow_tag: Option<(String, String)>,
-    /// Those that this artifact was reported to: 64 lowercase hexadecimal digits
-    #[arg(long, value_name = "SHA256")]
+    /// Those that this artifact was reported to: 64 hexadecimal digits, sha256:… or name@sha256:…
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
     fingerprint: Option<Fingerprint>,
     #[command(flatten)]
     pages: Pages,
@@ -39,8 +40,8 @@ impl Trails {
         let filter =
             Filter { flow: self.flow.clone(), tag: self.flow_tag.clone(), fingerprint: self.fingerprint };
         let about = match &self.flow {
-            Some(flow) => ("flow", flow.as_str()),
-            None => ("organization", client.organization().as_str()),
+            Some(flow) => About::Flow(flow.as_str()),
+            None => About::Organization,
         };
         let ask =
             async |page| self.common.ask(&client, about, async || client.trails(&filter, page).await).await;

@@ -6,9 +6,9 @@ use quick_xml::XmlVersion;
 use quick_xml::events::BytesStart;
 use quick_xml::events::attributes::{AttrError, Attribute};
 
+use super::attributes;
 use super::error::Problem;
-use super::{attributes, sum};
-use crate::domain::model::{JunitResult, Timestamp};
+use crate::domain::model::JunitResult;
 
 /// What happened to a test; of several things that are said the worst, so it is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,9 +71,9 @@ impl Case {
         Ok(())
     }
 
-    /// Counts it; how many failures were left out is returned.
-    pub(super) fn count(self, result: &mut JunitResult) -> u64 {
-        result.total += 1;
+    /// What it counts as, and how many failures were left out.
+    pub(super) fn count(self) -> (JunitResult, u64) {
+        let mut result = JunitResult { total: 1, duration: self.took, ..JunitResult::default() };
         match self.outcome {
             _ if self.is_todo => result.skipped += 1,
             Outcome::Passed => {}
@@ -81,8 +81,7 @@ impl Case {
             Outcome::Failed => result.failures += 1,
             Outcome::Errored => result.errors += 1,
         }
-        result.duration = sum(result.duration, self.took);
-        self.reruns + u64::from(self.is_todo)
+        (result, self.reruns + u64::from(self.is_todo))
     }
 
     fn is(&mut self, outcome: Outcome) {
@@ -92,9 +91,13 @@ impl Case {
 
 fn of_status(status: &str) -> Outcome {
     match status.to_ascii_lowercase().as_str() {
-        "notrun" | "disabled" | "suppressed" | "skipped" | "ignored" => Outcome::Skipped,
+        "notrun" | "notexecuted" | "disabled" | "suppressed" | "skipped" | "ignored" | "inconclusive" => {
+            Outcome::Skipped
+        }
         "fail" | "failed" | "failure" => Outcome::Failed,
-        "error" | "errored" => Outcome::Errored,
+        "error" | "errored" | "timeout" | "timedout" | "aborted" | "cancelled" | "interrupted" => {
+            Outcome::Errored
+        }
         _ => Outcome::Passed,
     }
 }
@@ -112,14 +115,4 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let seconds: f64 = if text.contains('.') { text.replace(',', "").parse() } else { text.parse() }.ok()?;
     (0.0..=1e9).contains(&seconds).then_some(seconds)
-}
-
-/// ISO 8601; without an offset it is UTC.
-pub(super) fn timestamp(text: &str) -> Option<Timestamp> {
-    let text = text.trim();
-    let utc = || {
-        Some(text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
-    };
-    let at = text.parse().ok().or_else(utc)?;
-    (at >= jiff::Timestamp::UNIX_EPOCH).then(|| Timestamp::from_micros(at.as_microsecond()))
 }

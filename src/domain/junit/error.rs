@@ -52,8 +52,8 @@ pub enum Problem {
     #[error("no XML: {}", said(&.0.to_string()))]
     Syntax(Error),
     /// It ends inside an element.
-    #[error("the file ends inside of the <{}> that begins here", said(.0))]
-    Open(String),
+    #[error("the file ends inside of the element that begins here")]
+    Open,
     /// An entity of the document's own.
     #[error("&{}; is an entity of the file's own; none is expanded", said(.0))]
     Entity(String),

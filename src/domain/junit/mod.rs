@@ -19,9 +19,9 @@ use std::borrow::Cow;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use self::case::{Case, attribute, seconds, timestamp};
+use self::case::{Case, attribute, seconds};
 use self::error::at;
-use super::model::{JunitResult, Text};
+use super::model::{JunitResult, Text, Timestamp};
 use super::visible::shortened;
 
 /// How deep elements may lie in each other.
@@ -90,7 +90,6 @@ struct Count {
 #[derive(Debug)]
 struct Open {
     offset: usize,
-    name: String,
     kind: Kind,
 }
 
@@ -155,6 +154,8 @@ impl Count {
             None | Some(_) => match name {
                 "testsuite" => Kind::Suite(Suite::of(element)?),
                 "testcase" => Kind::Case(Case::of(element)?),
+                // What the tests of a suite said counts for nothing, whatever it looks like.
+                "system-out" | "system-err" | "properties" => Kind::Detail,
                 // Of a suite that could not be run at all.
                 "failure" | "error" => {
                     let mut case = Case::default();
@@ -170,7 +171,7 @@ impl Count {
             },
         };
         self.has_root = true;
-        self.open.push(Open { offset, name: name.to_owned(), kind: inner });
+        self.open.push(Open { offset, kind: inner });
         Ok(())
     }
 
@@ -199,14 +200,15 @@ impl Count {
 
     /// What was counted, or what is still open and where it begins.
     fn finish(self) -> Result<Results, (Problem, usize)> {
-        if let Some(Open { name, offset, .. }) = self.open.into_iter().next_back() {
-            return Err((Problem::Open(name), offset));
+        if let Some(Open { offset, .. }) = self.open.last() {
+            return Err((Problem::Open, *offset));
         }
         if !self.has_root {
             return Err((Problem::NoElement, 0));
         }
         let Self { mut root, mut found, .. } = self;
-        let counted = found.results.iter().map(wrong).sum::<u64>() + wrong(&root.result);
+        let results = found.results.iter().chain([&root.result]);
+        let counted: u64 = results.map(|result| u64::from(result.wrong())).sum();
         // A package that could not be built is in gotestsum's root and nowhere else.
         if root.said > counted + root.reruns && found.doubts.is_empty() {
             found.doubts.push(Doubt { suite: root.result.name.to_string(), said: root.said, counted });
@@ -233,7 +235,7 @@ impl Suite {
                     suite.said = suite.said.saturating_add(value.trim().parse().unwrap_or(0));
                 }
                 "time" => suite.took = seconds(&value),
-                "timestamp" => suite.result.timestamp = timestamp(&value),
+                "timestamp" => suite.result.timestamp = Timestamp::parse(value.trim()),
                 _ => {}
             }
         }
@@ -241,25 +243,21 @@ impl Suite {
     }
 
     fn take(&mut self, case: Case) {
-        self.reruns += case.count(&mut self.result);
+        let (result, reruns) = case.count();
+        self.result.include(&result);
+        self.reruns += reruns;
     }
 
     fn include(&mut self, inner: &Self) {
-        let (result, Self { result: inner, reruns, .. }) = (&mut self.result, inner);
-        self.reruns += reruns;
-        result.total = result.total.saturating_add(inner.total);
-        result.failures = result.failures.saturating_add(inner.failures);
-        result.errors = result.errors.saturating_add(inner.errors);
-        result.skipped = result.skipped.saturating_add(inner.skipped);
-        result.duration = sum(result.duration, inner.duration);
-        result.timestamp = [result.timestamp, inner.timestamp].into_iter().flatten().min();
+        self.result.include(&inner.result);
+        self.reruns += inner.reruns;
     }
 
     /// Compares what it says of itself with what was counted. Without a test case, a suite that says that
     /// something went wrong is one that could not be run: each such thing counts as an error.
     fn finish(&mut self, doubts: &mut Vec<Doubt>) {
         let (said, result) = (self.said, &mut self.result);
-        let counted = wrong(result);
+        let counted = u64::from(result.wrong());
         if said > counted + self.reruns {
             doubts.push(Doubt { suite: result.name.to_string(), said, counted });
         }
@@ -275,20 +273,9 @@ impl Suite {
 /// The most errors that a suite without a test case is believed, so that sums stay numbers of tests.
 const MOST_SAID: u32 = 1_000;
 
-fn wrong(result: &JunitResult) -> u64 {
-    u64::from(result.failures) + u64::from(result.errors)
-}
-
 /// A sum of seconds has digits that nobody measured.
 fn round(result: &mut JunitResult) {
     result.duration = result.duration.map(|seconds| (seconds * 1e6).round() / 1e6);
-}
-
-fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
-    }
 }
 
 /// The attributes of an element, by local name. One that is there twice is given twice.

@@ -80,6 +80,10 @@ fn tests_are_counted_and_what_the_root_says_is_not() {
             r#"<testsuite name="s"><testcase><system-out><testsuite><testcase><failure/></testcase></testsuite></system-out></testcase></testsuite>"#,
             "s: 1/0/0/0 - -\n",
         ),
+        (
+            r#"<testsuite name="s"><testcase status="timeout"/><system-out><testcase><failure/></testcase><error/></system-out></testsuite>"#,
+            "s: 1/0/1/0 - -\n",
+        ),
         (r#"<t:testsuite xmlns:t="urn:x" t:name="s"><t:testcase/></t:testsuite>"#, "s: 1/0/0/0 - -\n"),
         ("<testsuites/>", ""),
         ("\u{feff}<testsuite><testcase/></testsuite>\n", ": 1/0/0/0 - -\n"),
@@ -149,7 +153,10 @@ fn what_is_no_junit_is_refused_with_its_place() {
         ("", "it is empty"),
         (" \n ", "line 1, column 1: <testsuites> or <testsuite> was expected"),
         ("{\"tests\": 1}", "line 1, column 1: <testsuites> or <testsuite> was expected"),
-        ("<testsuite>\n  <testcase>\n", "line 2, column 3: the file ends inside of the <testcase>"),
+        (
+            "<testsuite>\n  <testcase>\n",
+            "line 2, column 3: the file ends inside of the element that begins here",
+        ),
         ("<testsuite>\n <testcase name=\"a", "line 2, column 2: no XML: "),
         ("<testsuite>\n é</testsuites>", "line 2, column 3: no XML: "),
         ("<!DOCTYPE html>\n<html>", "line 2, column 1: the root is <html>, which is a web page"),

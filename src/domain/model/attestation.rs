@@ -131,6 +131,30 @@ pub struct Attestation {
     pub user_data: FreeForm,
 }
 
+impl JunitResult {
+    /// Counts another's tests with its own, and adds its time.
+    pub fn include(&mut self, other: &Self) {
+        self.total = self.total.saturating_add(other.total);
+        self.failures = self.failures.saturating_add(other.failures);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.skipped = self.skipped.saturating_add(other.skipped);
+        self.duration = [self.duration, other.duration].into_iter().flatten().reduce(|a, b| a + b);
+        self.timestamp = [self.timestamp, other.timestamp].into_iter().flatten().min();
+    }
+
+    /// How many went wrong.
+    #[must_use]
+    pub fn wrong(&self) -> u32 {
+        self.failures.saturating_add(self.errors)
+    }
+
+    /// How many passed.
+    #[must_use]
+    pub fn passed(&self) -> u32 {
+        self.total.saturating_sub(self.wrong().saturating_add(self.skipped))
+    }
+}
+
 impl JunitAttestation {
     /// Every artifact that it is about: `artifact_fingerprint`, and those of `target_artifacts`.
     #[must_use]

@@ -107,6 +107,12 @@ fn path_segment(name: &str) -> Result<(), &'static str> {
 
 /// Segments with a slash between them, as `owner/name`.
 fn repository_name(name: &str) -> Result<(), &'static str> {
+    if name.contains("://") {
+        return Err("is a URL; a name with its owners, as acme/cart, was expected");
+    }
+    if name.contains("//") || name.starts_with('/') || name.ends_with('/') {
+        return Err("has an empty part; a name with its owners, as acme/cart, was expected");
+    }
     name.split('/').try_for_each(any_segment)?;
     no_longer_than(LONGEST_REPOSITORY, name)
 }

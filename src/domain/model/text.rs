@@ -6,6 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::Fingerprint;
+
 /// How long a text or a free-form object may be, in bytes: a page of a list holds up to 500 of them.
 const LONGEST: usize = 64 * 1024;
 
@@ -119,6 +121,12 @@ impl UrlText {
     pub fn is_web(&self) -> bool {
         let scheme = self.0.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         scheme.is_some_and(|scheme| scheme == "https" || scheme == "http")
+    }
+}
+
+impl From<Fingerprint> for ShortText {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self(fingerprint.to_string())
     }
 }
 

@@ -30,6 +30,16 @@ impl Timestamp {
         (0.0..=last).contains(&seconds).then(|| Self((seconds * 1e6).round() as i64))
     }
 
+    /// Reads ISO 8601; without an offset it is UTC. `None` for anything else, and before 1970.
+    #[cfg(feature = "agent")]
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let utc = |local: jiff::civil::DateTime| local.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        let at = text.parse::<jiff::Timestamp>().ok();
+        let at = at.or_else(|| Some(utc(text.parse().ok()?)?.timestamp()))?;
+        (at >= jiff::Timestamp::UNIX_EPOCH).then(|| Self::from_micros(at.as_microsecond()))
+    }
+
     /// This moment, or the first one after `last`: what is recorded in order has times in order, though a
     /// clock was set back, or another machine's is ahead.
     #[must_use]

@@ -3,7 +3,7 @@
 //! A table: each system with the variable that tells it, and where each fact stands. A system that is
 //! added is a row.
 
-use super::{Fact, Facts, Found, From, page};
+use super::{Fact, Facts, Found, Source, page};
 use crate::domain::model::is_commit_hash;
 
 /// A CI system.
@@ -19,23 +19,25 @@ struct System {
 enum Written {
     /// A variable that holds it.
     Is(&'static str),
-    /// A variable that holds a ref, where that is a branch's.
-    Ref(&'static str),
+    /// What a variable holds behind this.
+    Behind(&'static str, &'static str),
     /// A text with variables in braces.
     Of(&'static str),
     /// A variable, unless another is set.
     Unless(&'static str, &'static str),
     /// A word, where a variable has a certain value.
     Where(&'static str, &'static str, &'static str),
+    /// A word.
+    Word(&'static str),
     /// A word, unless a variable is set.
-    Always(&'static str, &'static str),
+    WordUnless(&'static str, &'static str),
 }
 
 use Fact::{
     Author, AuthorUsername, Branch, Commit, Message, OriginUrl, Provider, Repository, RepositoryDescription,
     RepositoryId, RepositoryUrl, Timestamp,
 };
-use Written::{Always, Is, Of, Ref, Unless, Where};
+use Written::{Behind, Is, Of, Unless, Where, Word, WordUnless};
 
 /// The predefined variables of each system, as its documentation lists them.
 const SYSTEMS: [System; 9] = [
@@ -45,11 +47,11 @@ const SYSTEMS: [System; 9] = [
         facts: &[
             (Commit, Is("GITHUB_SHA")),
             (Branch, Is("GITHUB_HEAD_REF")),
-            (Branch, Ref("GITHUB_REF")),
+            (Branch, Behind("GITHUB_REF", "refs/heads/")),
             (Repository, Is("GITHUB_REPOSITORY")),
             (RepositoryUrl, Of("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}")),
             (RepositoryId, Is("GITHUB_REPOSITORY_ID")),
-            (Provider, Always("github", "GITEA_ACTIONS")),
+            (Provider, WordUnless("github", "GITEA_ACTIONS")),
             (OriginUrl, Of("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}")),
         ],
     },
@@ -66,7 +68,7 @@ const SYSTEMS: [System; 9] = [
             (RepositoryUrl, Is("CI_PROJECT_URL")),
             (RepositoryId, Is("CI_PROJECT_ID")),
             (RepositoryDescription, Is("CI_PROJECT_DESCRIPTION")),
-            (Provider, Always("gitlab", "")),
+            (Provider, Word("gitlab")),
             (OriginUrl, Is("CI_JOB_URL")),
         ],
     },
@@ -78,7 +80,7 @@ const SYSTEMS: [System; 9] = [
             (Repository, Is("BITBUCKET_REPO_FULL_NAME")),
             (RepositoryUrl, Of("https://bitbucket.org/{BITBUCKET_REPO_FULL_NAME}")),
             (RepositoryId, Is("BITBUCKET_REPO_UUID")),
-            (Provider, Always("bitbucket", "")),
+            (Provider, Word("bitbucket")),
             (
                 OriginUrl,
                 Of(
@@ -91,12 +93,13 @@ const SYSTEMS: [System; 9] = [
         sets: "TF_BUILD",
         facts: &[
             (Commit, Is("BUILD_SOURCEVERSION")),
-            (Branch, Ref("SYSTEM_PULLREQUEST_SOURCEBRANCH")),
-            (Branch, Ref("BUILD_SOURCEBRANCH")),
+            (Branch, Behind("SYSTEM_PULLREQUEST_SOURCEBRANCH", "refs/heads/")),
+            (Branch, Behind("BUILD_SOURCEBRANCH", "refs/heads/")),
             (RepositoryUrl, Is("BUILD_REPOSITORY_URI")),
             (RepositoryId, Is("BUILD_REPOSITORY_ID")),
             (Provider, Where("BUILD_REPOSITORY_PROVIDER", "TfsGit", "azure-devops")),
             (Provider, Where("BUILD_REPOSITORY_PROVIDER", "GitHub", "github")),
+            (Provider, Where("BUILD_REPOSITORY_PROVIDER", "GitHubEnterprise", "github")),
             (Provider, Where("BUILD_REPOSITORY_PROVIDER", "Bitbucket", "bitbucket")),
             (
                 OriginUrl,
@@ -157,6 +160,7 @@ const SYSTEMS: [System; 9] = [
             (Branch, Is("CHANGE_BRANCH")),
             (Branch, Is("GIT_LOCAL_BRANCH")),
             (Branch, Unless("BRANCH_NAME", "TAG_NAME")),
+            (Branch, Behind("GIT_BRANCH", "origin/")),
             (RepositoryUrl, Is("GIT_URL")),
             (OriginUrl, Is("BUILD_URL")),
         ],
@@ -193,14 +197,15 @@ impl Written {
     fn read(self, sets: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<Found> {
         let (name, value) = match self {
             Is(name) => (name, variable(name)?),
-            Ref(name) => (name, variable(name)?.strip_prefix("refs/heads/")?.to_owned()),
+            Behind(name, start) => (name, variable(name)?.strip_prefix(start)?.to_owned()),
             Unless(name, other) if variable(other).is_none() => (name, variable(name)?),
             Where(name, value, word) if variable(name)? == value => (name, word.to_owned()),
-            Always(word, other) if variable(other).is_none() => (sets, word.to_owned()),
+            Word(word) => (sets, word.to_owned()),
+            WordUnless(word, other) if variable(other).is_none() => (sets, word.to_owned()),
             Of(text) => filled(text, variable)?,
-            Unless(..) | Where(..) | Always(..) => return None,
+            Unless(..) | Where(..) | WordUnless(..) => return None,
         };
-        Some(Found { value, from: From::Variable(name) })
+        Some(Found { value, from: Source::Variable(name) })
     }
 }
 
@@ -356,6 +361,10 @@ mod tests {
                 ("BUILD_URL", "https://j.example.com/1"),
             ],
             "commit: SHA (GIT_COMMIT)\nbranch: fix (CHANGE_BRANCH)\nrepository's URL: https://github.com/acme/cart (GIT_URL)\norigin: https://j.example.com/1 (BUILD_URL)\n",
+        ),
+        (
+            &[("JENKINS_URL", "https://j.example.com"), ("GIT_BRANCH", "origin/fix/x")],
+            "branch: fix/x (GIT_BRANCH)\n",
         ),
         (&[("CI", "true"), ("GITHUB_SHA", SHA)], ""),
     ];

@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::model::{
-    GitCommit, InvalidName, InvalidText, Provider, RepositoryInfo, Text, Timestamp, UrlText, commit_url,
-    is_commit_hash,
+    GitCommit, InvalidText, Provider, RepositoryInfo, Text, Timestamp, UrlText, commit_url, is_commit_hash,
 };
 use super::visible::{Visible, shortened};
 
@@ -43,7 +42,7 @@ pub enum Fact {
 
 /// Where a fact was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Source {
     /// An option.
     Given,
     /// The git repository around the working directory.
@@ -60,7 +59,7 @@ pub struct Found {
     /// What it says.
     pub value: String,
     /// Who says it.
-    pub from: From,
+    pub from: Source,
 }
 
 /// What is known.
@@ -72,7 +71,7 @@ pub type Facts = BTreeMap<Fact, Found>;
 pub struct InvalidFact {
     fact: Fact,
     value: String,
-    from: From,
+    from: Source,
     why: String,
 }
 
@@ -85,8 +84,15 @@ pub struct AnotherCommit {
     pub tested: Found,
 }
 
-/// What can be said with a fact: some come with the commit, and some with the repository.
 impl Fact {
+    /// Whether it is one of the commit; the others are of the repository, and of the pipeline.
+    #[must_use]
+    pub fn is_of_commit(self) -> bool {
+        use Fact::{Author, AuthorUsername, Branch, Commit, CommitUrl, Message, Parents, Timestamp};
+        let of_commit = [Commit, CommitUrl, Branch, Author, AuthorUsername, Message, Timestamp, Parents];
+        of_commit.contains(&self)
+    }
+
     /// In words.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -111,17 +117,22 @@ impl Fact {
 
 /// Brings together what is known. What was given counts first. Of the commit, the working copy knows
 /// more than the CI system, which names the commit that it was started for; of the repository, the CI
-/// system knows more than a remote's URL. Where the two speak of different commits, nothing that the CI
-/// system says of them counts.
+/// system knows more than a remote's URL. Where the CI system speaks of another commit than the one that
+/// was tested, nothing that it says of a commit counts; and where that one is checked out, it may be of
+/// another repository too.
 #[must_use]
 pub fn gathered(given: Facts, working_copy: &Facts, ci: &Facts) -> (Facts, Option<AnotherCommit>) {
     let mut facts = given;
-    take(&mut facts, working_copy, |fact| fact < Fact::Repository);
+    take(&mut facts, working_copy, Fact::is_of_commit);
     take(&mut facts, ci, |fact| fact == Fact::Commit || fact == Fact::OriginUrl);
     let (said, tested) = (ci.get(&Fact::Commit).cloned(), facts.get(&Fact::Commit).cloned());
     let another = said.zip(tested).filter(|(said, tested)| said.value != tested.value);
-    if another.is_none() {
-        take(&mut facts, ci, |_| true);
+    match &another {
+        None => take(&mut facts, ci, |_| true),
+        Some((_, tested)) if tested.from == Source::Given => {
+            take(&mut facts, ci, |fact| !fact.is_of_commit());
+        }
+        Some(_) => {}
     }
     take(&mut facts, working_copy, |_| true);
     derive(&mut facts);
@@ -138,6 +149,19 @@ fn take(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
 /// Leaves credentials out of addresses, and adds what follows from other facts: the repository's name and
 /// its host from its URL.
 fn derive(facts: &mut Facts) {
+    if let Some(Found { value, from }) = facts.get_mut(&Fact::RepositoryUrl) {
+        if let Some(page) = page(value) {
+            *value = page;
+        }
+        let (of, is_given) = (path(value), *from == Source::Given);
+        // Where a repository is given, what was found is of another, unless its URL says the same.
+        let is_another = |name: &Found| name.from == Source::Given && Some(&name.value) != of.as_ref();
+        if !is_given && facts.get(&Fact::Repository).is_some_and(is_another) {
+            facts.retain(|fact, found| {
+                fact.is_of_commit() || *fact == Fact::OriginUrl || found.from == Source::Given
+            });
+        }
+    }
     for fact in [Fact::CommitUrl, Fact::RepositoryUrl, Fact::OriginUrl] {
         if let Some(Found { value, .. }) = facts.get_mut(&fact)
             && let Ok(url) = UrlText::new(value.as_str())
@@ -148,7 +172,7 @@ fn derive(facts: &mut Facts) {
     let Some(url) = facts.get(&Fact::RepositoryUrl).map(|found| found.value.clone()) else { return };
     let mut add = |fact, value: Option<String>| {
         if let Some(value) = value {
-            let from = From::Fact(Fact::RepositoryUrl);
+            let from = Source::Fact(Fact::RepositoryUrl);
             facts.entry(fact).or_insert(Found { value, from });
         }
     };
@@ -156,67 +180,93 @@ fn derive(facts: &mut Facts) {
     add(Fact::Provider, Provider::of_url(&url).map(|provider| provider.as_str().to_owned()));
 }
 
-/// The commit and the repository of an attestation, where enough is known.
+/// What an attestation says of where it came from.
+#[derive(Debug, Default)]
+pub struct Provenance {
+    /// The commit that was tested.
+    pub commit: Option<GitCommit>,
+    /// The repository that it is in.
+    pub repository: Option<RepositoryInfo>,
+    /// The pipeline's page.
+    pub origin_url: Option<UrlText>,
+    /// What was found and cannot be sent.
+    pub left_out: Vec<InvalidFact>,
+}
+
+/// What is known, as an attestation says it.
 ///
 /// # Errors
 ///
-/// [`InvalidFact`] for one that the interface has no place for.
-pub fn of_attestation(facts: &Facts) -> Result<(Option<GitCommit>, Option<RepositoryInfo>), InvalidFact> {
-    let repository = repository(facts)?;
-    let mut commit = commit(facts)?;
-    if let Some(commit) = &mut commit {
-        commit.url = match commit.url.take() {
-            None => commit_url(repository.as_ref(), commit).and_then(|url| UrlText::new(url).ok()),
-            said => said,
-        };
+/// [`InvalidFact`] for one that was given and that the interface has no place for.
+pub fn of_attestation(facts: &Facts) -> Result<Provenance, InvalidFact> {
+    let mut reading = Reading { facts, left_out: Vec::new() };
+    let repository = reading.repository()?;
+    let mut commit = reading.commit()?;
+    if let Some(commit) = &mut commit
+        && commit.url.is_none()
+    {
+        commit.url = commit_url(repository.as_ref(), commit).and_then(|page| url(&page).ok());
     }
-    Ok((commit, repository))
+    let origin_url = reading.read(Fact::OriginUrl, url)?;
+    Ok(Provenance { commit, repository, origin_url, left_out: reading.left_out })
 }
 
-fn commit(facts: &Facts) -> Result<Option<GitCommit>, InvalidFact> {
-    let commit = GitCommit {
-        sha1: read(facts, Fact::Commit, hash)?,
-        message: read(facts, Fact::Message, text)?,
-        author: read(facts, Fact::Author, text)?,
-        author_username: read(facts, Fact::AuthorUsername, text)?,
-        branch: read(facts, Fact::Branch, text)?,
-        timestamp: read(facts, Fact::Timestamp, timestamp)?,
-        url: read(facts, Fact::CommitUrl, url)?,
-        parents: read(facts, Fact::Parents, |parents| {
-            parents.split_ascii_whitespace().map(Text::new).collect::<Result<Vec<_>, _>>()
-        })?,
-    };
-    Ok(Some(commit).filter(|commit| *commit != GitCommit::default()))
+/// Facts that are read, and those that could not be.
+struct Reading<'a> {
+    facts: &'a Facts,
+    left_out: Vec<InvalidFact>,
 }
 
-/// A repository without a name is none: it is what live artifacts are asked for by.
-fn repository(facts: &Facts) -> Result<Option<RepositoryInfo>, InvalidFact> {
-    let name = read(facts, Fact::Repository, |name| name.parse().map_err(|error: InvalidName| error))?;
-    let Some(name) = name else { return Ok(None) };
-    let address = read(facts, Fact::RepositoryUrl, url)?;
-    let provider = read(facts, Fact::Provider, str::parse::<Provider>)?;
-    let told = address.as_ref().and_then(|address| Provider::of_url(address.as_str()));
-    Ok(Some(RepositoryInfo {
-        name,
+impl Reading<'_> {
+    fn commit(&mut self) -> Result<Option<GitCommit>, InvalidFact> {
+        let commit = GitCommit {
+            sha1: self.read(Fact::Commit, hash)?,
+            message: self.read(Fact::Message, text)?,
+            author: self.read(Fact::Author, text)?,
+            author_username: self.read(Fact::AuthorUsername, text)?,
+            branch: self.read(Fact::Branch, text)?,
+            timestamp: self.read(Fact::Timestamp, timestamp)?,
+            url: self.read(Fact::CommitUrl, url)?,
+            parents: self.read(Fact::Parents, |parents| {
+                parents.split_ascii_whitespace().map(text).collect::<Result<Vec<_>, _>>()
+            })?,
+        };
+        Ok(Some(commit).filter(|commit| *commit != GitCommit::default()))
+    }
+
+    /// A repository without a name is none: it is what live artifacts are asked for by.
+    fn repository(&mut self) -> Result<Option<RepositoryInfo>, InvalidFact> {
+        let name = self.read(Fact::Repository, str::parse)?;
+        let address = self.read(Fact::RepositoryUrl, url)?;
+        let provider = self.read(Fact::Provider, str::parse::<Provider>)?;
+        let (id, description) =
+            (self.read(Fact::RepositoryId, text)?, self.read(Fact::RepositoryDescription, text)?);
+        let told = address.as_ref().and_then(|address| Provider::of_url(address.as_str()));
         // The interface has no place for the provider, so it is said where the URL does not tell.
-        provider: provider.filter(|_| told != provider),
-        url: address,
-        id: read(facts, Fact::RepositoryId, text)?,
-        description: read(facts, Fact::RepositoryDescription, text)?,
-    }))
+        let provider = provider.filter(|_| told != provider);
+        Ok(name.map(|name| RepositoryInfo { name, url: address, id, description, provider }))
+    }
+
+    fn read<T, E: fmt::Display>(
+        &mut self,
+        fact: Fact,
+        as_what: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, InvalidFact> {
+        let Some(Found { value, from }) = self.facts.get(&fact) else { return Ok(None) };
+        let why = match as_what(value) {
+            Ok(read) => return Ok(Some(read)),
+            Err(why) => why.to_string(),
+        };
+        let invalid = InvalidFact { fact, value: value.clone(), from: *from, why };
+        if *from == Source::Given {
+            return Err(invalid);
+        }
+        self.left_out.push(invalid);
+        Ok(None)
+    }
 }
 
-fn read<T, E: fmt::Display>(
-    facts: &Facts,
-    fact: Fact,
-    as_what: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, InvalidFact> {
-    let Some(Found { value, from }) = facts.get(&fact) else { return Ok(None) };
-    let invalid = |why: E| InvalidFact { fact, value: value.clone(), from: *from, why: why.to_string() };
-    as_what(value).map(Some).map_err(invalid)
-}
-
-/// How much is kept of a message, in characters.
+/// How much is kept of a text, in characters.
 const LONGEST: usize = 10_000;
 
 fn text(value: &str) -> Result<Text, InvalidText> {
@@ -232,20 +282,17 @@ fn hash(value: &str) -> Result<String, &'static str> {
     if is_commit_hash(value) {
         return Ok(value.to_owned());
     }
-    Err("40 lowercase hexadecimal digits were expected, or 64 in a SHA-256 repository")
+    Err(
+        "a whole hash of 40 lowercase hexadecimal digits was expected (64 in a SHA-256 repository), or a name that the working copy knows",
+    )
 }
 
 fn timestamp(value: &str) -> Result<Timestamp, &'static str> {
-    let expected = "a time as 2026-09-15T12:00:00Z, or seconds since 1970, was expected";
-    let seconds = match value.parse::<jiff::Timestamp>() {
-        #[expect(clippy::cast_precision_loss, reason = "seconds of the years that can be written are exact")]
-        Ok(at) => at.as_second() as f64,
-        Err(_) => value.parse().map_err(|_| expected)?,
-    };
-    Timestamp::from_seconds(seconds).ok_or(expected)
+    let read = Timestamp::parse(value).or_else(|| Timestamp::from_seconds(value.parse().ok()?));
+    read.ok_or("a time as 2026-09-15T12:00:00Z, or seconds since 1970, was expected")
 }
 
-impl fmt::Display for From {
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Given => f.write_str("given"),
@@ -265,7 +312,7 @@ mod tests {
     const ONE: &str = "1111111111111111111111111111111111111111";
     const TWO: &str = "2222222222222222222222222222222222222222";
 
-    fn facts<const N: usize>(from: From, facts: [(Fact, &str); N]) -> Facts {
+    fn facts<const N: usize>(from: Source, facts: [(Fact, &str); N]) -> Facts {
         facts.map(|(fact, value)| (fact, Found { value: value.to_owned(), from })).into()
     }
 
@@ -273,13 +320,13 @@ mod tests {
         facts.iter().map(|(fact, found)| (*fact, found.value.as_str())).collect()
     }
 
-    const CI: From = From::Variable("X");
+    const CI: Source = Source::Variable("X");
 
     #[test]
     fn what_was_given_counts_first_then_who_knows_best() {
-        let given = facts(From::Given, [(Fact::Branch, "given")]);
+        let given = facts(Source::Given, [(Fact::Branch, "given")]);
         let working_copy = facts(
-            From::WorkingCopy,
+            Source::WorkingCopy,
             [
                 (Fact::Commit, ONE),
                 (Fact::Branch, "w"),
@@ -333,6 +380,17 @@ mod tests {
         );
         let another = another.unwrap();
         assert_eq!((another.said.value.as_str(), another.tested.value.as_str()), (TWO, ONE));
+
+        // So is what is found of another repository than the one that was given.
+        let given = facts(Source::Given, [(Fact::Repository, "o/o"), (Fact::Provider, "bitbucket")]);
+        let (known, _) = gathered(given, &working_copy, &Facts::new());
+        assert_eq!(said(&known).split_off(3), [(Fact::Repository, "o/o"), (Fact::Provider, "bitbucket")]);
+
+        // Another commit that was given is of the same repository.
+        let given = facts(Source::Given, [(Fact::Commit, ONE)]);
+        let ci = facts(CI, [(Fact::Commit, TWO), (Fact::Branch, "c"), (Fact::Repository, "c/c")]);
+        let (known, _) = gathered(given, &Facts::new(), &ci);
+        assert_eq!(said(&known), [(Fact::Commit, ONE), (Fact::Repository, "c/c")]);
     }
 
     #[test]
@@ -352,7 +410,7 @@ mod tests {
                 (Fact::Provider, "gitlab"),
             ],
         );
-        let (commit, repository) = of_attestation(&known).unwrap();
+        let Provenance { commit, repository, .. } = of_attestation(&known).unwrap();
         assert_eq!(
             json!({"commit": commit, "repository": repository}),
             json!({
@@ -374,7 +432,7 @@ mod tests {
                 (Fact::Provider, "github"),
             ],
         );
-        let (commit, repository) = of_attestation(&known).unwrap();
+        let Provenance { commit, repository, .. } = of_attestation(&known).unwrap();
         assert_eq!(
             json!([commit, repository]),
             json!([null, {"name": "a/b", "url": "https://github.com/a/b"}])
@@ -384,14 +442,20 @@ mod tests {
     #[test]
     fn a_fact_that_cannot_be_sent_is_named_with_its_source() {
         for (fact, value, why) in [
-            (Fact::Commit, "HEAD", "40 lowercase hexadecimal digits were expected"),
+            (Fact::Commit, "HEAD", "40 lowercase hexadecimal digits was expected"),
             (Fact::Timestamp, "noon", "a time as 2026-09-15T12:00:00Z"),
             (Fact::Timestamp, "-1", "a time as 2026-09-15T12:00:00Z"),
             (Fact::Repository, "acme//cart", "is empty"),
             (Fact::Author, "a\0b", "NUL"),
         ] {
-            let error = of_attestation(&facts(CI, [(fact, value)])).unwrap_err().to_string();
-            assert!(error.contains(fact.words()) && error.contains("(X)") && error.contains(why), "{error}");
+            let error = of_attestation(&facts(Source::Given, [(fact, value)])).unwrap_err().to_string();
+            assert!(
+                error.contains(fact.words()) && error.contains("(given)") && error.contains(why),
+                "{error}"
+            );
+            // What was only found does not keep the rest from being attested.
+            let found = of_attestation(&facts(CI, [(fact, value)])).unwrap();
+            assert!(found.left_out[0].to_string().contains("(X)"), "{found:?}");
         }
     }
 }

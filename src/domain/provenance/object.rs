@@ -2,7 +2,7 @@
 //!
 //! Read as it is kept, it has all its parents also where a clone is shallow.
 
-use super::{Fact, Facts, Found, From};
+use super::{Fact, Facts, Found, Source};
 
 /// The facts of a commit, whose hash is this.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn of_object(hash: &str, object: &str) -> Facts {
         (Fact::Timestamp, at.as_deref()),
         (Fact::Parents, parents.as_deref()),
     ];
-    let found = |value: &str| Found { value: value.to_owned(), from: From::WorkingCopy };
+    let found = |value: &str| Found { value: value.to_owned(), from: Source::WorkingCopy };
     facts.into_iter().filter_map(|(fact, value)| Some((fact, found(value?)))).collect()
 }
 

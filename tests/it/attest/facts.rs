@@ -164,6 +164,27 @@ fn each_fact_can_be_given_and_a_revision_is_looked_up() {
 }
 
 #[test]
+fn a_repository_that_is_given_has_nothing_of_the_one_around() {
+    let copy = WorkingCopy::of("https://github.com/acme/cart");
+    let said = sent(copy.attest("--repository acme/other --provider bitbucket"));
+    assert_eq!(said["repo_info"], json!({"name": "acme/other", "provider": "bitbucket"}));
+    let said = sent(copy.attest("--repository-url git@gitlab.example.com:acme/other.git --provider="));
+    assert_eq!(
+        said["repo_info"],
+        json!({"name": "acme/other", "url": "https://gitlab.example.com/acme/other"})
+    );
+}
+
+#[test]
+fn a_variable_of_git_names_no_other_repository_than_the_folder_s() {
+    let (copy, other) =
+        (WorkingCopy::of("https://github.com/acme/cart"), WorkingCopy::of("https://github.com/a/b"));
+    let git_dir = other.path().join(".git");
+    let said = sent(copy.attest("").env("GIT_DIR", git_dir.to_str().unwrap()));
+    assert_eq!(said["repo_info"]["name"], "acme/cart");
+}
+
+#[test]
 fn what_nobody_tells_is_left_out_and_said_and_what_cannot_be_is_refused() {
     let outside = attest("--dry-run r.xml").file("r.xml", PASSING).run();
     outside.says(
@@ -173,16 +194,23 @@ fn what_nobody_tells_is_left_out_and_said_and_what_cannot_be_is_refused() {
     for (options, words) in [
         (
             "--commit HEAD",
-            &["the commit \"HEAD\" (given) cannot be used", "40 lowercase hexadecimal digits"][..],
+            &[
+                "the commit \"HEAD\" (given) cannot be used",
+                "40 lowercase hexadecimal digits",
+                "or a name that the working copy knows",
+            ][..],
         ),
         ("--commit-timestamp noon", &["time of the commit \"noon\"", "2026-09-15T12:00:00Z"]),
-        ("--repository acme//cart", &["--repository", "is empty"]),
+        ("--repository acme//cart", &["--repository", "has an empty part"]),
         ("--provider sourceforge", &["github, gitlab, bitbucket"]),
         ("--fingerprint web:1.0", &["--fingerprint", "name@sha256:"]),
         ("--fingerprint-file digests", &["digests", "line 2", "web:1.0", "SHA-256 digest was expected"]),
         ("--fingerprint-file none", &["\"none\" (--fingerprint-file) cannot be read"]),
         ("--user-data list.json", &["list.json", "no JSON object"]),
         ("--annotate k", &["--annotate", "= between"]),
+        ("--annotate k=1 --annotate k=2", &["--annotate gives \"k\" twice"]),
+        ("--external-url docs=javascript:alert(1)", &["--external-url", "https://"]),
+        ("--working-copy none", &["--working-copy", "a directory was expected"]),
     ] {
         let program = attest(&format!("--dry-run r.xml {options}")).file("r.xml", PASSING);
         let program =

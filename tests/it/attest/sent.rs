@@ -82,7 +82,7 @@ fn several_files_are_attached_as_an_archive_that_is_the_same_each_time() {
     });
     let files: Vec<_> = files.collect();
     // None of them leaves the folder that it is unpacked in.
-    let expected = [("a/b/two.xml", FAILING), ("a/one.xml", PASSING), ("a/b.xml", PASSING)];
+    let expected = [("a/b/two.xml", FAILING), ("a/one.xml", PASSING), ("b.xml", PASSING)];
     assert_eq!(files, expected.map(|(path, content)| (path.to_owned(), content.to_owned())));
     assert_eq!(packed, archive());
 }
@@ -127,6 +127,11 @@ fn tests_that_failed_are_attested_and_then_told_by_the_exit_code() {
     outcome.says(9, &["attested unit-tests", "the tests do not pass: 2 tests: 1 passed, 1 failed"]);
     assert_eq!(server.seen().len(), 1);
     attest("r.xml --fail-on-failures").file("r.xml", PASSING).service(&server).run().says(0, &[]);
+    // Nothing that ran is nothing that passed.
+    let outcome = attest("r.xml --fail-on-failures").file("r.xml", "<testsuites/>").service(&server).run();
+    outcome.says(9, &["there is no test in these results", "the tests do not pass: 0 tests"]);
+    // Nothing was attested.
+    attest("r.xml --fail-on-failures --dry-run").file("r.xml", FAILING).run().says(0, &[]);
     let refusing = Server::start(|_| Reply::json(403, r#"{"message": "no"}"#));
     let outcome = attest("r.xml --fail-on-failures").file("r.xml", FAILING).service(&refusing).run();
     outcome.says(
@@ -140,7 +145,7 @@ fn what_the_service_says_has_its_exit_code_and_what_may_pass_is_tried_again() {
     for (status, code, says) in [
         (401, 3, "hint: the token comes from"),
         (404, 4, "the flow \"cart\", which some services want to be created first"),
-        (413, 5, "413 Payload Too Large"),
+        (413, 5, "hint: fewer or smaller files"),
         (422, 5, "422 Unprocessable Entity"),
         (302, 6, "a redirect to nowhere"),
     ] {

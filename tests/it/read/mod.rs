@@ -313,6 +313,11 @@ fn what_cannot_be_asked_is_refused_before_anybody_is_asked() {
         ("list trails --flow a/b", &["--flow", "a/b"]),
         ("list attestations acme/cart", &["holds a slash, as a repository's name does; a flow's has none"]),
         ("list attestations cart --from yesterday", &["--from", "2026-10-03"]),
+        ("list attestations cart --from 2026-10-04 --to 2026-10-03", &["--from is later than --to"]),
+        (
+            "get live-artifacts https://github.com/acme/cart",
+            &["is a URL; a name with its owners, as acme/cart"],
+        ),
         ("list approvals cart xyz", &["64"]),
         ("get action seven", &["seven"]),
         ("get live-artifacts acme/cart --provider sourceforge", &["github, gitlab, bitbucket"]),

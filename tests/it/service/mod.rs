@@ -17,7 +17,7 @@ mod retention;
 mod running;
 
 pub use database::Database;
-pub use running::{Answer, Options, Running, bootstrap, digest, form, pod, report};
+pub use running::{Answer, Options, Running, bootstrap, digest, eventually, form, pod, report};
 
 /// A token of the default bootstrap file.
 pub const ADMIN: &str = "admin-0123456789abcdef0123456789";
