@@ -1,11 +1,14 @@
 //! Operation 4: what runs now of a repository.
 
+use std::collections::HashMap;
+
 use http::Method;
 use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
 use super::kept::{Kept, null_is_default, optional_whole, time};
+use crate::domain::collapse::digest_of;
 use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
 use crate::domain::waiting::Running;
 
@@ -53,8 +56,9 @@ struct Embedded {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Artifact {
     id: String,
-    /// Its digest.
-    pub fingerprint: Fingerprint,
+    /// Its digest, as the service writes it.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub fingerprint: String,
     /// The commit's hash.
     #[serde(default)]
     pub commit_sha: Option<String>,
@@ -74,31 +78,60 @@ pub struct Environment {
     pub is_silent: Option<bool>,
 }
 
-impl LiveArtifacts {
-    /// What is said of an artifact of this list beside where it runs.
+/// One of [`LiveArtifacts::joined`].
+#[derive(Debug, Clone, Copy)]
+pub struct Joined<'a> {
+    /// The artifact that runs.
+    pub live: &'a LiveArtifact,
+    /// What is said of it beside where it runs.
+    pub artifact: Option<&'a Artifact>,
+    /// Where it runs.
+    pub environment: Option<&'a Environment>,
+}
+
+impl Artifact {
+    /// Its digest, where it is one.
     #[must_use]
-    pub fn artifact(&self, of: &LiveArtifact) -> Option<&Artifact> {
-        self.embedded.artifacts.iter().find(|artifact| artifact.id == of.artifact_id)
+    pub fn digest(&self) -> Option<Fingerprint> {
+        digest_of(&self.fingerprint)
+    }
+}
+
+impl LiveArtifacts {
+    /// Each artifact with what is said of it and of its environment. Of two that share an identifier and
+    /// differ, none is meant.
+    pub fn joined(&self) -> impl Iterator<Item = Joined<'_>> {
+        let artifacts = by_id(&self.embedded.artifacts, |artifact| &artifact.id);
+        let environments = by_id(&self.embedded.environments, |environment| &environment.id);
+        self.live_artifacts.iter().map(move |live| Joined {
+            live,
+            artifact: artifacts.get(live.artifact_id.as_str()).copied().flatten(),
+            environment: environments.get(live.environment_id.as_str()).copied().flatten(),
+        })
     }
 
     /// Each artifact by its digest, in each environment by its name. Without a digest beside it, an
     /// artifact's identifier is taken for one where it can be.
     pub fn running(&self) -> impl Iterator<Item = Running<'_>> {
-        self.live_artifacts.iter().map(|of| {
-            let (artifact, environment) = (self.artifact(of), self.environment(of));
-            Running {
-                fingerprint: artifact.map_or_else(|| of.artifact_id.parse().ok(), |a| Some(a.fingerprint)),
-                environment: environment.map_or(&of.environment_id, |environment| &environment.name),
-                is_silent: environment.is_some_and(|environment| environment.is_silent == Some(true)),
-            }
+        self.joined().map(|Joined { live, artifact, environment }| Running {
+            fingerprint: artifact.map_or_else(|| digest_of(&live.artifact_id), Artifact::digest),
+            environment: environment.map(|environment| environment.name.as_str()),
+            is_silent: environment.is_some_and(|environment| environment.is_silent == Some(true)),
         })
     }
+}
 
-    /// The environment that an artifact of this list runs in.
-    #[must_use]
-    pub fn environment(&self, of: &LiveArtifact) -> Option<&Environment> {
-        self.embedded.environments.iter().find(|environment| environment.id == of.environment_id)
+/// By identifier; `None` for one that means several.
+fn by_id<'a, T: PartialEq>(
+    items: &'a [T],
+    id: impl Fn(&'a T) -> &'a String,
+) -> HashMap<&'a str, Option<&'a T>> {
+    let mut by_id = HashMap::new();
+    for item in items {
+        let known = by_id.entry(id(item).as_str()).or_insert(Some(item));
+        *known = known.filter(|known| *known == item);
     }
+    by_id
 }
 
 impl Client {
@@ -143,9 +176,48 @@ mod tests {
             "_links": {},
         }))
         .unwrap();
-        let [first, second] = live.live_artifacts.as_slice() else { panic!("{live:?}") };
-        assert_eq!(live.artifact(first).unwrap().commit_sha.as_deref(), Some("c0ffee"));
-        assert_eq!(live.environment(first).unwrap().name, "prod");
-        assert_eq!((live.artifact(second), live.environment(second)), (None, None));
+        let joined: Vec<_> = live.joined().collect();
+        let [first, second] = joined.as_slice() else { panic!("{live:?}") };
+        assert_eq!(first.artifact.unwrap().commit_sha.as_deref(), Some("c0ffee"));
+        assert_eq!(first.environment.unwrap().name, "prod");
+        assert_eq!((second.artifact, second.environment), (None, None));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_nothing_in_particular() {
+        let digest = "a".repeat(64);
+        let live = |artifacts: serde_json::Value, environments: serde_json::Value| -> LiveArtifacts {
+            serde_json::from_value(json!({
+                "live_artifacts": [{"environment_id": "e", "artifact_id": "a"}, {"environment_id": "e", "artifact_id": digest}],
+                "_embedded": {"artifacts": artifacts, "environments": environments},
+            }))
+            .unwrap()
+        };
+        let said = |live: &LiveArtifacts| -> Vec<_> {
+            live.running()
+                .map(|running| (running.fingerprint.is_some(), running.environment.map(str::to_owned)))
+                .collect()
+        };
+        let prod = || Some("prod".to_owned());
+        for (artifacts, environments, expected) in [
+            (json!([]), json!([]), [(false, None), (true, None)]),
+            (
+                json!([{"id": "a", "fingerprint": format!("sha256:{digest}")}]),
+                json!([{"id": "e", "name": "prod"}]),
+                [(true, prod()), (true, prod())],
+            ),
+            (
+                json!([{"id": "a", "fingerprint": "odd"}]),
+                json!([{"id": "e", "name": "prod"}]),
+                [(false, prod()), (true, prod())],
+            ),
+            (
+                json!([{"id": "a", "fingerprint": digest}, {"id": "a", "fingerprint": "other"}]),
+                json!([{"id": "e", "name": "prod"}, {"id": "e", "name": "dev"}]),
+                [(false, None), (true, None)],
+            ),
+        ] {
+            assert_eq!(said(&live(artifacts.clone(), environments)), expected, "{artifacts}");
+        }
     }
 }

@@ -28,7 +28,7 @@ pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use client::{About, Client, Patience, Setup, SetupError};
 pub use error::{Error, Request};
 pub use kept::Kept;
-pub use live::{Artifact, Environment, LiveArtifact, LiveArtifacts};
+pub use live::{Artifact, Environment, Joined, LiveArtifact, LiveArtifacts};
 pub use page::{Identified, Page, Pagination, Walk};
 pub use report::Accepted;
 pub use token::{TokenError, TokenSource};

@@ -1,6 +1,6 @@
 //! `supercargo wait`: until artifacts run, or no longer do.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use clap::{ArgGroup, Args};
@@ -13,9 +13,9 @@ use super::read::provider;
 use super::{Service, duration};
 use crate::agent::retry::seed;
 use crate::api::{self, About, Client, LiveArtifacts};
-use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
+use crate::domain::model::{EnvironmentName, Provider, RepositoryName};
 use crate::domain::outcome::{Class, Retryable, class, retry_after};
-use crate::domain::waiting::{Failed, Missing, Until, Waiting};
+use crate::domain::waiting::{Failed, Missing, Running, Until, Waiting};
 use crate::process::causes;
 
 #[derive(Debug, Args)]
@@ -83,12 +83,15 @@ impl Wait {
         loop {
             let pause = match timeout(left(), self.ask(&client)).await {
                 Ok(Ok(live)) => {
-                    if waiting.missing().is_none() {
-                        self.look_for_namesakes(&client, &live, left()).await?;
-                    }
                     failed = None;
-                    let running: Vec<_> = live.running().collect();
-                    if waiting.answered(&running) && !waiting.is_over() {
+                    let (is_first, running) =
+                        (waiting.missing().is_none(), live.running().collect::<Vec<_>>());
+                    let has_changed = waiting.answered(&running);
+                    if is_first && (self.gone || !waiting.is_over()) {
+                        let others = self.namesakes(&client, &running, left()).await;
+                        self.judge(others, &progress)?;
+                    }
+                    if has_changed && !waiting.is_over() {
                         progress
                             .changed(&format!("waiting: {}", said(waiting.missing().unwrap_or_default())));
                     }
@@ -124,22 +127,20 @@ impl Wait {
         client.live_artifacts(&self.repository, self.provider).await.map(|live| live.known)
     }
 
-    /// Looks whether other providers have a repository of this name too, where the service answered with
-    /// one of them all the same. What is waited for may be another's, so that it cannot be said to be gone.
-    async fn look_for_namesakes(
+    /// The other providers that have a repository of this name too, where the service answered with one
+    /// of them all the same.
+    async fn namesakes(
         &self,
         client: &Client,
-        live: &LiveArtifacts,
+        running: &[Running<'_>],
         within: Duration,
-    ) -> Result<(), Failure> {
-        if self.provider.is_some() {
-            return Ok(());
-        }
+    ) -> Vec<&'static str> {
+        let known: HashSet<_> = running.iter().map(|running| running.fingerprint).collect();
         let mut others = Vec::new();
         let look = async {
-            for provider in Provider::ALL {
+            for provider in Provider::ALL.into_iter().filter(|_| self.provider.is_none()) {
                 match client.live_artifacts(&self.repository, Some(provider)).await {
-                    Ok(of) if digests(&of.known).difference(&digests(live)).next().is_some() => {
+                    Ok(of) if of.known.running().any(|of| !known.contains(&of.fingerprint)) => {
                         others.push(provider.as_str());
                     }
                     Ok(_) => {}
@@ -152,6 +153,11 @@ impl Wait {
         if timeout(within, look).await.is_err() {
             tracing::debug!("it is not known whether several providers have {}", self.repository);
         }
+        others
+    }
+
+    /// What is waited for may be another's, so that it cannot be said to be gone.
+    fn judge(&self, others: Vec<&'static str>, progress: &Progress) -> Result<(), Failure> {
         if others.is_empty() {
             return Ok(());
         }
@@ -160,7 +166,7 @@ impl Wait {
             let hint = "say whose repository is meant by --provider".to_owned();
             return Err(Failure::usage(namesake).hinted(Some(hint)));
         }
-        tracing::warn!("{namesake}; give --provider to say which is meant");
+        progress.warn(&format!("{namesake}; give --provider to say which is meant"));
         Ok(())
     }
 
@@ -193,10 +199,6 @@ fn kind(error: &api::Error) -> Failed {
 /// `10m`, as it was given.
 fn friendly(duration: &Duration) -> String {
     jiff::SignedDuration::try_from(*duration).map_or_else(|_| format!("{duration:?}"), |d| format!("{d:#}"))
-}
-
-fn digests(live: &LiveArtifacts) -> BTreeSet<Option<Fingerprint>> {
-    live.running().map(|running| running.fingerprint).collect()
 }
 
 /// How much of what is missing is said.

@@ -13,7 +13,7 @@ pub struct Visible<'a>(pub &'a str);
 impl fmt::Display for Visible<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
-            if c.is_control() || is_formatting(c) {
+            if is_steering(c) {
                 write!(f, "{}", c.escape_default())?;
             } else {
                 f.write_char(c)?;
@@ -21,6 +21,12 @@ impl fmt::Display for Visible<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a character would not be seen, or would change how others are seen.
+#[must_use]
+pub fn is_steering(c: char) -> bool {
+    c.is_control() || is_formatting(c)
 }
 
 /// At most `limit` characters of `text`, with `…` where some were left off.
@@ -32,12 +38,23 @@ pub fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
-/// A text with a mark in the place of a secret, should it hold one: as it is, or as a JSON string writes it.
+/// A text with a mark in the place of a secret, should it hold one: as it is, or with some of its
+/// characters escaped as JSON strings or URLs write them.
 #[must_use]
 pub fn without_secret(text: &str, secret: &str, mark: &str) -> String {
-    let in_json = secret.replace('\\', "\\\\").replace('"', "\\\"");
     let text = text.replace(secret, mark);
-    if in_json == secret { text } else { text.replace(&in_json, mark) }
+    if !text.contains(['\\', '%']) {
+        return text;
+    }
+    // A token is of ASCII alone (RFC 6750, section 2.1).
+    let spelt = |c: char| {
+        let (plain, code) = (regex::escape(&c.to_string()), u32::from(c));
+        format!(r"(?:{plain}|\\{plain}|(?i:\\u{code:04x}|%{code:02x}))")
+    };
+    let spellings = regex::Regex::new(&secret.chars().map(spelt).collect::<String>());
+    // A secret too long for that is looked for as it is.
+    spellings
+        .map_or(text.clone(), |spellings| spellings.replace_all(&text, regex::NoExpand(mark)).into_owned())
 }
 
 /// Characters that are invisible or reorder their neighbours (Unicode UAX #9, bidirectional
@@ -59,6 +76,24 @@ mod tests {
             "a\\u{1b}[31mb\\r\\nc\\u{202e}d\\u{9b}"
         );
         assert_eq!(Visible("обычный 文字 \"q\" \\").to_string(), "обычный 文字 \"q\" \\");
+    }
+
+    #[test]
+    fn a_secret_is_found_in_every_spelling() {
+        let secret = r#"S3/tok+en=="x\y"#;
+        for spelling in [
+            secret,
+            r#"S3\/tok+en==\"x\\y"#,
+            r"S3\u002ftok\u002Ben\u003d\u003D\u0022x\u005cy",
+            "S3%2Ftok%2ben%3D%3d%22x%5Cy",
+        ] {
+            assert_eq!(
+                without_secret(&format!("a {spelling} b \\"), secret, "[token]"),
+                "a [token] b \\",
+                "{spelling}"
+            );
+        }
+        assert_eq!(without_secret("S3/tok \\ %", secret, "[token]"), "S3/tok \\ %");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub enum Until {
 pub struct Running<'a> {
     /// Its digest; `None` where the service does not say, so that it may be any.
     pub fingerprint: Option<Fingerprint>,
-    /// The environment.
-    pub environment: &'a str,
+    /// The environment; `None` where the service does not say, so that it may be any.
+    pub environment: Option<&'a str>,
     /// Nobody has reported the environment for so long that nobody knows what runs there now.
     pub is_silent: bool,
 }
@@ -145,11 +145,11 @@ fn missing(
     let lacks = |fingerprint: Fingerprint, environment: Option<&EnvironmentName>| {
         let mut there = running.iter().filter(|running| {
             running.fingerprint == Some(fingerprint)
-                && environment.is_none_or(|environment| environment.as_str() == running.environment)
+                && environment.is_none_or(|environment| running.environment == Some(environment.as_str()))
         });
         match there.clone().find(|running| running.is_silent) {
             _ if there.any(|running| !running.is_silent) => None,
-            Some(silent) => Some(Missing::Silent(fingerprint, silent.environment.to_owned())),
+            Some(silent) => Some(Missing::Silent(fingerprint, name(silent))),
             None => Some(Missing::NotLive(fingerprint, environment.cloned())),
         }
     };
@@ -164,17 +164,17 @@ fn missing(
             }
         }
         Until::Gone => {
-            let concerned = running.iter().filter(|running| {
-                environments.is_empty()
-                    || environments.iter().any(|name| name.as_str() == running.environment)
-            });
-            for Running { fingerprint, environment, .. } in concerned {
-                match fingerprint {
-                    Some(fingerprint) if wanted.contains(fingerprint) => {
-                        missing.push(Missing::Live(*fingerprint, (*environment).to_owned()));
+            let is_meant = |there: &str| environments.iter().any(|name| name.as_str() == there);
+            let concerned = running
+                .iter()
+                .filter(|running| environments.is_empty() || running.environment.is_none_or(is_meant));
+            for running in concerned {
+                match running.fingerprint {
+                    Some(fingerprint) if wanted.contains(&fingerprint) => {
+                        missing.push(Missing::Live(fingerprint, name(running)));
                     }
                     Some(_) => {}
-                    None => missing.push(Missing::Unknown((*environment).to_owned())),
+                    None => missing.push(Missing::Unknown(name(running))),
                 }
             }
             missing.sort();
@@ -182,6 +182,10 @@ fn missing(
         }
     }
     missing
+}
+
+fn name(running: &Running<'_>) -> String {
+    running.environment.unwrap_or("an environment that is not named").to_owned()
 }
 
 /// How much is shown of a digest, as in tables.
@@ -221,8 +225,13 @@ mod tests {
         let digest = |n: u8| Fingerprint::from([n; 32]);
         let environment = |name: &str| name.parse::<EnvironmentName>().unwrap();
         let (prod, dev) = (environment("prod"), environment("dev"));
-        let running = [(Some(1), "prod"), (Some(2), "prod"), (Some(1), "dev"), (None, "odd")]
-            .map(|(n, environment)| Running { fingerprint: n.map(digest), environment, is_silent: false });
+        let running = [(Some(1), "prod"), (Some(2), "prod"), (Some(1), "dev"), (None, "odd")].map(
+            |(n, environment)| Running {
+                fingerprint: n.map(digest),
+                environment: Some(environment),
+                is_silent: false,
+            },
+        );
         let (running, odd) = running.split_at(3);
         let not =
             |n, environment: Option<&EnvironmentName>| Missing::NotLive(digest(n), environment.cloned());
@@ -250,11 +259,22 @@ mod tests {
         assert_eq!(missing(Gone, &[digest(1)], &[], odd), [Missing::Unknown("odd".to_owned())]);
         assert_eq!(missing(Gone, &[digest(1)], &[prod], odd), []);
         assert_eq!(missing(Live, &[digest(1)], &[], odd), [not(1, None)]);
+        let somewhere = [Running { fingerprint: Some(digest(1)), environment: None, is_silent: false }];
+        let prod = [environment("prod")];
+        assert_eq!(missing(Live, &[digest(1)], &prod, &somewhere), [not(1, Some(&prod[0]))]);
+        assert_eq!(
+            missing(Gone, &[digest(1)], &prod, &somewhere),
+            [still(1, "an environment that is not named")]
+        );
     }
     #[test]
     fn where_nobody_reports_any_more_nobody_knows_what_runs() {
         let (one, prod): (_, EnvironmentName) = (Fingerprint::from([1; 32]), "prod".parse().unwrap());
-        let said = |environment, is_silent| Running { fingerprint: Some(one), environment, is_silent };
+        let said = |environment, is_silent| Running {
+            fingerprint: Some(one),
+            environment: Some(environment),
+            is_silent,
+        };
         let silent = [Missing::Silent(one, "prod".to_owned())];
         assert_eq!(missing(Until::Live, &[one], std::slice::from_ref(&prod), &[said("prod", true)]), silent);
         assert_eq!(missing(Until::Live, &[one], &[], &[said("prod", true)]), silent);
@@ -267,7 +287,8 @@ mod tests {
         Waiting::new(until, vec![Fingerprint::from([1; 32])], Vec::new(), Duration::from_secs(5), 1)
     }
 
-    const RUNNING: [Running<'_>; 1] = [Running { fingerprint: None, environment: "prod", is_silent: false }];
+    const RUNNING: [Running<'_>; 1] =
+        [Running { fingerprint: None, environment: Some("prod"), is_silent: false }];
 
     #[test]
     fn a_service_that_fails_is_asked_ever_more_slowly_until_it_answers() {

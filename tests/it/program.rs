@@ -79,6 +79,12 @@ impl Program {
         self
     }
 
+    /// Runs in another directory than its home.
+    pub fn folder(mut self, folder: &std::path::Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// The cluster behind this server, which wants no credentials.
     pub fn cluster(self, server: &Server) -> Self {
         self.kubeconfig(&kubeconfig(&server.url(), None, &User::Nobody))

@@ -49,8 +49,10 @@ fn run(server: &Server, line: &str) -> Outcome {
         .zip(['a', 'b'])
         .fold(line.to_owned(), |line, (name, letter)| line.replace(name, &digest(letter)));
     let every: &[&str] = if line.contains("--every") { &[] } else { &["--every", "1s"] };
+    // None of them takes that long.
+    let patience: &[&str] = if line.contains("--timeout") { &[] } else { &["--timeout", "1m"] };
     let program = supercargo().service(server).args(["wait", "acme/cart"]);
-    program.args(every.iter().copied()).args(line.split(' ')).run()
+    program.args(every.iter().chain(patience).copied()).args(line.split(' ')).run()
 }
 
 #[test]
@@ -148,7 +150,8 @@ fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
         "" | "provider=github" => Reply::json(200, live(&[('a', "prod")])),
         _ => Reply::json(404, "{}"),
     });
-    run(&server, "--fingerprint ONE").says(0, &["gitlab also has a repository acme/cart", "give --provider"]);
+    run(&server, "--fingerprint TWO --timeout 1s")
+        .says(7, &["gitlab also has a repository acme/cart", "give --provider"]);
     // What the other runs is not gone.
     let outcome = run(&server, "--gone --fingerprint TWO");
     outcome.says(2, &["gitlab also has a repository acme/cart", "hint: say whose repository is meant"]);
@@ -164,6 +167,26 @@ fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
     // One that does not look at the provider has but one.
     let server = Server::start(|_| Reply::json(200, live(&[('a', "prod")])));
     assert!(!run(&server, "--fingerprint ONE").says(0, &[]).stderr.contains("also has"));
+}
+
+#[test]
+fn an_answer_with_very_many_artifacts_holds_no_timeout_up() {
+    let many: Vec<Value> = (0..100_000)
+        .map(|n| json!({"id": n.to_string(), "fingerprint": format!("{n:064}"), "name": "e"}))
+        .collect();
+    let live: Vec<Value> = (0..100_000)
+        .map(|n| json!({"environment_id": n.to_string(), "artifact_id": n.to_string()}))
+        .collect();
+    let answer =
+        json!({"live_artifacts": live, "_embedded": {"artifacts": many, "environments": many}}).to_string();
+    let server = Server::start(move |seen| match seen.query.as_str() {
+        "" => Reply::json(200, answer.clone()),
+        _ => Reply::json(404, "{}"),
+    });
+    let start = std::time::Instant::now();
+    run(&server, "--fingerprint ONE --timeout 2s").says(7, &["runs nowhere"]);
+    // It took a minute and a half while each was looked for among all.
+    assert!(start.elapsed().as_secs() < 45);
 }
 
 #[test]

@@ -18,13 +18,12 @@ use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, Upload, details};
 use crate::cli::{Failure, Service, duration};
 use crate::domain::model::{
-    FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text,
-    TrailName, UrlText,
+    FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text, TrailName,
 };
 use crate::domain::outcome::Backoff;
-use crate::domain::provenance::{Fact, Facts, InvalidFact, Provenance, of_attestation};
+use crate::domain::provenance::{Fact, Facts, InvalidFact, Provenance, address, of_attestation};
 use crate::domain::verdict;
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, shortened};
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
@@ -230,7 +229,7 @@ impl Junit {
         let provider = attestation.repo_info.as_ref().and_then(|repository| repository.provider);
         let is_sent = |fact: Fact| fact != Fact::Provider || provider.is_some();
         lines.extend(facts.iter().filter(|(fact, _)| is_sent(**fact)).map(|(fact, found)| {
-            let value = found.value.lines().next().unwrap_or_default();
+            let value = shortened(found.value.lines().next().unwrap_or_default(), LONGEST_SHOWN);
             (fact.words(), Cell::text(format!("{value} ({})", found.from)))
         }));
         details(lines)
@@ -258,6 +257,9 @@ impl Junit {
         })
     }
 }
+
+/// How much of a fact is shown, in characters.
+const LONGEST_SHOWN: usize = 200;
 
 /// How many doubts are said one by one.
 const MOST_DOUBTS: usize = 10;
@@ -337,10 +339,8 @@ fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<Fre
 
 fn web_page(text: &str) -> Result<(String, String), String> {
     let (name, url) = pair(text)?;
-    match UrlText::new(url) {
-        Ok(url) if url.is_web() => Ok((name, url.as_str().to_owned())),
-        _ => Err("a URL that begins with https:// or http:// was expected behind the =".to_owned()),
-    }
+    let expected = || "a URL that begins with https:// or http:// was expected behind the =".to_owned();
+    Ok((name, address(&url).ok_or_else(expected)?))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
+use walkdir::WalkDir;
 
 use crate::api::Attachment;
 use crate::domain::junit::{self, Doubt, NotJunit, Problem};
@@ -90,7 +91,7 @@ pub(super) fn read(arguments: &[PathBuf], attach: Attach<'_>) -> Result<Read, Re
             read => read.map_err(|error| ResultsError::NotJunit(path.clone(), error))?,
         };
         found.files += 1;
-        found.results.extend(read.results.into_iter().map(|result| named(result, &path)));
+        read.results.into_iter().for_each(|result| junit::add(&mut found.results, named(result, &path)));
         found.doubts.extend(read.doubts.into_iter().map(|doubt| (path.clone(), doubt)));
         if attach == Attach::Results {
             pack.add(path, bytes)?;
@@ -124,37 +125,68 @@ fn every(arguments: &[PathBuf]) -> Result<Vec<Meant>, ResultsError> {
 /// What an argument means: what is there under this very name, or what it finds as a pattern.
 fn meant(argument: &Path) -> Result<Vec<Meant>, ResultsError> {
     if argument.is_dir() {
-        let inside = format!("{}/**/*.xml", glob::Pattern::escape(&text(argument)?));
-        let files = matching(argument, &inside)?;
+        let is_xml = |path: &Path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("xml"));
+        let files = walk(argument, usize::MAX, is_xml)?;
         let files: Vec<_> = files.into_iter().map(|path| Meant { path, is_found: true }).collect();
         return if files.is_empty() { Err(ResultsError::NoResults(argument.to_owned())) } else { Ok(files) };
     }
     if argument.exists() {
         return Ok(vec![Meant { path: argument.to_owned(), is_found: false }]);
     }
-    let files = matching(argument, &text(argument)?)?;
+    let files = matching(argument)?;
     if files.is_empty() {
         return Err(ResultsError::NoFile(argument.to_owned()));
     }
     Ok(files.into_iter().map(|path| Meant { path, is_found: false }).collect())
 }
 
-/// The regular files that a pattern finds, sorted.
-fn matching(argument: &Path, pattern: &str) -> Result<Vec<PathBuf>, ResultsError> {
-    let paths = glob::glob(pattern).map_err(|error| ResultsError::Pattern(argument.to_owned(), error))?;
+/// The files that a pattern finds.
+fn matching(argument: &Path) -> Result<Vec<PathBuf>, ResultsError> {
+    let text = argument.to_string_lossy();
+    let pattern =
+        glob::Pattern::new(&text).map_err(|error| ResultsError::Pattern(argument.to_owned(), error))?;
+    // What is before the first part that is a pattern is a folder, and nothing elsewhere can match.
+    let is_plain = |part: &Component| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    let base: PathBuf = argument.components().take_while(is_plain).collect();
+    if base == argument {
+        return Ok(Vec::new());
+    }
+    let is_deep = argument.components().any(|part| part.as_os_str() == "**");
+    let depth = argument.components().count() - base.components().count();
+    let from = if base.as_os_str().is_empty() { Path::new(".") } else { base.as_path() };
+    if !from.is_dir() {
+        return Ok(Vec::new());
+    }
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    walk(from, if is_deep { usize::MAX } else { depth }, |path| {
+        let path = path.strip_prefix(".").unwrap_or(path);
+        // A name that is no text is matched as far as it is one, and never passed over.
+        let (path, pattern_of_here) = (path.to_string_lossy(), text.strip_prefix("./"));
+        pattern.matches_with(&path, options)
+            || pattern_of_here.is_some_and(|here| {
+                glob::Pattern::new(here).is_ok_and(|pattern| pattern.matches_with(&path, options))
+            })
+    })
+}
+
+/// The regular files under a folder that are wanted, sorted. Symbolic links to folders are not followed:
+/// they can lead back, and what they lead to is elsewhere.
+fn walk(
+    folder: &Path,
+    deepest: usize,
+    is_wanted: impl Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, ResultsError> {
     let mut files = Vec::new();
-    for path in paths {
-        let path = path.map_err(|error| ResultsError::Read(error.path().to_owned(), error.into()))?;
-        if path.is_file() {
-            files.push(path);
+    for entry in WalkDir::new(folder).max_depth(deepest).sort_by_file_name() {
+        let entry = entry.map_err(|error| {
+            let path = error.path().unwrap_or(folder).to_owned();
+            ResultsError::Read(path, error.into())
+        })?;
+        if is_wanted(entry.path()) && entry.path().is_file() {
+            files.push(entry.into_path());
         }
     }
     Ok(files)
-}
-
-fn text(argument: &Path) -> Result<String, ResultsError> {
-    let text = argument.to_str().map(str::to_owned);
-    text.ok_or_else(|| ResultsError::NoFile(argument.to_owned()))
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, ResultsError> {
@@ -187,8 +219,10 @@ fn attached(path: &Path) -> Result<Attachment, ResultsError> {
     Ok(Attachment { name: file_name(path), content: content.into() })
 }
 
+/// The name of a file, with nothing in it that a form's header would be read otherwise for.
 fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.replace(|c: char| c.is_control() || matches!(c, '"' | '\\'), "_")
 }
 
 /// One file as it is, or an archive of several.

@@ -17,7 +17,7 @@ use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
 use crate::agent::{Environment, Plan};
-use crate::api::{Client, Filter};
+use crate::api::{Artifact, Client, Filter, Joined};
 use crate::cli::{Cli, Failure};
 use crate::cluster::PodsFile;
 use crate::domain::collapse::Counting;
@@ -196,11 +196,10 @@ impl<'a, W: Write> Story<'a, W> {
         let mut rows = Vec::new();
         for build in [WEB, CART, API] {
             let live = self.client.live_artifacts(&build.repository().parse()?, None).await?.known;
-            for running in &live.live_artifacts {
-                let artifact = live.artifact(running);
-                let digest = artifact.map(|artifact| artifact.fingerprint);
+            for Joined { live: running, artifact, environment } in live.joined() {
+                let digest = artifact.and_then(Artifact::digest);
                 rows.push(Row {
-                    environment: live.environment(running).map_or_else(|| "-".to_owned(), |e| e.name.clone()),
+                    environment: environment.map_or_else(|| "-".to_owned(), |e| e.name.clone()),
                     image: running.artifact_name.clone(),
                     digest,
                     commit: artifact.and_then(|artifact| artifact.commit_sha.clone()),

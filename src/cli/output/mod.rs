@@ -19,6 +19,7 @@ pub(super) use self::table::{Cell, Table, details};
 
 use super::Failure;
 use crate::domain::model::Timestamp;
+use crate::domain::visible::is_steering;
 use crate::process::logs::is_coloured;
 
 #[derive(Debug, Args)]
@@ -63,11 +64,30 @@ impl Output {
                 let width = if stdout.is_terminal() { terminal_width() } else { None };
                 table().render(width, is_coloured(&stdout))
             }
-            Format::Json => format!("{sent:#}\n"),
-            Format::Yaml => yaml(sent).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))?,
+            Format::Json => json(sent),
+            Format::Yaml => match yaml(sent).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
+                // JSON is YAML, and has a way to write them.
+                text if text.chars().any(is_unseen) => json(sent),
+                text => text,
+            },
         };
         write(&text).map_err(|e| Failure::unexpected(OutputError::Stdout(e)))
     }
+}
+
+/// Indented. What would steer a terminal can only be in a string, and is escaped there.
+fn json(value: &Value) -> String {
+    let text = format!("{value:#}\n");
+    if !text.chars().any(is_unseen) {
+        return text;
+    }
+    let escaped = |c: char| if is_unseen(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
+/// What is so is below U+10000.
+fn is_unseen(c: char) -> bool {
+    c != '\n' && is_steering(c)
 }
 
 /// Each value on a line of its own, long ones too: a digest is found by search.
@@ -108,6 +128,15 @@ mod tests {
         let value = json!({"a": "x ".repeat(60), "b": ["yes", "012", "1e3", "null", "", "a\nb"], "c": 1.5, "d": null});
         let text = yaml(&value).unwrap();
         assert_eq!(text.lines().count(), 10, "{text}");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_escaped_and_means_the_same() {
+        let value = json!({"a\u{202e}": "\u{9b}31m \u{feff}é\u{1f600}\n"});
+        let text = super::json(&value);
+        assert_eq!(text, "{\n  \"a\\u202e\": \"\\u009b31m \\ufeffé\u{1f600}\\n\"\n}\n");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
     }
 

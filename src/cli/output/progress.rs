@@ -1,6 +1,5 @@
 //! What is under way: on a terminal a line that moves, in a pipe a log line where it matters.
 
-use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Long work.
 pub(in crate::cli) struct Progress {
     bar: ProgressBar,
-    is_terminal: bool,
+    is_shown: bool,
 }
 
 impl Progress {
@@ -19,7 +18,9 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar, is_terminal: stderr().is_terminal() }
+        // A dumb terminal shows no line that moves either.
+        let is_shown = !bar.is_hidden();
+        Self { bar, is_shown }
     }
 
     /// Says how far it is, to a person who looks.
@@ -30,8 +31,17 @@ impl Progress {
     /// Says what has changed, also to who reads it later.
     pub(in crate::cli) fn changed(&self, what: &str) {
         self.moved(what.to_owned());
-        if !self.is_terminal {
+        if !self.is_shown {
             tracing::info!("{what}");
+        }
+    }
+
+    /// Warns, above the line that moves.
+    pub(in crate::cli) fn warn(&self, what: &str) {
+        if self.is_shown {
+            self.bar.println(format!("warning: {what}"));
+        } else {
+            tracing::warn!("{what}");
         }
     }
 

@@ -41,9 +41,7 @@ impl LiveArtifacts {
 fn table(live: &api::LiveArtifacts) -> Table {
     let headings = ["ENVIRONMENT", "ARTIFACT", "DIGEST", "COMMIT", "COMPLIANCE", "SNAPSHOT", "SINCE"];
     let (mut table, now) = (Table::new(headings), now());
-    for running in &live.live_artifacts {
-        let artifact = live.artifact(running);
-        let environment = live.environment(running);
+    for api::Joined { live: running, artifact, environment } in live.joined() {
         let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
         let name = environment.map_or(&running.environment_id, |environment| &environment.name);
         // Nobody has reported it for long, so nobody knows what runs there now.
@@ -52,7 +50,7 @@ fn table(live: &api::LiveArtifacts) -> Table {
         table.row([
             Cell::text(name),
             Cell::text(&running.artifact_name),
-            Cell::digest(artifact.map(|artifact| artifact.fingerprint.to_string())),
+            Cell::digest(artifact.map(|artifact| &artifact.fingerprint)),
             Cell::commit(commit),
             Cell::word(&running.compliance),
             Cell::number(running.snapshot_index),

@@ -90,14 +90,13 @@ impl Case {
 }
 
 fn of_status(status: &str) -> Outcome {
-    match status.to_ascii_lowercase().as_str() {
+    match status.trim().to_ascii_lowercase().as_str() {
         "notrun" | "notexecuted" | "disabled" | "suppressed" | "skipped" | "ignored" | "inconclusive" => {
             Outcome::Skipped
         }
         "fail" | "failed" | "failure" => Outcome::Failed,
-        "error" | "errored" | "timeout" | "timedout" | "aborted" | "cancelled" | "interrupted" => {
-            Outcome::Errored
-        }
+        "error" | "errored" | "timeout" | "timedout" | "aborted" | "broken" | "cancelled" | "crashed"
+        | "interrupted" => Outcome::Errored,
         _ => Outcome::Passed,
     }
 }

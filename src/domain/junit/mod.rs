@@ -33,7 +33,7 @@ const LONGEST_NAME: usize = 255;
 /// What a file holds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Results {
-    /// One for each suite that lies in no other; those in it are counted with it.
+    /// One for each suite that lies in no other; those in it are counted with it ([`add`] bounds them).
     pub results: Vec<JunitResult>,
     /// Suites that say that more went wrong than their test cases show.
     pub doubts: Vec<Doubt>,
@@ -70,6 +70,24 @@ pub fn read(bytes: &[u8]) -> Result<Results, NotJunit> {
             }
         };
         taken.map_err(|problem| at(&text, before, problem))?;
+    }
+}
+
+/// How many results an attestation holds: a service that keeps each takes no more than it can show.
+const MOST_RESULTS: usize = 2_000;
+
+/// How many doubts are kept of a file.
+const MOST_DOUBTS: usize = 100;
+
+/// Adds a result. Beyond 2,000, the last is the sum of all others.
+pub fn add(results: &mut Vec<JunitResult>, result: JunitResult) {
+    let is_full = results.len() >= MOST_RESULTS;
+    match results.last_mut() {
+        Some(last) if is_full => {
+            last.include(&result);
+            last.name = Text::new("all other suites").unwrap_or_default();
+        }
+        _ => results.push(result),
     }
 }
 
@@ -146,11 +164,11 @@ impl Count {
             None if !matches!(name, "testsuites" | "testsuite") => {
                 return Err(Problem::Root(name.to_owned()));
             }
-            Some(Open { kind: Kind::Case(case), .. }) => {
+            Some(Open { kind: Kind::Detail, .. }) => Kind::Detail,
+            Some(Open { kind: Kind::Case(case), .. }) if !matches!(name, "testcase" | "testsuite") => {
                 case.holds(element)?;
                 Kind::Detail
             }
-            Some(Open { kind: Kind::Detail, .. }) => Kind::Detail,
             None | Some(_) => match name {
                 "testsuite" => Kind::Suite(Suite::of(element)?),
                 "testcase" => Kind::Case(Case::of(element)?),
@@ -192,7 +210,7 @@ impl Count {
             (Some(Kind::Suite(mut suite)), None) => {
                 suite.finish(&mut self.found.doubts);
                 self.root.reruns += suite.reruns;
-                self.found.results.push(suite.result);
+                add(&mut self.found.results, suite.result);
             }
             _ => {}
         }
@@ -215,7 +233,7 @@ impl Count {
         }
         if root.result.total > 0 {
             round(&mut root.result);
-            found.results.push(root.result);
+            add(&mut found.results, root.result);
         }
         Ok(found)
     }
@@ -258,7 +276,7 @@ impl Suite {
     fn finish(&mut self, doubts: &mut Vec<Doubt>) {
         let (said, result) = (self.said, &mut self.result);
         let counted = u64::from(result.wrong());
-        if said > counted + self.reruns {
+        if said > counted + self.reruns && doubts.len() < MOST_DOUBTS {
             doubts.push(Doubt { suite: result.name.to_string(), said, counted });
         }
         if result.total == 0 && said > 0 {

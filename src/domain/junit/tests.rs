@@ -84,6 +84,11 @@ fn tests_are_counted_and_what_the_root_says_is_not() {
             r#"<testsuite name="s"><testcase status="timeout"/><system-out><testcase><failure/></testcase><error/></system-out></testsuite>"#,
             "s: 1/0/1/0 - -\n",
         ),
+        // Test cases in test cases are test cases.
+        (
+            r#"<testsuite name="s"><testcase><testcase><failure/></testcase><testsuite><testcase><error/></testcase></testsuite></testcase></testsuite>"#,
+            "s: 3/1/1/0 - -\n",
+        ),
         (r#"<t:testsuite xmlns:t="urn:x" t:name="s"><t:testcase/></t:testsuite>"#, "s: 1/0/0/0 - -\n"),
         ("<testsuites/>", ""),
         ("\u{feff}<testsuite><testcase/></testsuite>\n", ": 1/0/0/0 - -\n"),
@@ -205,6 +210,18 @@ fn what_nests_too_deep_is_refused_and_many_tests_are_counted() {
     assert_eq!(counted(&many), ": 200000/200000/0/0 200000 -\n");
     let wide = format!("<testsuite {}/>", "a=\"\" ".repeat(200_000));
     assert_eq!(counted(&wide), ": 0/0/0/0 - -\n");
+}
+
+#[test]
+fn many_suites_are_counted_to_the_last_and_their_number_is_bounded() {
+    let many = format!(
+        "<testsuites>{}</testsuites>",
+        "<testsuite name=\"s\"><testcase time=\"1e9\"/></testsuite>".repeat(5_000)
+    );
+    let Results { results, .. } = read(many.as_bytes()).unwrap();
+    assert_eq!((results.len(), results.iter().map(|result| result.total).sum::<u32>()), (2_000, 5_000));
+    let last = results.last().unwrap();
+    assert_eq!((last.name.as_str(), last.total, last.duration), ("all other suites", 3_001, Some(1e9)));
 }
 
 #[test]

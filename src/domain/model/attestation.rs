@@ -138,7 +138,8 @@ impl JunitResult {
         self.failures = self.failures.saturating_add(other.failures);
         self.errors = self.errors.saturating_add(other.errors);
         self.skipped = self.skipped.saturating_add(other.skipped);
-        self.duration = [self.duration, other.duration].into_iter().flatten().reduce(|a, b| a + b);
+        let durations = [self.duration, other.duration].into_iter().flatten();
+        self.duration = durations.reduce(|one, other| (one + other).min(LONGEST_DURATION));
         self.timestamp = [self.timestamp, other.timestamp].into_iter().flatten().min();
     }
 
@@ -172,6 +173,9 @@ impl JunitAttestation {
     }
 }
 
+/// The longest duration that is taken, in seconds.
+const LONGEST_DURATION: f64 = 1e9;
+
 /// A whole number of tests, written with or without a fraction of zero.
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let number = f64::deserialize(deserializer)?;
@@ -189,7 +193,7 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
-        Some(seconds) if !(0.0..=1e9).contains(&seconds) => {
+        Some(seconds) if !(0.0..=LONGEST_DURATION).contains(&seconds) => {
             let expected = "seconds from 0 to 1000000000 were expected";
             Err(serde::de::Error::custom(format!("{seconds:?} is no duration; {expected}")))
         }

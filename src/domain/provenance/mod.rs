@@ -10,7 +10,7 @@ mod remote;
 
 pub use ci::found as of_ci;
 pub use object::of_object;
-pub use remote::{page, path};
+pub use remote::{address, page, path};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -139,6 +139,9 @@ pub fn gathered(given: Facts, working_copy: &Facts, ci: &Facts) -> (Facts, Optio
     (facts, another.map(|(said, tested)| AnotherCommit { said, tested }))
 }
 
+/// In the place of what is no address.
+const NO_ADDRESS: &str = "(not shown)";
+
 /// Takes what is not known yet.
 fn take(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
     for (fact, found) in from.iter().filter(|(fact, _)| which(**fact)) {
@@ -163,10 +166,9 @@ fn derive(facts: &mut Facts) {
         }
     }
     for fact in [Fact::CommitUrl, Fact::RepositoryUrl, Fact::OriginUrl] {
-        if let Some(Found { value, .. }) = facts.get_mut(&fact)
-            && let Ok(url) = UrlText::new(value.as_str())
-        {
-            url.as_str().clone_into(value);
+        if let Some(Found { value, .. }) = facts.get_mut(&fact) {
+            // What is no address is not shown either: it may hold what has to be left out of one.
+            *value = address(value).unwrap_or_else(|| NO_ADDRESS.to_owned());
         }
     }
     let Some(url) = facts.get(&Fact::RepositoryUrl).map(|found| found.value.clone()) else { return };
@@ -273,8 +275,11 @@ fn text(value: &str) -> Result<Text, InvalidText> {
     Text::new(shortened(value, LONGEST))
 }
 
-fn url(value: &str) -> Result<UrlText, InvalidText> {
-    UrlText::new(value)
+fn url(value: &str) -> Result<UrlText, String> {
+    if value == NO_ADDRESS {
+        return Err("a URL that begins with https:// or http:// was expected".to_owned());
+    }
+    UrlText::new(value).map_err(|error| error.to_string())
 }
 
 /// The hash of a commit: 40 hexadecimal digits, or 64 in a SHA-256 repository.
@@ -357,7 +362,7 @@ mod tests {
                 (Fact::Repository, "c/c"),
                 (Fact::RepositoryUrl, "https://gitlab.com/c/c"),
                 (Fact::Provider, "gitlab"),
-                (Fact::OriginUrl, "https://ci.example.com"),
+                (Fact::OriginUrl, "https://ci.example.com/"),
             ]
         );
         assert_eq!(another, None);
@@ -375,7 +380,7 @@ mod tests {
                 (Fact::Repository, "w/w"),
                 (Fact::RepositoryUrl, "https://github.com/w/w"),
                 (Fact::Provider, "github"),
-                (Fact::OriginUrl, "https://ci.example.com"),
+                (Fact::OriginUrl, "https://ci.example.com/"),
             ]
         );
         let another = another.unwrap();
@@ -445,7 +450,7 @@ mod tests {
             (Fact::Commit, "HEAD", "40 lowercase hexadecimal digits was expected"),
             (Fact::Timestamp, "noon", "a time as 2026-09-15T12:00:00Z"),
             (Fact::Timestamp, "-1", "a time as 2026-09-15T12:00:00Z"),
-            (Fact::Repository, "acme//cart", "is empty"),
+            (Fact::Repository, "acme//cart", "has an empty part"),
             (Fact::Author, "a\0b", "NUL"),
         ] {
             let error = of_attestation(&facts(Source::Given, [(fact, value)])).unwrap_err().to_string();

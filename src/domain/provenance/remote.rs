@@ -1,34 +1,59 @@
-//! What the URL of a git remote tells (git documentation, "GIT URLS").
+//! What the URL of a git remote tells (git documentation, "GIT URLS"), and addresses without credentials.
 
-/// The page of a repository: its remote's URL as a browser opens it, without credentials. `None` for a
-/// path, and for what is no URL.
+use url::Url;
+
+/// The page of a repository: its remote's URL as a browser opens it, without credentials, query and
+/// fragment. `None` for a path, and for what is no URL.
 #[must_use]
 pub fn page(remote: &str) -> Option<String> {
-    let (scheme, authority, path) = if let Some((scheme, rest)) = remote.split_once("://") {
-        let (authority, path) = rest.split_once('/')?;
-        (scheme.to_ascii_lowercase(), authority, path)
-    } else {
+    let url = match remote.split_once("://") {
+        Some(("http" | "https" | "HTTP" | "HTTPS", _)) => Url::parse(remote).ok()?,
+        // The port of SSH is not where pages are.
+        Some(("ssh" | "git" | "git+ssh", rest)) => {
+            let (authority, path) = rest.split_once('/')?;
+            of_host(authority.rsplit('@').next()?.split(':').next()?, path)?
+        }
+        Some(_) => return None,
         // As scp: what is behind the first colon is a path.
-        let (authority, path) = remote.split_once(':').filter(|(authority, _)| !authority.contains('/'))?;
-        ("ssh".to_owned(), authority, path)
+        None => {
+            let (authority, path) = remote.split_once(':')?;
+            of_host(authority.rsplit('@').next()?, path)?
+        }
     };
-    let host = authority.rsplit('@').next().filter(|host| !host.is_empty())?;
-    let is_web = matches!(scheme.as_str(), "http" | "https");
-    // The port of SSH is not where pages are.
-    let host = if is_web { host } else { host.split(':').next()? };
-    let path = path.trim_matches('/');
+    let host = url.host_str()?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let path = url.path().trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
-    match scheme.as_str() {
+    match host {
         _ if path.is_empty() => None,
-        "http" | "https" => Some(format!("{scheme}://{host}/{path}")),
-        "ssh" | "git" | "git+ssh" if host == "ssh.dev.azure.com" => {
+        "ssh.dev.azure.com" => {
             let mut segments = path.split('/').skip(1);
             let (owner, project, name) = (segments.next()?, segments.next()?, segments.next()?);
             Some(format!("https://dev.azure.com/{owner}/{project}/_git/{name}"))
         }
-        "ssh" | "git" | "git+ssh" => Some(format!("https://{host}/{path}")),
-        _ => None,
+        host => Some(format!("{}://{host}{port}/{path}", url.scheme())),
     }
+}
+
+/// What is behind a host that is one. An `@` there would be of a user and a password before it.
+fn of_host(host: &str, path: &str) -> Option<Url> {
+    let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+    let is_odd = path.contains(['@', ':', '\\']) || path.contains(char::is_whitespace);
+    if is_host && !is_odd {
+        Url::parse(&format!("https://{host}/{}", path.trim_start_matches('/'))).ok()
+    } else {
+        None
+    }
+}
+
+/// An address that a browser opens, without the user and password that may be in it.
+#[must_use]
+pub fn address(text: &str) -> Option<String> {
+    let mut url = Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    // Neither can fail where there is a host.
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    Some(url.to_string())
 }
 
 /// The path of a repository's page, which is its name with its owners: `acme/cart`.
@@ -51,6 +76,11 @@ mod tests {
             ("https://github.com/acme/cart.git", "https://github.com/acme/cart", "acme/cart"),
             ("https://x-token:s3cret@gitlab.com/a/b/cart/", "https://gitlab.com/a/b/cart", "a/b/cart"),
             ("HTTP://git.example.com:8080/acme/cart", "http://git.example.com:8080/acme/cart", "acme/cart"),
+            (
+                "https://github.com/acme/cart?private_token=S3CRET#S3CRET",
+                "https://github.com/acme/cart",
+                "acme/cart",
+            ),
             ("git@github.com:acme/cart.git", "https://github.com/acme/cart", "acme/cart"),
             ("git.example.com:/acme/cart.git", "https://git.example.com/acme/cart", "acme/cart"),
             (
@@ -76,6 +106,12 @@ mod tests {
             );
         }
         for none in [
+            "x-token:S3CRET@gitlab.com/a/b",
+            "user:S3CRET@github.com:acme/cart",
+            "https://u:S3/CRET@github.com/a/b",
+            "ext::sh -c \"curl -H S3CRET\"",
+            "C:\\repos\\cart",
+            "git@[::1]:a/b",
             "",
             "/var/lib/mirror/cart.git",
             "../cart",

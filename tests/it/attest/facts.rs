@@ -134,7 +134,7 @@ fn each_fact_can_be_given_and_a_revision_is_looked_up() {
         "--commit {commit} --commit-url https://x.example/c --branch b --author A --author-username a --message m \
          --commit-timestamp 1789473600.5 --parent p1 --parent p2 --repository o/r --repository-url https://u:p@x.example/o/r \
          --repository-id 7 --repository-description d --provider gitlab --origin-url https://u:p@ci.example/1 \
-         --description D --external-url docs=https://d.example --annotate k=v=w --target web --user-data u.json \
+         --description D --external-url docs=https://u:p@d.example --annotate k=v=w --target web --user-data u.json \
          --fingerprint {} --fingerprint x/y@sha256:{} --fingerprint-file digests",
         "1".repeat(64),
         "2".repeat(64)
@@ -156,7 +156,7 @@ fn each_fact_can_be_given_and_a_revision_is_looked_up() {
                 "timestamp": 1_789_473_600.5, "parents": ["p1", "p2"],
             },
             "repo_info": {"name": "o/r", "url": "https://x.example/o/r", "id": "7", "description": "d", "provider": "gitlab"},
-            "external_urls": {"docs": "https://d.example"},
+            "external_urls": {"docs": "https://d.example/"},
             "annotations": {"k": "v=w"},
             "user_data": {"n": 1},
         })
@@ -182,6 +182,47 @@ fn a_variable_of_git_names_no_other_repository_than_the_folder_s() {
     let git_dir = other.path().join(".git");
     let said = sent(copy.attest("").env("GIT_DIR", git_dir.to_str().unwrap()));
     assert_eq!(said["repo_info"]["name"], "acme/cart");
+}
+
+#[test]
+fn what_is_found_and_cannot_be_sent_is_left_out_and_credentials_are_never_shown() {
+    for (variable, value, says) in [
+        (
+            "CI_COMMIT_TIMESTAMP",
+            "garbage",
+            "time of the commit \"garbage\" (CI_COMMIT_TIMESTAMP) cannot be used",
+        ),
+        ("CI_PROJECT_PATH", "a b/c ", "the repository"),
+        ("CI_JOB_URL", "https://u:S3CRET#x@h", "origin \"(not shown)\" (CI_JOB_URL) cannot be used"),
+        ("CI_PROJECT_URL", "x-token:S3CRET@gitlab.com/a/b", ""),
+    ] {
+        let program = attest("--dry-run r.xml -vvv")
+            .file("r.xml", PASSING)
+            .env("GITLAB_CI", "true")
+            .env(variable, value);
+        let outcome = program.run();
+        outcome.says(0, &[says]);
+        assert!(!format!("{outcome:?}").contains("S3CRET"), "{outcome:?}");
+    }
+    let long = format!("https://u:S3CRET@ci.example/{}", "x".repeat(70_000));
+    let outcome =
+        attest("--dry-run r.xml").file("r.xml", PASSING).env("GITLAB_CI", "1").env("CI_JOB_URL", &long).run();
+    assert!(!format!("{:?}", outcome.says(0, &["origin", "it is left out"])).contains("S3CRET"));
+}
+
+#[test]
+fn git_that_says_nothing_or_without_end_holds_nothing_up() {
+    let copy = WorkingCopy::of("https://github.com/acme/cart");
+    std::fs::write(copy.path().join("long"), "long ".repeat(500_000)).unwrap();
+    copy.git(&["commit", "--quiet", "--allow-empty", "--file", "long"]);
+    let commit = copy.git(&["rev-parse", "HEAD"]);
+    let said = sent(copy.attest(""));
+    assert_eq!(said["git_commit_info"]["sha1"], commit);
+    assert_eq!(said["git_commit_info"]["message"].as_str().unwrap().chars().count(), 10_001);
+    let head = copy.path().join(".git/HEAD");
+    std::fs::remove_file(&head).unwrap();
+    assert!(Command::new("mkfifo").arg(&head).status().unwrap().success());
+    copy.attest("").run().says(0, &["git has said nothing for 10s"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Which files are meant, and what is wrong with them.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use super::{FAILING, PASSING, attest, said};
@@ -84,6 +86,30 @@ fn what_is_no_file_is_refused_and_passed_over_in_a_directory() {
         .args([folder.path().to_str().unwrap()])
         .run()
         .says(2, &["holds no file in JUnit XML"]);
+}
+
+#[test]
+fn links_that_lead_back_are_not_followed_and_no_name_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("d");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(inside.join("a.xml"), PASSING).unwrap();
+    std::fs::write(inside.join("B.XML"), PASSING).unwrap();
+    std::fs::write(inside.join(OsStr::from_bytes(b"TEST-\xff.xml")), FAILING).unwrap();
+    for link in ["m", "n", "o"] {
+        std::os::unix::fs::symlink(".", inside.join(link)).unwrap();
+    }
+    let whole = "4 tests: 3 passed, 1 failed";
+    for (what, tests) in [
+        ("d", whole),
+        ("d/*.xml", "3 tests: 2 passed, 1 failed"),
+        ("**/*.[xX]*", whole),
+        ("./d/T*.xml", "2 tests: 1 passed, 1 failed"),
+    ] {
+        let run = attest("--dry-run").args([what]).folder(folder.path()).run();
+        assert_eq!(said(&run.says(0, &[]).stdout, "tests"), tests, "{what}");
+    }
+    attest("--dry-run **/nope*.xml").folder(folder.path()).run().says(2, &["finds none"]);
 }
 
 #[test]
