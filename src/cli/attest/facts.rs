@@ -28,7 +28,7 @@ pub(super) struct Given {
     /// Branch of the commit
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// Author of the commit, as "name <address>"
+    /// Author of the commit: a name, and an address in angle brackets
     #[arg(long, value_name = "AUTHOR")]
     author: Option<String>,
     /// The author's name at the provider

@@ -117,7 +117,7 @@ enum Kind {
     Holder,
     Suite(Suite),
     Case(Case),
-    /// What is in a test case, output say: nothing in it counts.
+    /// What a test case holds, or what tests said: nothing in it counts.
     Detail,
 }
 
