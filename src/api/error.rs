@@ -88,12 +88,29 @@ impl Request {
     }
 }
 
+impl Error {
+    /// What the service's answer means for the request; `None` where there was none of it. An attestation
+    /// that does not go with what is recorded will not do so later either, which a report may.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::Answered { request, status: StatusCode::CONFLICT, .. }
+                if request.method == Method::POST =>
+            {
+                Some(Class::Refused)
+            }
+            Self::Answered { status, .. } => Some(class(status.as_u16())),
+            _ => None,
+        }
+    }
+}
+
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { source, .. } => causes::tls(source).is_none(),
             Self::BrokenOff { .. } | Self::Stalled { .. } => true,
-            Self::Answered { status, .. } => class(status.as_u16()) == Class::Transient,
+            Self::Answered { .. } => self.class() == Some(Class::Transient),
             Self::Token(_) | Self::Foreign { .. } => false,
         }
     }

@@ -9,7 +9,7 @@ use crate::agent::once;
 use crate::agent::retry::GaveUp;
 use crate::api;
 use crate::cluster::ConnectError;
-use crate::domain::outcome::{Class, class};
+use crate::domain::outcome::Class;
 use crate::process::causes;
 
 /// The exit codes; they are stable, and `--help` lists them.
@@ -130,17 +130,11 @@ fn exit_of(error: &once::Error) -> Exit {
 }
 
 fn exit_of_api(error: &api::Error) -> Exit {
-    match error {
-        api::Error::Token(_) => Exit::Usage,
-        api::Error::Unreachable { .. }
-        | api::Error::BrokenOff { .. }
-        | api::Error::Stalled { .. }
-        | api::Error::Foreign { .. } => Exit::Unreachable,
-        api::Error::Answered { status, .. } => match class(status.as_u16()) {
-            Class::NotAuthorized => Exit::NotAuthorized,
-            Class::NotFound => Exit::NotFound,
-            Class::Refused => Exit::Refused,
-            Class::Transient | Class::Success | Class::Foreign => Exit::Unreachable,
-        },
+    match error.class() {
+        _ if matches!(error, api::Error::Token(_)) => Exit::Usage,
+        Some(Class::NotAuthorized) => Exit::NotAuthorized,
+        Some(Class::NotFound) => Exit::NotFound,
+        Some(Class::Refused) => Exit::Refused,
+        None | Some(Class::Transient | Class::Success | Class::Foreign) => Exit::Unreachable,
     }
 }

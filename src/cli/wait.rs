@@ -13,8 +13,8 @@ use super::read::provider;
 use super::{Service, duration};
 use crate::agent::retry::seed;
 use crate::api::{self, About, Client, LiveArtifacts};
-use crate::domain::model::{EnvironmentName, Provider, RepositoryName};
-use crate::domain::outcome::{Class, Retryable, class, retry_after};
+use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
+use crate::domain::outcome::{Class, Retryable, retry_after};
 use crate::domain::waiting::{Failed, Missing, Running, Until, Waiting};
 use crate::process::causes;
 
@@ -128,32 +128,35 @@ impl Wait {
     }
 
     /// The other providers that have a repository of this name too, where the service answered with one
-    /// of them all the same.
+    /// of them all the same. What began to run in between is no other's.
     async fn namesakes(
         &self,
         client: &Client,
         running: &[Running<'_>],
         within: Duration,
     ) -> Vec<&'static str> {
-        let known: HashSet<_> = running.iter().map(|running| running.fingerprint).collect();
         let mut others = Vec::new();
         let look = async {
             for provider in Provider::ALL.into_iter().filter(|_| self.provider.is_none()) {
                 match client.live_artifacts(&self.repository, Some(provider)).await {
-                    Ok(of) if of.known.running().any(|of| !known.contains(&of.fingerprint)) => {
-                        others.push(provider.as_str());
-                    }
-                    Ok(_) => {}
+                    Ok(of) => others.push((provider.as_str(), digests(of.known.running()))),
                     Err(error) => {
                         tracing::debug!("{}: {}", provider.as_str(), causes::said_once(&error).join(": "));
                     }
                 }
             }
+            let mut known = digests(running.iter().cloned());
+            others.retain(|(_, of)| !of.is_subset(&known));
+            if !others.is_empty() {
+                known.extend(self.ask(client).await.iter().flat_map(|live| digests(live.running())));
+                others.retain(|(_, of)| !of.is_subset(&known));
+            }
         };
-        if timeout(within, look).await.is_err() {
+        if timeout(within.min(LONGEST_LOOK), look).await.is_err() {
             tracing::debug!("it is not known whether several providers have {}", self.repository);
+            others.clear();
         }
-        others
+        others.into_iter().map(|(provider, _)| provider).collect()
     }
 
     /// What is waited for may be another's, so that it cannot be said to be gone.
@@ -190,7 +193,7 @@ impl Wait {
 fn kind(error: &api::Error) -> Failed {
     match error {
         error if error.is_transient() => Failed::ForTheMoment,
-        api::Error::Answered { status, .. } if class(status.as_u16()) == Class::NotFound => Failed::Unknown,
+        error if error.class() == Some(Class::NotFound) => Failed::Unknown,
         api::Error::Foreign { .. } => Failed::Unknown,
         _ => Failed::ForGood,
     }
@@ -199,6 +202,13 @@ fn kind(error: &api::Error) -> Failed {
 /// `10m`, as it was given.
 fn friendly(duration: &Duration) -> String {
     jiff::SignedDuration::try_from(*duration).map_or_else(|_| format!("{duration:?}"), |d| format!("{d:#}"))
+}
+
+/// How long the look for namesakes may take.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+fn digests<'a>(running: impl Iterator<Item = Running<'a>>) -> HashSet<Option<Fingerprint>> {
+    running.map(|running| running.fingerprint).collect()
 }
 
 /// How much of what is missing is said.

@@ -14,7 +14,7 @@ use super::access::admit;
 use super::app::{App, Policy, now};
 use super::body::{Paced, Share, announced};
 use super::json;
-use super::problem::{Problem, Refused, RefusedBody};
+use super::problem::{ErrorBody, Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
@@ -70,6 +70,7 @@ struct Attachment {
     request_body(content = JunitForm, content_type = "multipart/form-data"),
     responses(
         (status = 201, description = "Recorded", body = String, content_type = "application/json"),
+        (status = 409, description = "The repository could be any of several that are known", body = ErrorBody),
         Refused,
         RefusedBody,
     ),
@@ -113,7 +114,7 @@ pub(super) async fn attest_junit(
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
     transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
-        RecordError::Repository(error) => Problem::field("repo_info.provider", &error),
+        RecordError::Repository(error) => Problem::conflict("repo_info.provider", &error),
         RecordError::Store(error) => error.into(),
     })?;
     transaction.commit().await?;

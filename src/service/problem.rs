@@ -87,6 +87,11 @@ impl Problem {
         problem
     }
 
+    /// 409: one field does not go with what is recorded.
+    pub(super) fn conflict(field: &str, why: &(impl Display + ?Sized)) -> Self {
+        Self { status: StatusCode::CONFLICT, ..Self::field(field, why) }
+    }
+
     /// A field or parameter of a type of its own, or 400.
     pub(super) fn parse<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Self> {
         text.parse().map_err(|error| Self::field(field, &error))

@@ -159,6 +159,15 @@ fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
     let outcome = run(&server, "--provider gitlab --fingerprint TWO");
     assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
     assert_eq!(server.seen().len(), 1);
+    // What began to run between two questions is no other's.
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.query.as_str() {
+        "" if asked.fetch_add(1, Relaxed) == 0 => Reply::json(200, live(&[('b', "prod")])),
+        "" | "provider=github" => Reply::json(200, live(&[('b', "prod"), ('a', "prod")])),
+        _ => Reply::json(404, "{}"),
+    });
+    let outcome = run(&server, "--fingerprint ONE");
+    assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
     // Where nobody has reported for long, nobody knows what runs.
     let silent = live(&[('a', "prod")]).replace("\"name\":\"prod\"", "\"name\":\"prod\",\"is_silent\":true");
     let server = Server::start(move |_| Reply::json(200, silent.clone()));

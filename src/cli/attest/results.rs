@@ -142,7 +142,7 @@ fn meant(argument: &Path) -> Result<Vec<Meant>, ResultsError> {
 
 /// The files that a pattern finds.
 fn matching(argument: &Path) -> Result<Vec<PathBuf>, ResultsError> {
-    let text = argument.to_string_lossy();
+    let text = argument.strip_prefix(".").unwrap_or(argument).to_string_lossy();
     let pattern =
         glob::Pattern::new(&text).map_err(|error| ResultsError::Pattern(argument.to_owned(), error))?;
     // What is before the first part that is a pattern is a folder, and nothing elsewhere can match.
@@ -159,13 +159,8 @@ fn matching(argument: &Path) -> Result<Vec<PathBuf>, ResultsError> {
     }
     let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
     walk(from, if is_deep { usize::MAX } else { depth }, |path| {
-        let path = path.strip_prefix(".").unwrap_or(path);
         // A name that is no text is matched as far as it is one, and never passed over.
-        let (path, pattern_of_here) = (path.to_string_lossy(), text.strip_prefix("./"));
-        pattern.matches_with(&path, options)
-            || pattern_of_here.is_some_and(|here| {
-                glob::Pattern::new(here).is_ok_and(|pattern| pattern.matches_with(&path, options))
-            })
+        pattern.matches_with(&path.strip_prefix(".").unwrap_or(path).to_string_lossy(), options)
     })
 }
 

@@ -168,6 +168,28 @@ fn what_the_service_says_has_its_exit_code_and_what_may_pass_is_tried_again() {
 
 /// Against the service itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_that_may_be_any_of_several_is_refused_at_once() {
+    let service = Running::start(Database::sqlite()).await;
+    let url = service.base.clone();
+    tokio::task::spawn_blocking(move || {
+        let attest = |more: &str| {
+            let program = attest(&format!("r.xml --repository acme/cart {more}")).file("r.xml", PASSING);
+            let program = program.env("SUPERCARGO_BASE_URL", &url).env("SUPERCARGO_ORG", "acme");
+            program.env("SUPERCARGO_TOKEN", ADMIN).run()
+        };
+        attest("--provider github").says(0, &[]);
+        attest("--provider gitlab").says(0, &[]);
+        attest("").says(
+            5,
+            &["409 Conflict", "github, gitlab", "hint: say whose repository is meant by --provider"],
+        );
+    })
+    .await
+    .unwrap();
+}
+
+/// Against the service itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_attested_is_a_compliant_trail_and_another_organization_s_token_is_told_so() {
     let service = Running::start(Database::sqlite()).await;
     let url = service.base.clone();

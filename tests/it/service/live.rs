@@ -102,7 +102,7 @@ async fn an_attestation_that_could_mean_two_repositories_is_refused_and_another_
     let own = of_github["_links"]["self"]["href"].as_str().unwrap().split_once("/api/v2").unwrap().1;
     assert_eq!(service.read(own).await, of_github);
     let data = json!({"attestation_name": "unit", "junit_results": [], "repo_info": {"name": "acme/cart"}});
-    let refused = service.attest(ADMIN, "cart", "t", form(&data)).await.expect(400).json();
+    let refused = service.attest(ADMIN, "cart", "t", form(&data)).await.expect(409).json();
     let why = refused["errors"]["repo_info.provider"].as_str().unwrap();
     assert!(why.contains("one of github"), "{refused}");
 }
