@@ -87,7 +87,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     // Ours hold secrets, and a hook's would name another repository than the folder's.
     let ours = std::env::vars_os().map(|(name, _)| name);
     let ours = ours.filter(|name| name.to_string_lossy().starts_with("SUPERCARGO_"));
-    let hooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES"];
+    let hooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"];
     for variable in ours.chain(hooks.map(Into::into)) {
         command.env_remove(variable);
     }
