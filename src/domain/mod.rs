@@ -6,6 +6,7 @@
 pub mod access;
 pub mod cadence;
 pub mod collapse;
+pub mod compliance;
 pub mod confirmation;
 pub mod departure;
 #[cfg(feature = "agent")]
