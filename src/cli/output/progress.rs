@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// Every terminal has these, whatever its locale.
+const TICKS: &str = "-\\|/ ";
+
 /// Long work.
 pub(in crate::cli) struct Progress {
     bar: ProgressBar,
@@ -15,7 +18,7 @@ impl Progress {
     pub(in crate::cli) fn begin() -> Self {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
+            bar.set_style(style.tick_chars(TICKS));
         }
         bar.enable_steady_tick(Duration::from_millis(100));
         // A dumb terminal shows no line that moves either.
@@ -67,8 +70,8 @@ impl Upload {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(bytes);
-        if let Ok(style) = ProgressStyle::with_template("sending {bar:40} {bytes}/{total_bytes}") {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("sending [{bar:40}] {bytes}/{total_bytes}") {
+            bar.set_style(style.progress_chars("=> "));
         }
         Self(bar)
     }
