@@ -195,9 +195,14 @@ impl Client {
                         "check the base URL {base_url}, the organization \"{organization}\" and the {about}, which some services want to be created first"
                     ),
                 }),
-                413 => Some("fewer or smaller files at a time may do".to_owned()),
+                413 if matches!(about, About::Flow(_)) => {
+                    Some("fewer or smaller files at a time may do".to_owned())
+                }
                 // The service's word for several repositories of one name.
-                400..500 if message.contains("provider") => {
+                400..500
+                    if matches!(about, About::Flow(_) | About::Repository(_))
+                        && message.contains("provider") =>
+                {
                     let providers = Provider::ALL.map(Provider::as_str).join(", ");
                     Some(format!("say whose repository is meant by --provider: {providers}"))
                 }

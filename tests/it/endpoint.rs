@@ -364,3 +364,13 @@ fn an_empty_variable_is_one_that_is_not_set() {
     let program = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint);
     program.env("SUPERCARGO_ORG", "").run().says(2, &["there is no organization"]);
 }
+
+#[test]
+fn what_helps_an_attestation_is_not_said_of_a_report() {
+    for (status, message) in [(413, "too large"), (400, "no provider")] {
+        let message = serde_json::json!({"message": message}).to_string();
+        let endpoint = Server::start(move |_| Reply::json(status, message.clone()));
+        let outcome = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint).run();
+        assert!(!outcome.says(5, &[]).stderr.contains("hint:"), "{outcome:?}");
+    }
+}

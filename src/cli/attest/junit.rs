@@ -148,7 +148,8 @@ impl Junit {
         }
         let is_passing = verdict::passes(&attestation.junit_results) && found.doubts.is_empty();
         if self.fail_on_failures && !is_passing {
-            let more = found.doubts.iter().map(|(_, doubt)| doubt.said - doubt.counted).sum();
+            let more = found.doubts.iter().map(|(_, doubt)| doubt.said - doubt.counted);
+            let more = more.fold(0, u64::saturating_add);
             return Err(Failure::new(
                 AttestError::Failing(said(&total), Doubtful(more)),
                 None,

@@ -130,6 +130,10 @@ fn tests_that_failed_are_attested_and_then_told_by_the_exit_code() {
     // Nothing that ran is nothing that passed.
     let outcome = attest("r.xml --fail-on-failures").file("r.xml", "<testsuites/>").service(&server).run();
     outcome.says(9, &["there is no test in these results", "the tests do not pass: 0 tests"]);
+    // However much more suites say.
+    let absurd = PASSING.replace("name=\"s\"", "failures=\"18446744073709551615\"");
+    let program = attest("r.xml s.xml --fail-on-failures").file("r.xml", &absurd).file("s.xml", &absurd);
+    program.service(&server).run().says(9, &["2 tests: 2 passed; 18446744073709551615 more went wrong"]);
     // Nothing was attested.
     attest("r.xml --fail-on-failures --dry-run").file("r.xml", FAILING).run().says(0, &[]);
     let refusing = Server::start(|_| Reply::json(403, r#"{"message": "no"}"#));
