@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use ipnet::IpNet;
 use url::Url;
 
 use super::{Exit, Failure, given};
@@ -24,12 +25,15 @@ pub(super) struct Serve {
     admin_listen: SocketAddr,
     #[arg(long, value_name = "URL", help = DATABASE)]
     database: Option<String>,
-    /// File with organizations, tokens, flows and environments; read again on SIGHUP
+    /// File with organizations, tokens, flows, environments and actions; read again on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
     bootstrap: Option<PathBuf>,
     /// Where clients reach the service, for the links in its answers; if absent, where it listens
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
+    /// Internal network that notifications may go to, as 10.1.0.0/16; others and this machine are refused
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
+    allow_internal: Vec<IpNet>,
     /// Largest report, in bytes; 64 MiB at most
     #[arg(long, value_name = "BYTES", default_value_t = Policy::default().report, value_parser = clap::value_parser!(u64).range(1..=Policy::default().report))]
     max_report: u64,
@@ -113,6 +117,7 @@ impl Serve {
             policy: Policy { report: self.max_report, attachment: self.max_attachment, ..Policy::default() },
             bounds: Bounds::default(),
             patience: Patience::default(),
+            allowed_internal: self.allow_internal.clone(),
         })
     }
 }

@@ -1,11 +1,14 @@
 //! Whether what runs may run: verdicts of artifacts and environments.
 //!
-//! Pure, and not asked by anybody yet: the service will, whenever something changes that a verdict rests on
-//! (a snapshot, an attestation, an approval, the allow-list, a policy, or the time). Evidence in, a verdict
-//! with its reasons out; time is an argument.
+//! `standing` asks, whenever something changes that a verdict rests on (a snapshot, an attestation, an
+//! approval, the allow-list, a policy, or the time). Evidence in, a verdict with its reasons out; time is an
+//! argument.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use super::model::{EnvironmentName, Timestamp};
 
@@ -21,16 +24,22 @@ pub enum Compliance {
 }
 
 /// What an environment requires of each artifact.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Attestations, each by its flow and name.
+    /// Attestations, each by its flow and name, of which the latest has to pass.
+    #[serde(default)]
     pub attestations: Vec<Requirement>,
-    /// An approval for the environment, or for any.
+    /// Whether an approval is required, for this environment or for any.
+    #[serde(default)]
     pub approval: bool,
 }
 
 /// An attestation that is required.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Requirement {
     /// The flow: another flow's attestation of the same name is another.
     pub flow: String,
@@ -96,7 +105,7 @@ pub fn artifact(
     evidence: &Evidence,
     now: Timestamp,
 ) -> Result<(), Vec<Reason>> {
-    if evidence.allowed.iter().any(|allowed| allowed.until.is_none_or(|until| now < until)) {
+    if evidence.is_allowed(now) {
         return Ok(());
     }
     let Some(Policy { attestations, approval }) = policy else { return Err(vec![Reason::NoPolicy]) };
@@ -132,6 +141,14 @@ pub fn environment(
     artifacts.fold(least, Compliance::max)
 }
 
+impl Evidence {
+    /// Whether an entry of the allow-list still holds.
+    #[must_use]
+    pub fn is_allowed(&self, now: Timestamp) -> bool {
+        self.allowed.iter().any(|allowed| allowed.until.is_none_or(|until| now < until))
+    }
+}
+
 impl Compliance {
     /// The verdict that reasons add up to.
     #[must_use]
@@ -151,6 +168,20 @@ impl Compliance {
             Self::Unknown => "UNKNOWN",
             Self::NonCompliant => "NON-COMPLIANT",
         }
+    }
+}
+
+/// A word that says nothing of compliance.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no such word; COMPLIANT, UNKNOWN or NON-COMPLIANT was expected")]
+pub struct UnknownCompliance;
+
+impl FromStr for Compliance {
+    type Err = UnknownCompliance;
+
+    fn from_str(word: &str) -> Result<Self, UnknownCompliance> {
+        let all = [Self::Compliant, Self::Unknown, Self::NonCompliant];
+        all.into_iter().find(|compliance| compliance.as_str() == word).ok_or(UnknownCompliance)
     }
 }
 

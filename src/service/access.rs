@@ -5,17 +5,38 @@ use axum::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use super::app::{App, now};
+use super::audit;
 use super::problem::Problem;
 use crate::domain::access::{Operation, Role, Scope};
-use crate::domain::model::Fingerprint;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::visible::Visible;
-use crate::store;
+use crate::store::{self, Transaction};
 
 /// Who asks.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     /// The token's name.
     pub(super) name: String,
+    /// What it may do.
+    pub(super) role: Role,
+}
+
+impl Caller {
+    /// Writes down what the caller changed, if it is one who may change anything.
+    pub(super) async fn audit(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+        change: String,
+        at: Timestamp,
+    ) -> Result<(), store::Error> {
+        if self.role != Role::Admin {
+            return Ok(());
+        }
+        let actor = format!("token {}", self.name);
+        audit::tell(&actor, organization, &change);
+        transaction.insert_audit(&actor, &[(organization.to_owned(), change)], at).await
+    }
 }
 
 /// Lets a request in, or says 401 without a valid token, and 403 outside the token's role or
@@ -47,7 +68,7 @@ pub(super) async fn admit(
         );
         return Err(Problem::forbidden());
     }
-    Ok(Caller { name: known.name })
+    Ok(Caller { name: known.name, role })
 }
 
 /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme in any case, RFC 9110,

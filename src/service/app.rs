@@ -4,12 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Semaphore;
+use ipnet::IpNet;
+use tokio::sync::{Notify, Semaphore};
 
 use super::body::{Budget, Pace};
 use super::links::Links;
 use super::metrics::Metrics;
+use super::notify::Addresses;
 use crate::domain::model::Timestamp;
+use crate::domain::outcome::Backoff;
 use crate::store::Store;
 
 /// Limits, and how long things may take.
@@ -29,6 +32,27 @@ pub struct Policy {
     pub silent_after: Duration,
     /// How often what is past its retention is removed.
     pub retention_interval: Duration,
+    /// How often is looked for entries of the allow-list that ended.
+    pub expiry_interval: Duration,
+    /// How notifications are sent.
+    pub delivery: Delivery,
+}
+
+/// How notifications are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery {
+    /// How often is looked for what others put into the outbox, and for what is due again.
+    pub interval: Duration,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// How long one that was taken in hand belongs to who took it: longer than a try.
+    pub lease: Duration,
+    /// How long to wait between tries.
+    pub backoff: Backoff,
+    /// How long it is tried.
+    pub patience: Duration,
+    /// How many targets are sent to at once.
+    pub at_once: usize,
 }
 
 impl Default for Policy {
@@ -41,6 +65,25 @@ impl Default for Policy {
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
+            expiry_interval: Duration::from_secs(1),
+            delivery: Delivery::default(),
+        }
+    }
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(10),
+            lease: Duration::from_secs(30),
+            backoff: Backoff {
+                first: Duration::from_secs(5),
+                most: Duration::from_hours(1),
+                ..Backoff::default()
+            },
+            patience: Duration::from_hours(24),
+            at_once: 64,
         }
     }
 }
@@ -57,13 +100,29 @@ pub(super) struct Parts {
     pub(super) inbound: Budget,
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
+    /// Told when something was put into the outbox.
+    pub(super) outbox: Notify,
+    /// Where notifications go.
+    pub(super) addresses: Addresses,
+    /// The internal networks among those places.
+    pub(super) allowed_internal: Vec<IpNet>,
 }
 
 impl App {
-    pub(super) fn new(store: Store, policy: Policy, links: Links, metrics: Metrics) -> Self {
+    pub(super) fn new(store: Store, policy: Policy, links: Links, allowed_internal: Vec<IpNet>) -> Self {
         let inbound = Budget::new(policy.inbound_kibibytes);
         let running = Arc::new(Semaphore::new(policy.requests));
-        Self(Arc::new(Parts { store, policy, links, metrics, inbound, running }))
+        Self(Arc::new(Parts {
+            store,
+            policy,
+            links,
+            metrics: Metrics::new(),
+            inbound,
+            running,
+            outbox: Notify::new(),
+            addresses: Addresses::default(),
+            allowed_internal,
+        }))
     }
 }
 

@@ -14,10 +14,12 @@ use super::access::admit;
 use super::app::{App, Policy, now};
 use super::body::{Paced, Share, announced};
 use super::json;
+use super::judge::{self, Judged};
 use super::problem::{ErrorBody, Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
+use crate::domain::notification::{Cause, CauseKind};
 use crate::domain::verdict;
 use crate::store::attestations::{NewAttestation, RecordError};
 
@@ -108,8 +110,10 @@ pub(super) async fn attest_junit(
         reported_by: &caller.name,
     };
     let mut transaction = app.store.write().await?;
+    transaction.hold_verdicts(&organization).await?;
     let trail = transaction.hold_trail(&new, now()).await?;
-    let at = now().after(Some(trail.last_modified_at));
+    // The latest of a flow counts, so no two came at the same time, whatever clocks replicas have.
+    let at = now().after(Some(trail.last_modified_at).max(transaction.last_attestation(&new).await?));
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
@@ -117,9 +121,18 @@ pub(super) async fn attest_junit(
         RecordError::Repository(error) => Problem::conflict("repo_info.provider", &error),
         RecordError::Store(error) => error.into(),
     })?;
+    let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+    let mut judged = Judged::default();
+    let artifacts = sent.fingerprints().into_iter();
+    for environment in transaction.judged_environments(&organization, artifacts).await? {
+        judged = judged.and(judge::again(&mut transaction, &organization, &environment, &cause).await?);
+    }
+    let change = format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail);
+    caller.audit(&mut transaction, &organization, change, at).await?;
     transaction.commit().await?;
     drop(share);
     app.metrics.attested(new.passes);
+    judged.tell(&app);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }
 

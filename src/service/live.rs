@@ -12,13 +12,11 @@ use super::problem::{ErrorBody, Problem, Refused};
 use super::schema::NullableProvider;
 use super::segments::Segments;
 use crate::domain::access::Operation;
+use crate::domain::compliance::Compliance;
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
 };
-use crate::store::live::{Environment, Repository};
-
-/// What is said of an artifact in an environment without a policy.
-const UNKNOWN: &str = "UNKNOWN";
+use crate::store::live::{Environment, Repository, Running};
 
 /// List what runs now of a repository, in every environment.
 #[utoipa::path(
@@ -84,10 +82,10 @@ pub(super) async fn live_artifacts(
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
             artifact_id: running.fingerprint,
+            compliance: compliance(&app, &running).as_str().to_owned(),
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,
-            compliance: UNKNOWN.to_owned(),
             links: links(running.fingerprint),
         })
         .collect();
@@ -127,15 +125,29 @@ fn choose<'a>(
     }
 }
 
-fn shown(app: &App, environment: &Environment) -> EmbeddedEnvironment {
+/// What can be said of an artifact now. What may run is only shown as such while somebody says that it runs
+/// there, and while everything still holds by which it may.
+fn compliance(app: &App, running: &Running) -> Compliance {
+    let environment = &running.environment;
+    let is_over = environment.compliant_until.is_some_and(|until| until <= now());
+    let least =
+        if is_silent(app, environment) || is_over { Compliance::Unknown } else { Compliance::Compliant };
+    running.compliance.max(least)
+}
+
+fn is_silent(app: &App, environment: &Environment) -> bool {
     let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
+    // A report from the future vouches for nothing either.
+    now().distance(environment.last_report_at) > longest
+}
+
+fn shown(app: &App, environment: &Environment) -> EmbeddedEnvironment {
     EmbeddedEnvironment {
         id: environment.id.to_string(),
         name: environment.name.clone(),
         kind: "K8S",
         last_report_at: environment.last_report_at,
-        // A report from the future vouches for nothing either.
-        is_silent: now().distance(environment.last_report_at) > longest,
+        is_silent: is_silent(app, environment),
         links: BTreeMap::new(),
     }
 }

@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::domain::model::{self, TargetKind};
 use crate::process::metrics::{self, PREFIX};
 
 /// The metrics and their registry.
@@ -25,6 +26,10 @@ pub(super) struct Metrics {
     reloads: Family<Outcome, Counter>,
     generation: Gauge<f64, AtomicU64>,
     removed: Counter,
+    events: Family<Trigger, Counter>,
+    notifications: Family<Delivery, Counter>,
+    waiting: Gauge,
+    waiting_seconds: Gauge<f64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -49,6 +54,17 @@ struct State {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Trigger {
+    trigger: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Delivery {
+    target: &'static str,
+    outcome: &'static str,
+}
+
 /// From a heartbeat's tenth of a millisecond to a body that takes a minute, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
 
@@ -64,6 +80,10 @@ impl Metrics {
             reloads: Family::default(),
             generation: Gauge::default(),
             removed: Counter::default(),
+            events: Family::default(),
+            notifications: Family::default(),
+            waiting: Gauge::default(),
+            waiting_seconds: Gauge::default(),
         };
         let registry = metrics.registry.sub_registry_with_prefix(PREFIX);
         registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
@@ -90,6 +110,15 @@ impl Metrics {
             "retention_removed_rows",
             "Rows that were removed since they were past their retention",
             metrics.removed.clone(),
+        );
+        registry.register("events", "What happened in environments", metrics.events.clone());
+        registry.register("notifications", "Tries to send a notification", metrics.notifications.clone());
+        registry.register("notifications_waiting", "Notifications to be sent", metrics.waiting.clone());
+        registry.register_with_unit(
+            "notifications_waiting",
+            "Age of the oldest notification that is to be sent",
+            Unit::Seconds,
+            metrics.waiting_seconds.clone(),
         );
         metrics
     }
@@ -125,6 +154,22 @@ impl Metrics {
     /// Rows that retention removed.
     pub(super) fn removed(&self, rows: u64) {
         self.removed.inc_by(rows);
+    }
+
+    /// Something that happened.
+    pub(super) fn happened(&self, trigger: model::Trigger) {
+        self.events.get_or_create(&Trigger { trigger: trigger.as_str() }).inc();
+    }
+
+    /// A try to send a notification.
+    pub(super) fn sent(&self, target: TargetKind, outcome: &'static str) {
+        self.notifications.get_or_create(&Delivery { target: target.as_str(), outcome }).inc();
+    }
+
+    /// How many notifications wait to be sent, and for how long the oldest does.
+    pub(super) fn waiting(&self, notifications: i64, longest: Duration) {
+        self.waiting.set(notifications);
+        self.waiting_seconds.set(longest.as_secs_f64());
     }
 
     /// All of it, in the OpenMetrics text format.

@@ -5,16 +5,22 @@
 //! `store` write it down; it decides nothing itself.
 
 mod access;
+mod actions;
 mod admin;
 mod app;
+mod approvals;
 mod attest;
 mod attestations;
+mod audit;
 mod body;
 pub mod bootstrap;
+mod expiry;
 mod json;
+mod judge;
 mod links;
 mod live;
 mod metrics;
+pub mod notify;
 mod observe;
 mod parameters;
 mod problem;
@@ -25,13 +31,14 @@ mod schema;
 mod segments;
 mod trails;
 
-pub use app::Policy;
+pub use app::{Delivery, Policy};
 pub use body::Pace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -42,7 +49,6 @@ use self::admin::Probed;
 use self::app::App;
 use self::bootstrap::LoadError;
 use self::links::Links;
-use self::metrics::Metrics;
 use crate::process::listener::{self, Bounds, ListenError};
 use crate::process::{self, causes};
 use crate::store::{self, DatabaseUrl, Patience, Store};
@@ -66,6 +72,8 @@ pub struct Setup {
     pub bounds: Bounds,
     /// How long it waits for its database.
     pub patience: Patience,
+    /// The internal networks that notifications may go to.
+    pub allowed_internal: Vec<IpNet>,
 }
 
 /// A service that cannot start.
@@ -112,15 +120,14 @@ impl Service {
         let admin_address = admin.local_addr().map_err(StartError::Address)?;
         let failed = |error| StartError::Store(setup.database.clone(), error);
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
-        let metrics = Metrics::new();
-        if let Some(path) = &setup.bootstrap {
-            metrics.loaded(Some(bootstrap::load(&store, path).await?));
-        } else if store.organizations().await.map_err(failed)? == 0 {
-            return Err(StartError::Empty);
-        }
         let public_url = setup.public_url.map_or_else(|| format!("http://{address}").parse(), Ok);
         let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
-        let app = App::new(store, setup.policy, links, metrics);
+        let app = App::new(store, setup.policy, links, setup.allowed_internal);
+        if let Some(path) = &setup.bootstrap {
+            app.metrics.loaded(Some(bootstrap::load(&app, path).await?));
+        } else if app.store.organizations().await.map_err(failed)? == 0 {
+            return Err(StartError::Empty);
+        }
         let bootstrap = setup.bootstrap;
         Ok(Self { app, listener, admin, bootstrap, bounds: setup.bounds, address, admin_address })
     }
@@ -150,6 +157,8 @@ impl Service {
         let mut beside = JoinSet::new();
         beside.spawn(listener::serve(self.admin, admin, self.bounds, drained.clone()));
         beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
+        beside.spawn(expiry::keep(self.app.clone(), shutdown.clone()));
+        beside.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let router = routes::router(self.app.clone());
         let mut requests =
             tokio::spawn(listener::serve(self.listener, router, self.bounds, shutdown.clone()));
@@ -216,7 +225,7 @@ impl Reloads for () {
 }
 
 async fn reload(app: &App, path: &std::path::Path) {
-    match bootstrap::load(&app.store, path).await {
+    match bootstrap::load(app, path).await {
         Ok(generation) => {
             app.metrics.loaded(Some(generation));
             tracing::info!(generation, "the bootstrap file was applied: generation {generation}");

@@ -21,11 +21,11 @@ impl Parameters {
         let mut parameters = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
             if !known.contains(&&*name) {
-                let expected = known.join(", ");
-                return Err(Problem::field(
-                    name,
-                    &format!("no such parameter; one of {expected} was expected"),
-                ));
+                let expected = match known {
+                    [] => "none".to_owned(),
+                    known => format!("one of {}", known.join(", ")),
+                };
+                return Err(Problem::field(name, &format!("no such parameter; {expected} was expected")));
             }
             if value.contains('\0') {
                 return Err(Problem::field(name, "it holds a NUL character"));

@@ -97,6 +97,13 @@ impl Problem {
         text.parse().map_err(|error| Self::field(field, &error))
     }
 
+    /// A number that is counted from 1, or 400.
+    pub(super) fn number(field: &str, text: &str) -> Result<i64, Self> {
+        let is_plain = text.bytes().all(|b| b.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_plain && *number > 0);
+        number.ok_or_else(|| Self::field(field, "a whole number from 1 was expected"))
+    }
+
     /// 401: no valid token.
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "a valid token is required: Authorization: Bearer TOKEN")

@@ -11,12 +11,15 @@ use super::access::{Caller, admit};
 use super::app::{App, now};
 use super::body::{self, Paced, announced};
 use super::json;
+use super::judge::{self, Held, Judged};
 use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
 use crate::domain::model::{EnvironmentName, Fingerprint};
+use crate::domain::notification::{Cause, CauseKind};
 use crate::domain::snapshot::change;
 use crate::domain::snapshot::reported::{K8sReport, Reported};
+use crate::domain::standing::Standing;
 use crate::store;
 use crate::store::reports::Received;
 
@@ -108,7 +111,9 @@ async fn receive(
         reported
     };
     let reported = spawn_blocking(read).await.map_err(|_| Problem::defect())??;
-    Ok(record(app, caller, organization, name, hash, &reported).await?)
+    let (changed, judged) = record(app, caller, organization, environment, hash, &reported).await?;
+    judged.tell(app);
+    Ok(changed)
 }
 
 /// Writes down what a report says and what follows from it, all or nothing, while no other report
@@ -117,13 +122,14 @@ async fn record(
     app: &App,
     caller: &Caller,
     organization: &str,
-    environment: &str,
+    environment: &EnvironmentName,
     body_hash: Fingerprint,
     reported: &Reported,
-) -> Result<Changed, store::Error> {
+) -> Result<(Changed, Judged), store::Error> {
     let mut transaction = app.store.write().await?;
-    let held = transaction.environment(organization, environment, now()).await?;
-    let at = now().after(held.last_report_at);
+    transaction.share_verdicts(organization).await?;
+    let held = transaction.environment(organization, environment.as_str(), now()).await?;
+    let at = now().after(held.last_report_at.max(held.judged_at));
     let received = Received { at, body_hash, report_hash: reported.hash };
     let longest = held.silent_after.unwrap_or(app.policy.silent_after);
     if let Some(last) = held.last_report_at.filter(|last| at.distance(*last) > longest) {
@@ -132,10 +138,10 @@ async fn record(
     if held.report_hash == Some(reported.hash) {
         transaction.note_report(held.id, received, held.snapshot).await?;
         transaction.commit().await?;
-        return Ok(Changed::Nothing);
+        return Ok((Changed::Nothing, Judged::default()));
     }
-    let running = transaction.running_artifacts(held.id).await?;
-    let artifacts = change::artifacts(&running, reported);
+    let before = Standing { artifacts: transaction.standing(held.id).await?, compliance: held.compliance };
+    let artifacts = change::artifacts(&before.artifacts, reported);
     let changed = if held.snapshot > 0 && artifacts.are_the_same() {
         Changed::Pods
     } else {
@@ -146,12 +152,21 @@ async fn record(
         transaction.start_artifacts(organization, held.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
     };
-    transaction.rename_artifacts(held.id, &artifacts.renamed).await?;
+    transaction.change_artifacts(held.id, &artifacts.changed).await?;
     let pods = change::pods(transaction.running_pods(held.id).await?, reported);
     transaction.end_pods(pods.ended, at).await?;
     transaction.start_pods(organization, held.id, &pods.started, &reported.workloads, at).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { held.snapshot };
     transaction.note_report(held.id, received, snapshot).await?;
+    let seen = reported.artifacts().into_iter();
+    let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
+    let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
+    let subject = Held { organization, name: environment, environment: &held, snapshot };
+    let judged = judge::environment(&mut transaction, subject, &before, seen, &cause, at).await?;
+    if let Changed::Artifacts(number) = changed {
+        let change = format!("reported the environment {environment}: snapshot {number}");
+        caller.audit(&mut transaction, organization, change, at).await?;
+    }
     transaction.commit().await?;
-    Ok(changed)
+    Ok((changed, judged))
 }

@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::app::App;
 use super::problem::Problem;
-use super::{attest, attestations, live, observe, report, trails};
+use super::{actions, approvals, attest, attestations, live, observe, report, trails};
 
 /// What the interface puts in front of every path.
 const PREFIX: &str = "/api/v2";
@@ -37,9 +37,13 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
             OpenApiRouter::new()
                 .routes(routes!(trails::list_trails))
                 .routes(routes!(attestations::list_attestations))
+                .routes(routes!(actions::list_notifications))
                 .routes(routes!(live::live_artifacts))
                 .routes(routes!(attest::attest_junit))
-                .routes(routes!(report::report_k8s)),
+                .routes(routes!(approvals::get_approval))
+                .routes(routes!(report::report_k8s))
+                .routes(routes!(approvals::list_approvals))
+                .routes(routes!(actions::get_action)),
         )
         .split_for_parts();
     // A parameter that holds slashes is written otherwise in a route than in the document.

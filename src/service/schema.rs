@@ -8,8 +8,8 @@ use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::model::{
-    EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName, ShortText, Text, Timestamp,
-    TrailName, UrlText,
+    CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName, ShortText, Text,
+    Timestamp, TrailName, UrlText,
 };
 use crate::domain::snapshot::reported::{ImageDigests, Name};
 
@@ -88,6 +88,7 @@ described! {
     RepositoryName => short(REPOSITORY, 1000),
     FlowName => short(FLOW, 255),
     Fingerprint => text(FINGERPRINT).build(),
+    CommitHash => text("^[a-f0-9]{40}$").build(),
     Text => text(WITHOUT_NUL).max_length(Some(65_536)).build(),
     UrlText => text(WITHOUT_NUL).max_length(Some(65_536)).build(),
     ShortText => short(WITHOUT_NUL, 255),

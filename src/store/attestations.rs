@@ -129,6 +129,21 @@ impl Transaction {
         Ok(HeldTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
     }
 
+    /// When the last attestation of the flow came.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn last_attestation(&mut self, new: &NewAttestation<'_>) -> Result<Option<Timestamp>, Error> {
+        const LAST: &str = "
+            SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
+            ORDER BY created_at DESC, id DESC LIMIT 1";
+        let last: Option<i64> = on!(self, |connection| {
+            sqlx::query_scalar(LAST).bind(new.organization).bind(new.flow).fetch_optional(connection).await?
+        });
+        Ok(last.map(Timestamp::from_micros))
+    }
+
     /// Records an attestation, with the repository that it is the first to name.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::access::fingerprint;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A repository that was attested from.
@@ -30,6 +31,8 @@ pub struct Running {
     pub fingerprint: Fingerprint,
     /// Since when it runs.
     pub started_at: Timestamp,
+    /// Whether it may, as was last decided.
+    pub compliance: Compliance,
 }
 
 /// An environment in which something runs.
@@ -45,6 +48,8 @@ pub struct Environment {
     pub last_report_at: Timestamp,
     /// How long it may be silent; `None`: the default.
     pub silent_after: Option<Duration>,
+    /// When an entry of its allow-list ends that was relied on.
+    pub compliant_until: Option<Timestamp>,
 }
 
 /// An artifact that was built from the repository.
@@ -78,34 +83,55 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<Running>, Error> {
-        type Row = (String, Bytes, i64, Id, String, i64, i64, Option<i64>);
+        type Row = (String, Bytes, i64, Id, String, i64, i64, Option<i64>, Option<i64>, Option<String>);
         // SQLite takes a CROSS JOIN in the order in which it stands (sqlite.org/optoverview.html, "Manual
         // Control Of Query Plans"); by itself it would begin with all that the organization runs.
         let rows: Vec<Row> = rows!(
             self,
-            "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after",
+            "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
+             compliant_until, compliance",
             "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
-                    e.last_report_at, e.silent_after
+                    e.last_report_at, e.silent_after, e.compliant_until, v.compliance
              FROM provenance p CROSS JOIN artifact_runs r CROSS JOIN environments e
+               LEFT JOIN verdicts v
+                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE p.organization = $1 AND p.repository = $2
                AND r.organization = p.organization AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
                AND e.id = r.environment AND e.last_report_at IS NOT NULL",
             |query| query.bind(organization).bind(repository)
         );
         let running = rows.into_iter().map(
-            |(artifact, Bytes(fingerprint), started_at, Id(id), name, snapshot, last_report_at, silent)| {
+            |(
+                artifact,
+                Bytes(fingerprint),
+                started_at,
+                Id(id),
+                name,
+                snapshot,
+                last,
+                silent,
+                until,
+                word,
+            )| {
                 let environment = Environment {
                     name,
                     id,
                     snapshot,
-                    last_report_at: Timestamp::from_micros(last_report_at),
+                    last_report_at: Timestamp::from_micros(last),
                     silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+                    compliant_until: until.map(Timestamp::from_micros),
                 };
-                let started_at = Timestamp::from_micros(started_at);
-                Running { environment, name: artifact, fingerprint, started_at }
+                let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
+                Ok(Running {
+                    environment,
+                    name: artifact,
+                    fingerprint,
+                    started_at: Timestamp::from_micros(started_at),
+                    compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
+                })
             },
         );
-        let mut running: Vec<_> = running.collect();
+        let mut running: Vec<_> = running.collect::<Result<_, Error>>()?;
         // Not by the database, which sorts names as its locale does.
         running.sort_unstable();
         Ok(running)

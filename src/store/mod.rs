@@ -5,11 +5,16 @@
 //! nothing: which pods ended or what a verdict is comes from `domain`.
 
 pub mod access;
+pub mod actions;
+pub mod approvals;
 pub mod attestations;
+mod audit;
 pub mod bootstrap;
 mod connect;
 mod error;
+pub mod events;
 pub mod live;
+pub mod outbox;
 pub mod reports;
 mod repositories;
 pub mod retention;
@@ -18,6 +23,7 @@ mod runs;
 pub mod trails;
 mod transaction;
 mod url;
+pub mod verdicts;
 
 pub use connect::{Patience, Store};
 pub use error::Error;

@@ -7,6 +7,7 @@ use sqlx::types::Uuid;
 use super::access::fingerprint;
 use super::transaction::on;
 use super::{Error, Store, Transaction};
+use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment, held against other reports until the transaction ends.
@@ -22,6 +23,10 @@ pub struct Environment {
     pub report_hash: Option<Fingerprint>,
     /// The number of the current snapshot, 0 before the first.
     pub snapshot: i64,
+    /// How it stood when it was last judged.
+    pub compliance: Compliance,
+    /// When that was.
+    pub judged_at: Option<Timestamp>,
 }
 
 /// A report that was read, as what follows from it is written down.
@@ -47,7 +52,7 @@ const CREATE: &str = "
 macro_rules! select_environment {
     ($suffix:literal) => {
         concat!(
-            "SELECT id, silent_after, last_report_at, report_hash, snapshot FROM environments
+            "SELECT id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at FROM environments
              WHERE organization = $1 AND name = $2",
             $suffix
         )
@@ -104,7 +109,7 @@ impl Transaction {
         name: &str,
         now: Timestamp,
     ) -> Result<Environment, Error> {
-        type Row = (Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64);
+        type Row = (Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64, Option<String>, Option<i64>);
         on!(self, |connection| {
             let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
             create.bind(now.micros()).execute(connection).await?;
@@ -119,13 +124,16 @@ impl Transaction {
                 select.bind(organization).bind(name).fetch_one(&mut **transaction).await?
             }
         };
-        let (id, silent_after, last_report_at, report_hash, snapshot) = row;
+        let (id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at) = row;
+        let compliance = compliance.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
         Ok(Environment {
             id,
             silent_after: silent_after.map(|micros| Duration::from_micros(micros.unsigned_abs())),
             last_report_at: last_report_at.map(Timestamp::from_micros),
             report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
             snapshot,
+            compliance: compliance.map_err(|_| Error::Unreadable("how an environment stands"))?,
+            judged_at: judged_at.map(Timestamp::from_micros),
         })
     }
 

@@ -21,13 +21,23 @@ pub struct Retained {
 const BATCH: i64 = 5_000;
 
 /// What is removed: closed before the horizon. What still runs stays, however old.
-const REMOVALS: [&str; 4] = [
+const REMOVALS: [&str; 7] = [
     "DELETE FROM pod_runs WHERE id IN
      (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
     "DELETE FROM artifact_runs WHERE environment = $1 AND (fingerprint, first_snapshot) IN
      (SELECT fingerprint, first_snapshot FROM artifact_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
     "DELETE FROM snapshots WHERE environment = $1 AND snapshot IN
      (SELECT snapshot FROM snapshots WHERE environment = $1 AND superseded_at < $2 LIMIT $3)",
+    "DELETE FROM verdicts WHERE environment = $1 AND (fingerprint, from_at) IN
+     (SELECT fingerprint, from_at FROM verdicts WHERE environment = $1 AND until_at < $2 LIMIT $3)",
+    // What is on its way still goes out.
+    "DELETE FROM notifications WHERE id IN
+     (SELECT n.id FROM notifications n JOIN events e ON e.id = n.event JOIN targets t ON t.id = n.target
+      WHERE e.environment = $1 AND e.occurred_at < $2
+        AND (n.sent_at IS NOT NULL OR n.dropped_at IS NOT NULL OR t.closed_at IS NOT NULL) LIMIT $3)",
+    "DELETE FROM events WHERE id IN
+     (SELECT e.id FROM events e WHERE e.environment = $1 AND e.occurred_at < $2
+        AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.event = e.id) LIMIT $3)",
     "DELETE FROM gaps WHERE environment = $1 AND from_at IN
      (SELECT from_at FROM gaps WHERE environment = $1 AND to_at < $2 LIMIT $3)",
 ];

@@ -87,24 +87,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// The artifacts that are held as running, by name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn running_artifacts(
-        &mut self,
-        environment: Uuid,
-    ) -> Result<BTreeMap<Fingerprint, String>, Error> {
-        let rows: Vec<(Bytes, String)> = rows!(
-            self,
-            "hex(fingerprint), name",
-            "SELECT fingerprint, name FROM artifact_runs WHERE environment = $1 AND ended_at IS NULL",
-            |query| query.bind(environment)
-        );
-        Ok(rows.into_iter().map(|(Bytes(artifact), name)| (artifact, name)).collect())
-    }
-
     /// Closes artifacts: the last snapshot that has them is `last_snapshot`.
     ///
     /// # Errors
@@ -139,46 +121,47 @@ impl Transaction {
         &mut self,
         organization: &str,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, &str>,
+        artifacts: &BTreeMap<Fingerprint, (&str, i64)>,
         first_snapshot: i64,
         at: Timestamp,
     ) -> Result<(), Error> {
         insert!(
             self,
-            "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at) ",
+            "INSERT INTO artifact_runs
+                 (environment, fingerprint, first_snapshot, organization, name, pods, started_at) ",
             "",
             artifacts,
-            |values, (artifact, name)| {
+            |values, (artifact, (name, pods))| {
                 values
                     .push_bind(environment)
                     .push_bind(artifact.bytes().as_slice())
                     .push_bind(first_snapshot);
-                values.push_bind(organization).push_bind(*name).push_bind(at.micros());
+                values.push_bind(organization).push_bind(*name).push_bind(*pods).push_bind(at.micros());
             }
         );
         Ok(())
     }
 
-    /// Gives running artifacts the name under which they run now.
+    /// Gives running artifacts the name under which they run now, and the number of pods.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn rename_artifacts(
+    pub async fn change_artifacts(
         &mut self,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, &str>,
+        artifacts: &BTreeMap<Fingerprint, (&str, i64)>,
     ) -> Result<(), Error> {
-        let names: Vec<_> = artifacts.iter().collect();
-        for chunk in names.chunks(ROWS) {
+        let changed: Vec<_> = artifacts.iter().collect();
+        for chunk in changed.chunks(ROWS) {
             on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("WITH now_named (fingerprint, name) AS (");
-                query.push_values(chunk, |mut values, (artifact, name)| {
-                    values.push_bind(artifact.bytes().as_slice()).push_bind(**name);
+                let mut query = sqlx::QueryBuilder::new("WITH now_seen (fingerprint, name, pods) AS (");
+                query.push_values(chunk, |mut values, (artifact, (name, pods))| {
+                    values.push_bind(artifact.bytes().as_slice()).push_bind(*name).push_bind(*pods);
                 });
                 query.push(
-                    ") UPDATE artifact_runs SET name = now_named.name FROM now_named
-                     WHERE artifact_runs.fingerprint = now_named.fingerprint AND ended_at IS NULL
+                    ") UPDATE artifact_runs SET name = now_seen.name, pods = now_seen.pods FROM now_seen
+                     WHERE artifact_runs.fingerprint = now_seen.fingerprint AND ended_at IS NULL
                        AND environment = ",
                 );
                 query.push_bind(environment).build().persistent(false).execute(connection).await?;

@@ -11,10 +11,11 @@ mod steps;
 mod table;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use ipnet::IpNet;
 
 use super::{Failure, ServiceError};
 use crate::agent::once;
@@ -134,6 +135,8 @@ fn setup(files: &Files) -> Result<Setup, DemoError> {
         policy: Policy::default(),
         bounds: Bounds::default(),
         patience: Patience::default(),
+        // Where the demo listens itself for what is sent.
+        allowed_internal: vec![IpNet::from(IpAddr::from(Ipv4Addr::LOCALHOST))],
     })
 }
 

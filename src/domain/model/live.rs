@@ -34,7 +34,7 @@ pub struct LiveArtifact {
     pub snapshot_index: i64,
     /// When it was first reported in this run of snapshots.
     pub started_at: Timestamp,
-    /// `UNKNOWN`, as long as environments have no policy.
+    /// `COMPLIANT`, `NON-COMPLIANT`, or `UNKNOWN` where the environment has no policy or is silent.
     pub compliance: String,
     /// Addresses of what is near.
     #[serde(rename = "_links")]

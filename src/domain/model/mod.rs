@@ -3,6 +3,8 @@
 //! Every room uses them. Parsing is the one place that can fail; what stands here is never checked
 //! again.
 
+mod action;
+mod approval;
 mod artifact;
 mod attestation;
 mod fingerprint;
@@ -15,6 +17,8 @@ mod text;
 mod timestamp;
 mod trail;
 
+pub use action::{Action, Channel, ListedAction, Sent, Target, TargetKind, Trigger, UnknownWord};
+pub use approval::{Approval, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState};
 pub use artifact::{Artifact, ArtifactView, Digests, OwnerReference, Workload, namespace_order};
 pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult, is_commit_hash};
 pub use fingerprint::{Fingerprint, Fingerprinting, InvalidFingerprint};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::reported::{Pod, Reported};
 use crate::domain::model::Fingerprint;
+use crate::domain::standing;
 
 /// A pod that is held as running; `row` is the holder's own reference to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +29,10 @@ pub struct Pods<'a, R> {
 pub struct Artifacts<'a> {
     /// Those that run no longer.
     pub ended: BTreeSet<Fingerprint>,
-    /// Those that run now and did not, by name.
-    pub started: BTreeMap<Fingerprint, &'a str>,
-    /// Those that go on under another name.
-    pub renamed: BTreeMap<Fingerprint, &'a str>,
+    /// Those that run now and did not: their names, and in how many pods.
+    pub started: BTreeMap<Fingerprint, (&'a str, i64)>,
+    /// Those that go on under another name, or in another number of pods.
+    pub changed: BTreeMap<Fingerprint, (&'a str, i64)>,
 }
 
 /// Compares pods, in order on both sides.
@@ -54,16 +55,19 @@ pub fn pods<R>(mut running: Vec<Running<R>>, reported: &Reported) -> Pods<'_, R>
 
 /// Compares artifacts.
 #[must_use]
-pub fn artifacts<'a>(running: &BTreeMap<Fingerprint, String>, reported: &'a Reported) -> Artifacts<'a> {
+pub fn artifacts<'a>(
+    running: &BTreeMap<Fingerprint, standing::Running>,
+    reported: &'a Reported,
+) -> Artifacts<'a> {
     let now = reported.artifacts();
     let ended = running.keys().filter(|artifact| !now.contains_key(artifact)).copied().collect();
     let (known, started): (BTreeMap<_, _>, BTreeMap<_, _>) =
         now.into_iter().partition(|(artifact, _)| running.contains_key(artifact));
-    let renamed = known
-        .into_iter()
-        .filter(|(artifact, name)| running.get(artifact).is_some_and(|n| n != name))
-        .collect();
-    Artifacts { ended, started, renamed }
+    let is_other = |(artifact, (name, pods)): &(Fingerprint, (&str, i64))| {
+        running.get(artifact).is_some_and(|was| was.name != *name || was.pods != Some(*pods))
+    };
+    let changed = known.into_iter().filter(is_other).collect();
+    Artifacts { ended, started, changed }
 }
 
 impl Artifacts<'_> {
@@ -97,7 +101,11 @@ mod tests {
         let (before, after) = (reported(before), reported(after));
         // In no order, as from a database.
         let running = before.pods.iter().rev().map(|pod| Running { pod: pod.clone(), row: () }).collect();
-        let held = before.artifacts().into_iter().map(|(a, name)| (a, name.to_owned())).collect();
+        let held = |(artifact, (name, pods)): (_, (&str, _))| {
+            let verdict = standing::Verdict::UNKNOWN;
+            (artifact, standing::Running { name: name.to_owned(), pods: Some(pods), verdict })
+        };
+        let held = before.artifacts().into_iter().map(held).collect();
         let (pods, artifacts) = (pods(running, &after), artifacts(&held, &after));
         assert_eq!(artifacts.are_the_same(), artifacts.ended.len() + artifacts.started.len() == 0);
         [
@@ -105,21 +113,21 @@ mod tests {
             pods.started.len(),
             artifacts.ended.len(),
             artifacts.started.len(),
-            artifacts.renamed.len(),
+            artifacts.changed.len(),
         ]
     }
 
     #[test]
     fn what_began_ended_and_went_on() {
         let web = ("web", 1, "web:1", 'a');
-        // Pods ended and started, artifacts ended, started and renamed.
+        // Pods ended and started, artifacts ended, started and changed.
         for (before, after, expected) in [
             (&[][..], &[][..], [0, 0, 0, 0, 0]),
             (&[], &[web], [0, 1, 0, 1, 0]),
             (&[web], &[web], [0, 0, 0, 0, 0]),
             (&[web], &[], [1, 0, 1, 0, 0]),
             // Scaled up: pods, but no other artifact.
-            (&[web], &[web, ("web2", 2, "web:1", 'a')], [0, 1, 0, 0, 0]),
+            (&[web], &[web, ("web2", 2, "web:1", 'a')], [0, 1, 0, 0, 1]),
             // One goes in the middle, one comes at either end.
             (
                 &[("c", 1, "web:1", 'a'), web, ("x", 1, "web:1", 'a')],
@@ -129,7 +137,7 @@ mod tests {
                     ("x", 1, "web:1", 'a'),
                     ("z", 1, "web:1", 'a'),
                 ],
-                [1, 2, 0, 0, 0],
+                [1, 2, 0, 0, 1],
             ),
             // Another pod of the same name.
             (&[web], &[("web", 2, "web:1", 'a')], [1, 1, 0, 0, 0]),

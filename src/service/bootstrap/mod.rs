@@ -15,9 +15,12 @@ pub use resolve::BootstrapError;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::app::now;
+use super::app::{App, now};
+use super::audit;
+use super::judge::{self, Judged};
+use crate::domain::notification::{Cause, CauseKind};
+use crate::store;
 use crate::store::bootstrap::Applied;
-use crate::store::{self, Store};
 
 /// A bootstrap file that was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -36,22 +39,34 @@ pub enum LoadError {
 /// How long reading may take.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Reads a file and brings the database to what it says; gives its generation.
-pub(super) async fn load(store: &Store, path: &Path) -> Result<i64, LoadError> {
+/// Reads a file and brings the database to what it says, judges what that changes, and has notifications go
+/// where it says; gives its generation.
+pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     let file = path.to_owned();
     let read = timeout(TIME, spawn_blocking(move || resolve::read(&file)));
-    let Ok(Ok(plan)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
-    let plan = plan?;
-    let mut transaction = store.write().await?;
-    match transaction.reconcile(&plan, now()).await? {
-        Applied::Done => transaction.commit().await?,
-        Applied::Changed => {
-            return Err(BootstrapError::Changed { path: path.to_owned(), generation: plan.generation }.into());
-        }
-        Applied::Outdated(seen) => {
-            let generation = plan.generation;
-            return Err(BootstrapError::Outdated { path: path.to_owned(), generation, seen }.into());
-        }
+    let Ok(Ok(read)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
+    let (plan, addresses) = read?;
+    let (path, generation) = (path.to_owned(), plan.generation);
+    let mut transaction = app.store.write().await?;
+    let at = now();
+    let journal = match transaction.reconcile(&plan, at).await? {
+        Applied::Done(journal) => journal,
+        Applied::Changed => return Err(BootstrapError::Changed { path, generation }.into()),
+        Applied::Outdated(seen) => return Err(BootstrapError::Outdated { path, generation, seen }.into()),
+        Applied::Taken(taken) => return Err(BootstrapError::Taken(path, taken).into()),
+    };
+    let mut judged = Judged::default();
+    let cause = Cause { kind: CauseKind::Bootstrap, by: None };
+    for (organization, environment) in &journal.environments {
+        judged = judged.and(judge::again(&mut transaction, organization, environment, &cause).await?);
     }
-    Ok(plan.generation)
+    let actor = format!("bootstrap file, generation {generation}");
+    transaction.insert_audit(&actor, &journal.changes, at).await?;
+    transaction.commit().await?;
+    for (organization, change) in &journal.changes {
+        audit::tell(&actor, organization, change);
+    }
+    app.addresses.replace(addresses);
+    judged.tell(app);
+    Ok(generation)
 }

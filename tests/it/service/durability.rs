@@ -62,10 +62,14 @@ impl Process {
     fn run(mut command: Command, folder: TempDir) -> Self {
         let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        let address =
-            line.strip_prefix("serving on ").unwrap_or_else(|| panic!("{line}")).split(',').next().unwrap();
+        let mut said = String::new();
+        let address = loop {
+            let start = said.len();
+            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+            if let Some(serving) = said[start..].strip_prefix("serving on ") {
+                break serving.split(',').next().unwrap();
+            }
+        };
         let base = address.to_owned();
         let rest = Some(std::thread::spawn(move || {
             let mut rest = String::new();

@@ -54,7 +54,11 @@ async fn the_document_describes_the_routes_and_needs_no_token(database: Database
         })
         .collect();
     let expected = [
+        ("get", "/api/v2/actions/{org}/{action_number}"),
+        ("get", "/api/v2/approvals/{org}/{flow_name}/{approval_number}"),
+        ("get", "/api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals"),
         ("get", "/api/v2/attestations/{org}/{flow_name}"),
+        ("get", "/api/v2/organizations/{org}/environments_notifications"),
         ("get", "/api/v2/repos/{org}/live-artifacts/{repo_name}"),
         ("get", "/api/v2/trails/{org}"),
         ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit"),
@@ -65,6 +69,8 @@ async fn the_document_describes_the_routes_and_needs_no_token(database: Database
     for (method, path) in described {
         let path = path.replace("{org}", "acme").replace("{flow_name}", "cart").replace("{trail_name}", "t");
         let path = path.replace("{env_name}", "prod").replace("{repo_name}", "cart");
+        let path = path.replace("{action_number}", "1").replace("{approval_number}", "1");
+        let path = path.replace("{fingerprint}", &super::digest('a'));
         let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
         Answer::of(service.http.request(method, format!("{}{path}", service.base))).await.expect(401);
     }

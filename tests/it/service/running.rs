@@ -55,6 +55,10 @@ pub struct Options {
     pub public_url: Option<&'static str>,
     /// Another way to the database.
     pub database_url: Option<String>,
+    /// The internal networks that notifications may go to.
+    pub allowed_internal: &'static [&'static str],
+    /// Files beside the bootstrap file.
+    pub files: Vec<(&'static str, String)>,
 }
 
 impl Default for Options {
@@ -65,6 +69,8 @@ impl Default for Options {
             bootstrap: bootstrap(1, ""),
             public_url: None,
             database_url: None,
+            allowed_internal: &[],
+            files: Vec::new(),
         }
     }
 }
@@ -118,6 +124,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         policy: options.policy,
         bounds: options.bounds,
         patience: Patience { connections: 8, ..Patience::default() },
+        allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),
     }
 }
 
@@ -128,6 +135,9 @@ impl Running {
 
     pub async fn start_with(database: Database, options: Options) -> Self {
         let folder = folder(&options.bootstrap);
+        for (name, content) in &options.files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
         let service = Service::start(setup(&database, folder.path(), &options)).await.unwrap();
         let (base, admin) = (service.address(), service.admin_address());
         let shutdown = CancellationToken::new();

@@ -158,13 +158,25 @@ impl Reported {
         Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) }
     }
 
-    /// The artifacts that run, each under the first of its names.
+    /// The artifacts that run, each under the first of its names, and in how many pods.
     #[must_use]
-    pub fn artifacts(&self) -> BTreeMap<Fingerprint, &str> {
-        let mut artifacts: BTreeMap<Fingerprint, &str> = BTreeMap::new();
-        for (name, fingerprint) in self.workloads.values().flat_map(|workload| workload.digests.iter()) {
-            let known = artifacts.entry(fingerprint).or_insert(name);
-            *known = name.min(*known);
+    pub fn artifacts(&self) -> BTreeMap<Fingerprint, (&str, i64)> {
+        let mut pods: BTreeMap<&Fingerprint, i64> = BTreeMap::new();
+        for pod in &self.pods {
+            *pods.entry(&pod.workload).or_default() += 1;
+        }
+        let mut artifacts: BTreeMap<Fingerprint, (&str, i64)> = BTreeMap::new();
+        for (hash, workload) in &self.workloads {
+            let mut once: BTreeMap<Fingerprint, &str> = BTreeMap::new();
+            for (name, fingerprint) in workload.digests.iter() {
+                let known = once.entry(fingerprint).or_insert(name);
+                *known = name.min(*known);
+            }
+            let pods = pods.get(hash).copied().unwrap_or_default();
+            for (fingerprint, name) in once {
+                let known = artifacts.entry(fingerprint).or_insert((name, 0));
+                *known = (name.min(known.0), known.1 + pods);
+            }
         }
         artifacts
     }

@@ -1,26 +1,28 @@
-//! From the file to a plan: references followed, contradictions found.
+//! From the file to a plan: references followed, contradictions found. What is secret goes into an address
+//! book and never into the plan.
+
+mod actions;
+mod approvals;
+mod secret;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::file::{self, File};
 use crate::domain::access::{Role, Scope};
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
+use crate::domain::compliance::Policy;
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
-use crate::store::bootstrap::{Environment, Flow, Organization, Plan, Token};
+use crate::service::notify::AddressBook;
+use crate::store::bootstrap::{Allowance, Environment, Flow, Organization, Plan, Taken, Token};
 
 /// The largest file that is read, in bytes.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
-
-/// The largest token, in bytes.
-const MOST_TOKEN_BYTES: u64 = 4 * 1024;
-
-/// The shortest token: 128 random bits take 22 letters of base64.
-const SHORTEST_TOKEN: usize = 22;
 
 /// A bootstrap file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,10 +67,13 @@ pub enum BootstrapError {
         /// The latest that was applied.
         seen: i64,
     },
+    /// It gives a number again.
+    #[error("the bootstrap file \"{}\" cannot be used", shown(.0))]
+    Taken(PathBuf, #[source] Taken),
 }
 
 /// Reads and checks a file, and what it refers to.
-pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
+pub(super) fn read(path: &Path) -> Result<(Plan, AddressBook), BootstrapError> {
     let bytes = read_up_to(MOST_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
     let options = serde_saphyr::options! { with_snippet: false };
     let mut place = String::new();
@@ -89,13 +94,20 @@ pub(super) fn read(path: &Path) -> Result<Plan, BootstrapError> {
 /// The place of a value and what is wrong with it.
 type Wrong = (String, String);
 
-fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<Plan, Wrong> {
+fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBook), Wrong> {
     if file.generation < 0 {
         return Err(("generation".into(), "a number from 0 was expected".into()));
     }
+    let mut book = AddressBook::default();
+    if let Some(file) = &file.authorities {
+        book.authorities = secret::authorities(file, path).map_err(|why| ("authorities".to_owned(), why))?;
+    }
+    if let Some(smtp) = &file.smtp {
+        book.smtp = Some(actions::smtp(smtp, path).map_err(|why| ("smtp".to_owned(), why))?);
+    }
     let organizations = file.organizations.into_iter().enumerate();
-    let organizations =
-        organizations.map(|(n, organization)| resolve(organization, &format!("organizations[{n}]"), path));
+    let organizations = organizations
+        .map(|(n, organization)| resolve(organization, &format!("organizations[{n}]"), path, &mut book));
     let organizations = organizations.collect::<Result<Vec<_>, _>>()?;
     unique("organizations", organizations.iter().map(|o| o.name.as_str()))?;
     // A token belongs to one organization.
@@ -108,10 +120,15 @@ fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<Plan, Wrong> {
             }
         }
     }
-    Ok(Plan { generation: file.generation, sha256, organizations })
+    Ok((Plan { generation: file.generation, sha256, organizations }, book))
 }
 
-fn resolve(organization: file::Organization, place: &str, path: &Path) -> Result<Organization, Wrong> {
+fn resolve(
+    organization: file::Organization,
+    place: &str,
+    path: &Path,
+    book: &mut AddressBook,
+) -> Result<Organization, Wrong> {
     let tokens = organization.tokens.iter().enumerate();
     let tokens = tokens
         .map(|(n, token)| resolve_token(token, path).map_err(|why| (format!("{place}.tokens[{n}]"), why)));
@@ -121,21 +138,60 @@ fn resolve(organization: file::Organization, place: &str, path: &Path) -> Result
     for (n, flow) in organization.flows.iter().enumerate() {
         check(flow).map_err(|(key, why)| (format!("{place}.flows[{n}].{key}"), why))?;
     }
+    let actions = actions::resolve(&organization, place, path, book)?;
+    let mut flows = Vec::new();
+    for (n, flow) in organization.flows.into_iter().enumerate() {
+        let approvals = approvals::resolve(flow.approvals, &format!("{place}.flows[{n}].approvals"))?;
+        flows.push(Flow { name: flow.name, tags: flow.tags, template: flow.template, approvals });
+    }
+    let mut environments = Vec::new();
+    for (n, environment) in organization.environments.into_iter().enumerate() {
+        environments.push(resolve_environment(environment, &format!("{place}.environments[{n}]"))?);
+    }
     Ok(Organization {
         name: organization.name,
         retention: organization.retention.map(|span| span.0),
         tokens,
-        flows: organization
-            .flows
-            .into_iter()
-            .map(|flow| Flow { name: flow.name, tags: flow.tags, template: flow.template })
-            .collect(),
-        environments: organization
-            .environments
-            .into_iter()
-            .map(|e| Environment { name: e.name, silent_after: e.silent_after.map(|span| span.0) })
-            .collect(),
+        flows,
+        environments,
+        actions,
     })
+}
+
+fn resolve_environment(environment: file::Environment, place: &str) -> Result<Environment, Wrong> {
+    if let Some(policy) = &environment.policy {
+        check_policy(policy).map_err(|why| (format!("{place}.policy"), why))?;
+    }
+    let artifacts: Vec<String> = environment.allowed.iter().map(|a| a.artifact.to_string()).collect();
+    unique(&format!("{place}.allowed"), artifacts.iter().map(String::as_str))?;
+    let allowed = environment.allowed.into_iter().map(|allowance| Allowance {
+        fingerprint: allowance.artifact,
+        reason: allowance.reason.as_str().to_owned(),
+        author: allowance.author.as_str().to_owned(),
+        expires_at: allowance.expires,
+    });
+    Ok(Environment {
+        name: environment.name,
+        silent_after: environment.silent_after.map(|span| span.0),
+        policy: environment.policy,
+        allowed: allowed.collect(),
+    })
+}
+
+/// What it requires can be attested, so that a misspelt name is found here as far as it can be.
+fn check_policy(policy: &Policy) -> Result<(), String> {
+    for required in &policy.attestations {
+        required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
+        ShortText::new(required.name.as_str()).map_err(|error| format!("an attestation's name: {error}"))?;
+    }
+    let required: BTreeSet<_> = policy.attestations.iter().collect();
+    match required.len() {
+        n if n < policy.attestations.len() => Err("it requires an attestation twice".into()),
+        0 if !policy.approval => {
+            Err("it requires nothing; attestations or approval: true was expected".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
@@ -222,26 +278,16 @@ fn scope(token: &file::Token) -> Result<Scope, String> {
 
 /// The hash of a token, wherever the file says that it is.
 fn hash(token: &file::Token, path: &Path) -> Result<Fingerprint, String> {
-    let bytes = match (token.sha256, &token.file, &token.variable) {
-        (Some(sha256), None, None) => return Ok(sha256),
-        (None, Some(file), None) => {
-            // Beside the bootstrap file, wherever that is.
-            let file = path.parent().unwrap_or(Path::new("")).join(file);
-            read_up_to(MOST_TOKEN_BYTES, &file)
-                .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?
-        }
-        (None, None, Some(variable)) => std::env::var_os(variable)
-            .ok_or_else(|| format!("the variable \"{}\" is not set", Visible(variable)))?
-            .into_encoded_bytes(),
-        _ => return Err("exactly one of sha256, file and variable was expected".into()),
-    };
-    let secret = bytes.trim_ascii();
-    if secret.len() < SHORTEST_TOKEN || !secret.iter().all(u8::is_ascii_graphic) {
-        return Err(format!(
-            "the token was expected to be at least {SHORTEST_TOKEN} visible ASCII characters, as `openssl rand -hex 32` prints"
-        ));
+    match (token.sha256, &token.file, &token.variable) {
+        (Some(sha256), None, None) => Ok(sha256),
+        (None, Some(file), None) => secret::of_file(file, path).map(|secret| of(&secret)),
+        (None, None, Some(variable)) => secret::of_variable(variable).map(|secret| of(&secret)),
+        _ => Err("exactly one of sha256, file and variable was expected".into()),
     }
-    Ok(Fingerprint::of(secret))
+}
+
+fn of(secret: &SecretString) -> Fingerprint {
+    Fingerprint::of(secret.expose_secret().as_bytes())
 }
 
 fn shown(path: &Path) -> String {

@@ -1,4 +1,8 @@
-//! The file, key by key.
+//! The file, key by key. Its types say what may stand where, and their documentation is that of the JSON
+//! Schema; `resolve` follows references and finds contradictions, and nobody else sees them.
+
+mod action;
+mod approval;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,9 +12,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::domain::access::Role;
+use crate::domain::compliance::Policy;
 use crate::domain::model::{
-    EnvironmentName, Fingerprint, FlowName, OrganizationName, TemplateBody, Timestamp,
+    EnvironmentName, Fingerprint, FlowName, OrganizationName, ShortText, TemplateBody, Text, Timestamp,
 };
+
+pub(super) use action::{Action, Reference, Smtp, Target};
+pub(super) use approval::Approval;
 
 /// Organizations, tokens, flows and environments of `supercargo serve`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,6 +28,13 @@ pub(super) struct File {
     /// Grows with each change of the file: a lower one than the database has seen is refused.
     #[schemars(range(min = 0))]
     pub(super) generation: i64,
+    /// A PEM bundle of authorities that receivers of notifications may have their certificates from, beside
+    /// the system's; a relative one lies beside this file.
+    #[serde(default)]
+    pub(super) authorities: Option<PathBuf>,
+    /// The mail server, for targets of type EMAIL.
+    #[serde(default)]
+    pub(super) smtp: Option<Smtp>,
     /// The organizations. One that is taken out is closed with its tokens; what it recorded stays.
     pub(super) organizations: Vec<Organization>,
 }
@@ -41,9 +56,12 @@ pub(super) struct Organization {
     /// Flows that have tags or a template.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,
-    /// Environments that are silent for longer than others.
+    /// Environments of which more than the name is to be known.
     #[serde(default)]
     pub(super) environments: Vec<Environment>,
+    /// What is sent where when something happens.
+    #[serde(default)]
+    pub(super) actions: Vec<Action>,
 }
 
 /// A token; exactly one of sha256, file and variable says what it is.
@@ -90,6 +108,9 @@ pub(super) struct Flow {
     /// What its trails have to hold to be compliant.
     #[serde(default)]
     pub(super) template: Option<TemplateBody>,
+    /// Its approvals. One that is taken out is withdrawn; its number is never given again.
+    #[serde(default)]
+    pub(super) approvals: Vec<Approval>,
 }
 
 /// An environment.
@@ -103,6 +124,31 @@ pub(super) struct Environment {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) silent_after: Option<Span>,
+    /// What it requires of each artifact that runs there.
+    #[serde(default)]
+    pub(super) policy: Option<Policy>,
+    /// Artifacts that may run there whatever is attested of them.
+    #[serde(default)]
+    pub(super) allowed: Vec<Allowance>,
+}
+
+/// An artifact that may run whatever is attested of it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Allowance {
+    /// Which, 64 lowercase hex digits.
+    #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
+    pub(super) artifact: Fingerprint,
+    /// Why.
+    #[schemars(with = "String")]
+    pub(super) reason: Text,
+    /// Who says so.
+    #[schemars(with = "String")]
+    pub(super) author: ShortText,
+    /// Until when, as 2027-01-31T00:00:00Z; without it, for ever.
+    #[serde(default, deserialize_with = "time")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub(super) expires: Option<Timestamp>,
 }
 
 /// A span of time, as `90s`, `15m` or `400d`; a day has 24 hours.
@@ -127,13 +173,17 @@ impl<'de> Deserialize<'de> for Span {
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-    let wrong = || {
-        serde::de::Error::custom(format!(
-            "{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z was expected"
-        ))
-    };
+    read_time(&text).map(Some)
+}
+
+pub(super) fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    read_time(&String::deserialize(deserializer)?)
+}
+
+fn read_time<E: serde::de::Error>(text: &str) -> Result<Timestamp, E> {
+    let wrong = || E::custom(format!("{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z was expected"));
     let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
-    Ok(Some(Timestamp::from_micros(time.as_microsecond())))
+    Ok(Timestamp::from_micros(time.as_microsecond()))
 }
 
 /// The JSON Schema of the file.

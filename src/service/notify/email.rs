@@ -1,0 +1,64 @@
+//! Mail, over SMTP to an address that was judged first.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use lettre::message::Mailbox;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
+use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use rustls::pki_types::CertificateDer;
+use secrecy::ExposeSecret;
+
+use super::addresses::{Smtp, SmtpTls};
+use super::guard::{Guard, Transport};
+use super::{Message, SendError};
+
+/// Sends over SMTP.
+pub(super) async fn send(
+    smtp: &Smtp,
+    allowed: &[IpNet],
+    authorities: &[CertificateDer<'static>],
+    recipients: &[Mailbox],
+    message: &Message<'_>,
+    timeout: Duration,
+) -> Result<(), SendError> {
+    let transport = match smtp.tls {
+        SmtpTls::None => Transport::Plain,
+        SmtpTls::Starttls | SmtpTls::Implicit => Transport::Encrypted,
+    };
+    let addresses = Guard::new(allowed, transport).addresses(&smtp.host).await.map_err(SendError::Address)?;
+    let mut mail = lettre::Message::builder()
+        .from(smtp.from.clone())
+        .subject(message.content.headline())
+        // The same at each try, so that a mail box can drop repeats (RFC 5322, section 3.6.4).
+        .message_id(Some(format!("<{}@supercargo>", message.id)));
+    for recipient in recipients {
+        mail = mail.to(recipient.clone());
+    }
+    let mut text = message.content.lines().join("\n");
+    text.insert_str(0, &format!("{}\n\n", message.content.headline()));
+    let mail = mail.body(text).map_err(SendError::Mail)?;
+    // The certificate is the name's, whatever address is connected to.
+    let parameters = || {
+        let mut parameters = TlsParameters::builder(smtp.host.clone());
+        for authority in authorities {
+            parameters = parameters.add_root_certificate(Certificate::from_der(authority.to_vec())?);
+        }
+        parameters.build_rustls()
+    };
+    let tls = match smtp.tls {
+        SmtpTls::Starttls => Tls::Required(parameters().map_err(SendError::Smtp)?),
+        SmtpTls::Implicit => Tls::Wrapper(parameters().map_err(SendError::Smtp)?),
+        SmtpTls::None => Tls::None,
+    };
+    let Some(address) = addresses.first() else { return Err(SendError::NoMailServer) };
+    let mut mailer = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(address.to_string())
+        .port(smtp.port)
+        .timeout(Some(timeout))
+        .tls(tls);
+    if let Some((user, password)) = &smtp.credentials {
+        mailer = mailer.credentials(Credentials::new(user.clone(), password.expose_secret().to_owned()));
+    }
+    mailer.build().send(mail).await.map(drop).map_err(SendError::Smtp)
+}

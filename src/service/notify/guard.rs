@@ -1,0 +1,261 @@
+//! Where notifications may go: never into the service's own network, unless it was told so.
+//!
+//! Whoever writes an action's address chooses where the service connects to. So the address is judged that
+//! a name resolved to, each time and right before it is connected to: a name that leads elsewhere the
+//! second time gains nothing.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// An address that is not connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refused {
+    /// It is in a network that is not the Internet, and was not allowed.
+    #[error("its address {0} is internal, and --allow-internal does not name it")]
+    Internal(IpAddr),
+    /// It is not internal, and plain http goes to internal ones alone.
+    #[error(
+        "its address {0} is not internal, and plain http goes to those alone that --allow-internal names"
+    )]
+    Plain(IpAddr),
+}
+
+/// What an address is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// What nobody on the way can read.
+    Encrypted,
+    /// What everybody on the way can.
+    Plain,
+}
+
+type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Looks up the addresses of a name.
+type Lookup = dyn Fn(String) -> Found + Send + Sync;
+
+/// Knows which addresses may be connected to.
+#[derive(Clone)]
+pub(super) struct Guard {
+    allowed: Arc<[IpNet]>,
+    transport: Transport,
+    lookup: Arc<Lookup>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, to {:?} as well", self.transport, self.allowed)
+    }
+}
+
+impl Guard {
+    /// Internal addresses are refused but for those of `allowed`.
+    pub(super) fn new(allowed: &[IpNet], transport: Transport) -> Self {
+        let lookup = |name: String| -> Found {
+            Box::pin(async move {
+                let found = tokio::net::lookup_host((name, 0)).await?;
+                Ok(found.map(|address| address.ip()).collect())
+            })
+        };
+        Self { allowed: allowed.into(), transport, lookup: Arc::new(lookup) }
+    }
+
+    /// Judges an address.
+    pub(super) fn check(&self, address: IpAddr) -> Result<(), Refused> {
+        let address = address.to_canonical();
+        match (self.allowed.iter().any(|network| network.contains(&address)), self.transport) {
+            (false, _) if is_internal(address) => Err(Refused::Internal(address)),
+            (false, Transport::Plain) => Err(Refused::Plain(address)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The addresses of a name, or of a literal address, that may be connected to.
+    pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let found = match host.parse() {
+            Ok(literal) => vec![literal],
+            Err(_) => (self.lookup)(host.to_owned()).await?,
+        };
+        let mut refused = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+        let mut permitted = Vec::new();
+        for address in found {
+            match self.check(address) {
+                Ok(()) => permitted.push(address),
+                Err(error) => refused = io::Error::new(io::ErrorKind::PermissionDenied, error),
+            }
+        }
+        if permitted.is_empty() { Err(refused) } else { Ok(permitted) }
+    }
+}
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.clone();
+        Box::pin(async move {
+            let addresses = guard.addresses(name.as_str()).await?;
+            let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}
+
+/// Whether an address is anything but a public one (IANA special-purpose address registries).
+fn is_internal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_internal_v4(address),
+        IpAddr::V6(address) => is_internal_v6(address),
+    }
+}
+
+fn is_internal_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    address.is_loopback()
+        || address.is_private()
+        || address.is_link_local()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || address.is_documentation()
+        // This network, carrier NAT, protocol assignments, benchmarks, reserved.
+        || a == 0
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (18..20).contains(&b))
+        || a >= 240
+}
+
+fn is_internal_v6(address: Ipv6Addr) -> bool {
+    match address.segments() {
+        // Mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056): another address inside.
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => is_internal_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
+        // Teredo and other protocol assignments, documentation.
+        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => true,
+        // All that is not global unicast: this host, private, link-local, multicast, unassigned.
+        [first, ..] => first & 0xe000 != 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn guard(allowed: &[&str], transport: Transport) -> Guard {
+        let allowed: Vec<IpNet> = allowed.iter().map(|network| network.parse().unwrap()).collect();
+        Guard::new(&allowed, transport)
+    }
+
+    fn resolving(guard: Guard, answers: &'static [&'static [&'static str]]) -> Guard {
+        let asked = AtomicUsize::new(0);
+        let lookup = move |_| -> Found {
+            let answer = answers[asked.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1)];
+            Box::pin(async { Ok(answer.iter().map(|address| address.parse().unwrap()).collect()) })
+        };
+        Guard { lookup: Arc::new(lookup), ..guard }
+    }
+
+    #[test]
+    fn only_public_addresses_are_connected_to() {
+        for internal in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "100.127.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "198.18.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
+            "::7f00:1",
+            "64:ff9b::a00:1",
+            "64:ff9b:1::1",
+            "2002:a00:1::1",
+            "fc00::1",
+            "fd12:3456::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001:db8::1",
+            "2001::1",
+            "3fff::1",
+            "100::1",
+            "5f00::1",
+        ] {
+            let address: IpAddr = internal.parse().unwrap();
+            let refused = guard(&[], Transport::Encrypted).check(address);
+            assert_eq!(refused, Err(Refused::Internal(address.to_canonical())), "{internal}");
+        }
+        for public in [
+            "8.8.8.8",
+            "100.63.255.255",
+            "100.128.0.1",
+            "172.32.0.1",
+            "192.0.1.1",
+            "198.20.0.1",
+            "2606:4700::1",
+            "2a00:1450::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+        ] {
+            assert_eq!(guard(&[], Transport::Encrypted).check(public.parse().unwrap()), Ok(()), "{public}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_by_name_is_and_plain_http_goes_nowhere_else() {
+        let (encrypted, plain) = (
+            guard(&["10.1.0.0/16", "fd00::/8"], Transport::Encrypted),
+            guard(&["10.1.0.0/16", "fd00::/8"], Transport::Plain),
+        );
+        for guard in [&encrypted, &plain] {
+            for allowed in ["10.1.2.3", "::ffff:10.1.2.3", "fd00::1"] {
+                assert_eq!(guard.check(allowed.parse().unwrap()), Ok(()), "{allowed}");
+            }
+            let near = "10.2.0.1".parse().unwrap();
+            assert_eq!(guard.check(near), Err(Refused::Internal(near)));
+        }
+        let public = "8.8.8.8".parse().unwrap();
+        assert_eq!(encrypted.check(public), Ok(()));
+        assert_eq!(plain.check(public), Err(Refused::Plain(public)));
+    }
+
+    #[tokio::test]
+    async fn a_name_is_judged_by_what_it_resolves_to_each_time() {
+        let public = guard(&[], Transport::Encrypted);
+        let rebinding = resolving(public.clone(), &[&["8.8.8.8"], &["169.254.169.254"]]);
+        assert_eq!(rebinding.addresses("evil.example.com").await.unwrap().len(), 1);
+        let refused = rebinding.addresses("evil.example.com").await.unwrap_err().to_string();
+        assert!(refused.contains("169.254.169.254 is internal"), "{refused}");
+        // One of several that is internal is passed over.
+        let mixed = resolving(public.clone(), &[&["10.0.0.1", "8.8.8.8", "::1"]]);
+        assert_eq!(mixed.addresses("x").await.unwrap(), ["8.8.8.8".parse::<IpAddr>().unwrap()]);
+        let nowhere = resolving(public.clone(), &[&[]]).addresses("x").await.unwrap_err();
+        assert!(nowhere.to_string().contains("no address"));
+        // A literal address is no name, and is judged all the same.
+        for literal in ["127.0.0.1", "[::1]", "[::ffff:10.0.0.1]"] {
+            assert!(public.addresses(literal).await.is_err(), "{literal}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The audit log: what the bootstrap file and tokens of role admin changed, in the transaction that did.
+
+use sqlx::types::Uuid;
+
+use super::transaction::insert;
+use super::{Error, Transaction};
+use crate::domain::model::Timestamp;
+
+impl Transaction {
+    /// Records changes that somebody made, each with the organization that it is in.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn insert_audit(
+        &mut self,
+        actor: &str,
+        changes: &[(String, String)],
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        insert!(self, "INSERT INTO audit (id, organization, at, actor, change) ", "", changes, |values,
+                                                                                                (
+            organization,
+            change,
+        )| {
+            values.push_bind(Uuid::now_v7()).push_bind(organization.as_str()).push_bind(at.micros());
+            values.push_bind(actor).push_bind(change.as_str());
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Flows, with their tags and templates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::types::Uuid;
+
+use super::{Flow, Journal};
+use crate::domain::model::Timestamp;
+use crate::store::reports::json;
+use crate::store::transaction::on;
+use crate::store::{Error, Transaction};
+
+impl Transaction {
+    pub(super) async fn reconcile_flows(
+        &mut self,
+        organization: &str,
+        flows: &[Flow],
+        now: Timestamp,
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
+        const FLOW: &str = "
+            INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+        let mut templates: BTreeMap<&str, String> = BTreeMap::new();
+        for flow in flows {
+            let name = flow.name.as_str();
+            on!(self, |connection| {
+                sqlx::query(FLOW)
+                    .bind(organization)
+                    .bind(name)
+                    .bind(now.micros())
+                    .execute(connection)
+                    .await?;
+            });
+            tags.extend(flow.tags.iter().map(|(tag, value)| (name, tag.as_str(), value.as_str())));
+            templates.extend(flow.template.as_ref().map(|template| (name, json(template))));
+        }
+        self.reconcile_tags(organization, tags, now, journal).await?;
+        self.reconcile_templates(organization, templates, now, journal).await
+    }
+
+    async fn reconcile_tags(
+        &mut self,
+        organization: &str,
+        wanted: BTreeSet<(&str, &str, &str)>,
+        now: Timestamp,
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
+        const SELECT: &str = "
+            SELECT id, flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
+        const CLOSE: &str = "UPDATE flow_tags SET closed_at = $1 WHERE id = $2";
+        const INSERT: &str = "
+            INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        let open: Vec<(Uuid, String, String, String)> =
+            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let mut wanted = wanted;
+        for (id, flow, tag, value) in &open {
+            if !wanted.remove(&(flow.as_str(), tag.as_str(), value.as_str())) {
+                self.close(CLOSE, *id, now).await?;
+                journal.note(organization, format!("the tag {tag}={value} of the flow {flow} was closed"));
+            }
+        }
+        for (flow, tag, value) in wanted {
+            journal.note(organization, format!("the flow {flow} got the tag {tag}={value}"));
+            on!(self, |connection| {
+                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+                insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
+            });
+        }
+        Ok(())
+    }
+
+    async fn reconcile_templates(
+        &mut self,
+        organization: &str,
+        mut wanted: BTreeMap<&str, String>,
+        now: Timestamp,
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
+        const SELECT: &str = "
+            SELECT id, flow, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
+        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE id = $2";
+        const INSERT: &str = "
+            INSERT INTO flow_templates (id, organization, flow, version, content, created_at)
+            SELECT $1, $2, $3, COALESCE(MAX(version), 0) + 1, $4, $5 FROM flow_templates
+            WHERE organization = $2 AND flow = $3";
+        let open: Vec<(Uuid, String, String)> =
+            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        for (id, flow, content) in open {
+            if wanted.get(flow.as_str()) == Some(&content) {
+                wanted.remove(flow.as_str());
+            } else {
+                self.close(CLOSE, id, now).await?;
+                journal.note(organization, format!("the template of the flow {flow} was closed"));
+            }
+        }
+        for (flow, content) in wanted {
+            journal.note(organization, format!("the flow {flow} got the template {content}"));
+            on!(self, |connection| {
+                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+                insert.bind(content).bind(now.micros()).execute(connection).await?;
+            });
+        }
+        Ok(())
+    }
+}
