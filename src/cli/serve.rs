@@ -1,5 +1,6 @@
 //! `supercargo serve`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use url::Url;
 use super::{Exit, Failure, given};
 use crate::process::listener::Bounds;
 use crate::process::signals;
+use crate::process::tls::Files;
 use crate::service::bootstrap::LoadError;
 use crate::service::{Policy, Service, Setup, StartError};
 use crate::store::{self, DatabaseUrl, InvalidUrl, Patience};
@@ -19,6 +21,12 @@ pub(super) struct Serve {
     /// Address to take requests on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", env = "SUPERCARGO_LISTEN")]
     listen: SocketAddr,
+    /// Certificate chain (PEM) to take requests over TLS with; read again when it changes, and on SIGHUP
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_CERT")]
+    tls_cert: Option<OsString>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_KEY")]
+    tls_key: Option<OsString>,
     /// Address for /livez, /readyz and /metrics
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", env = "SUPERCARGO_ADMIN_LISTEN")]
     admin_listen: SocketAddr,
@@ -48,7 +56,7 @@ Examples:
     supercargo serve --bootstrap examples/bootstrap.yaml
   Keep it in PostgreSQL, without the password in the process list:
     export SUPERCARGO_DATABASE=postgres://USER:PASSWORD@HOST/DB
-    supercargo serve --bootstrap FILE --listen 0.0.0.0:8080
+    supercargo serve --bootstrap FILE --tls-cert tls.crt --tls-key tls.key --listen 0.0.0.0:8443
 
 Exit codes: see supercargo --help";
 
@@ -65,6 +73,8 @@ enum ServeError {
         "--public-url (SUPERCARGO_PUBLIC_URL) cannot be used: an http or https URL without credentials, query and fragment was expected"
     )]
     PublicUrl,
+    #[error("there is {there} but no {missing}: TLS takes both")]
+    HalfTls { there: &'static str, missing: &'static str },
     #[error("signals cannot be received")]
     Signals(#[source] std::io::Error),
 }
@@ -82,13 +92,19 @@ impl Serve {
             () = shutdown.cancelled() => return Ok(()),
         };
         let (address, admin) = (service.address(), service.admin_address());
+        let scheme = if service.is_tls() { "https" } else { "http" };
         tracing::info!(
             %address, %admin, database,
-            "serving on http://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
+            "serving on {scheme}://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
         );
+        if !service.is_tls() && !address.ip().to_canonical().is_loopback() {
+            tracing::warn!(
+                "tokens come to {address} in the clear, unless a proxy in front ends TLS: give --tls-cert and --tls-key"
+            );
+        }
         if address.ip().is_unspecified() && given(self.public_url.as_ref()).is_none() {
             tracing::warn!(
-                "links in answers lead to http://{address}, which nobody can follow: give --public-url"
+                "links in answers lead to {scheme}://{address}, which nobody can follow: give --public-url"
             );
         }
         service.run(shutdown, hangups).await.map_err(Failure::unexpected)?;
@@ -106,6 +122,7 @@ impl Serve {
             .map_or("sqlite:supercargo.db", String::as_str);
         Ok(Setup {
             listen: self.listen,
+            tls: self.tls()?,
             admin_listen: self.admin_listen,
             database: database.parse()?,
             bootstrap: given(self.bootstrap.as_ref()).cloned(),
@@ -114,6 +131,20 @@ impl Serve {
             bounds: Bounds::default(),
             patience: Patience::default(),
         })
+    }
+
+    /// Where the certificate and its key are. That one needs the other is not left to clap, for which an empty
+    /// variable is one that is set.
+    fn tls(&self) -> Result<Option<Files>, ServeError> {
+        let (certificate, key) = ("--tls-cert (SUPERCARGO_TLS_CERT)", "--tls-key (SUPERCARGO_TLS_KEY)");
+        match (given(self.tls_cert.as_ref()), given(self.tls_key.as_ref())) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => {
+                Ok(Some(Files { certificate: certificate.into(), key: key.into() }))
+            }
+            (Some(_), None) => Err(ServeError::HalfTls { there: certificate, missing: key }),
+            (None, Some(_)) => Err(ServeError::HalfTls { there: key, missing: certificate }),
+        }
     }
 }
 
@@ -131,6 +162,7 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let exit = match &error {
             StartError::Listen(_)
+            | StartError::Tls(_)
             | StartError::Empty
             | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {

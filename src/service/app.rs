@@ -29,6 +29,8 @@ pub struct Policy {
     pub silent_after: Duration,
     /// How often what is past its retention is removed.
     pub retention_interval: Duration,
+    /// How often the files of the certificate are looked at.
+    pub certificate_interval: Duration,
 }
 
 impl Default for Policy {
@@ -41,6 +43,7 @@ impl Default for Policy {
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
+            certificate_interval: Duration::from_secs(10),
         }
     }
 }

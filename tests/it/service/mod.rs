@@ -15,6 +15,7 @@ mod operation;
 mod report;
 mod retention;
 mod running;
+mod tls;
 
 pub use database::Database;
 pub use running::{Answer, Options, Running, bootstrap, digest, eventually, form, pod, report};
