@@ -44,6 +44,10 @@ pub(super) struct Serve {
     /// Largest attachment of an attestation, in bytes; 10 MiB at most
     #[arg(long, value_name = "BYTES", default_value_t = Policy::default().attachment, value_parser = clap::value_parser!(u64).range(1..=Policy::default().attachment))]
     max_attachment: u64,
+    /// Requests without a valid token that an address may send within a minute before it has to wait; behind a
+    /// proxy, all have the proxy's address
+    #[arg(long, value_name = "N", default_value_t = Policy::default().wrong_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    max_wrong_tokens: u32,
 }
 
 const DATABASE: &str = "Where evidence is kept: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE; \
@@ -127,7 +131,12 @@ impl Serve {
             database: database.parse()?,
             bootstrap: given(self.bootstrap.as_ref()).cloned(),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
-            policy: Policy { report: self.max_report, attachment: self.max_attachment, ..Policy::default() },
+            policy: Policy {
+                report: self.max_report,
+                attachment: self.max_attachment,
+                wrong_tokens: self.max_wrong_tokens,
+                ..Policy::default()
+            },
             bounds: Bounds::default(),
             patience: Patience::default(),
         })

@@ -22,6 +22,7 @@ pub mod report;
 pub mod roster;
 pub mod selection;
 pub mod snapshot;
+pub mod throttle;
 pub mod verdict;
 pub mod visible;
 pub mod waiting;

@@ -23,6 +23,7 @@ mod retention;
 mod routes;
 mod schema;
 mod segments;
+mod throttle;
 mod trails;
 
 pub use app::Policy;

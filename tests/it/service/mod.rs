@@ -15,6 +15,7 @@ mod operation;
 mod report;
 mod retention;
 mod running;
+mod throttle;
 mod tls;
 
 pub use database::Database;

@@ -63,7 +63,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
+            // Most tests that send wrong tokens want to see what comes of each.
+            policy: Policy { wrong_tokens: u32::MAX, ..Policy::default() },
             bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },
             bootstrap: bootstrap(1, ""),
             public_url: None,
