@@ -34,7 +34,7 @@ pub(super) struct Serve {
     database: Option<String>,
     /// File with organizations, tokens, flows and environments; read again on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
-    bootstrap: Option<PathBuf>,
+    bootstrap: Option<OsString>,
     /// Where clients reach the service, for the links in its answers; if absent, where it listens
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
@@ -129,7 +129,7 @@ impl Serve {
             tls: self.tls()?,
             admin_listen: self.admin_listen,
             database: database.parse()?,
-            bootstrap: given(self.bootstrap.as_ref()).cloned(),
+            bootstrap: given(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
             policy: Policy {
                 report: self.max_report,
