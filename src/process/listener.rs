@@ -1,5 +1,5 @@
-//! HTTP/1.1 on a socket, in the clear or over TLS, with bounds on how many connect, how slow they are, and how long an end
-//! takes.
+//! HTTP/1.1 on a socket, in the clear or over TLS, with bounds on how many connect, how slow they are, and how
+//! long an end takes.
 
 use std::future::poll_fn;
 use std::io;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error as RustlsError, InconsistentKeys, ServerConfig};
 use tokio::sync::{Notify, watch};
@@ -225,6 +226,10 @@ fn config(files: &Files, content: &Content) -> Result<ServerConfig, TlsError> {
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(files.certificate.clone()));
     }
+    // The library itself looks at the first alone, and a client that cannot read the others would only say no.
+    if chain.iter().any(|certificate| ParsedCertificate::try_from(certificate).is_err()) {
+        return Err(garbled());
+    }
     let key = PrivateKeyDer::from_pem_slice(&content.key).map_err(|error| match error {
         PemError::NoItemsFound => TlsError::NoKey(files.key.clone()),
         _ => TlsError::GarbledKey(files.key.clone()),
@@ -300,6 +305,7 @@ mod tests {
             (&key, &key, &["tls.crt", "no certificate", "PEM"]),
             (&cut(&certificate), &key, &["tls.crt", "cannot be read", "X.509"]),
             (&emptied("CERTIFICATE"), &key, &["tls.crt", "cannot be read", "X.509"]),
+            (&(certificate.clone() + &emptied("CERTIFICATE")), &key, &["tls.crt", "cannot be read"]),
             (&certificate, "", &["tls.key", "no private key", "without a passphrase"]),
             (&certificate, &certificate, &["tls.key", "no private key"]),
             (&certificate, &emptied("ENCRYPTED PRIVATE KEY"), &["tls.key", "without a passphrase"]),

@@ -29,12 +29,11 @@ impl Throttle {
 
     /// A wrong token came from this peer, or none.
     pub(super) fn refused(&self, peer: IpAddr, token: Option<Fingerprint>) {
-        let network = network(peer);
-        let waits = self.lock().refused(network, token, Instant::now());
+        let waits = self.lock().refused(network(peer), token, Instant::now());
         if waits {
             tracing::warn!(
-                peer = %network,
-                "too many wrong tokens came from {network}: tokens that were not valid of late wait"
+                %peer,
+                "too many wrong tokens came from {peer}: for a while, tokens that were not valid before wait"
             );
         }
     }

@@ -213,7 +213,12 @@ async fn a_handshake_has_as_long_as_headers_have_and_counts_as_a_connection() {
 #[tokio::test]
 async fn a_peer_that_reads_nothing_of_its_answers_is_cut_off() {
     let secret = Secret::new();
-    let bounds = Bounds { stall: Duration::from_millis(200), connections: 1, ..Options::default().bounds };
+    let bounds = Bounds {
+        stall: Duration::from_millis(200),
+        headers: Duration::from_mins(10),
+        connections: 1,
+        ..Options::default().bounds
+    };
     let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut stream = secret.connect(&service).await;
     let asking = async {
