@@ -1,5 +1,6 @@
 //! `supercargo serve`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use url::Url;
 use super::{Exit, Failure, given};
 use crate::process::listener::Bounds;
 use crate::process::signals;
+use crate::process::tls::Files;
 use crate::service::bootstrap::LoadError;
 use crate::service::{Policy, Service, Setup, StartError};
 use crate::store::{self, DatabaseUrl, InvalidUrl, Patience};
@@ -20,6 +22,12 @@ pub(super) struct Serve {
     /// Address to take requests on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", env = "SUPERCARGO_LISTEN")]
     listen: SocketAddr,
+    /// Certificate chain (PEM) to take requests over TLS with; read again when it changes, and on SIGHUP
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_CERT")]
+    tls_cert: Option<OsString>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_KEY")]
+    tls_key: Option<OsString>,
     /// Address for /livez, /readyz and /metrics
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", env = "SUPERCARGO_ADMIN_LISTEN")]
     admin_listen: SocketAddr,
@@ -27,7 +35,7 @@ pub(super) struct Serve {
     database: Option<String>,
     /// File with organizations, tokens, flows, environments and actions; read again on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
-    bootstrap: Option<PathBuf>,
+    bootstrap: Option<OsString>,
     /// Where clients reach the service, for the links in its answers; if absent, where it listens
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
@@ -40,6 +48,10 @@ pub(super) struct Serve {
     /// Largest attachment of an attestation, in bytes; 10 MiB at most
     #[arg(long, value_name = "BYTES", default_value_t = Policy::default().attachment, value_parser = clap::value_parser!(u64).range(1..=Policy::default().attachment))]
     max_attachment: u64,
+    /// Requests without a valid token that an address may send within a minute before it has to wait; behind a
+    /// proxy, all have the proxy's address
+    #[arg(long, value_name = "N", default_value_t = Policy::default().wrong_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    max_wrong_tokens: u32,
 }
 
 const DATABASE: &str = "Where evidence is kept: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE; \
@@ -52,7 +64,7 @@ Examples:
     supercargo serve --bootstrap examples/bootstrap.yaml
   Keep it in PostgreSQL, without the password in the process list:
     export SUPERCARGO_DATABASE=postgres://USER:PASSWORD@HOST/DB
-    supercargo serve --bootstrap FILE --listen 0.0.0.0:8080
+    supercargo serve --bootstrap FILE --tls-cert tls.crt --tls-key tls.key --listen 0.0.0.0:8443
 
 Exit codes: see supercargo --help";
 
@@ -69,6 +81,8 @@ enum ServeError {
         "--public-url (SUPERCARGO_PUBLIC_URL) cannot be used: an http or https URL without credentials, query and fragment was expected"
     )]
     PublicUrl,
+    #[error("there is {there} but no {missing}: TLS takes both")]
+    HalfTls { there: &'static str, missing: &'static str },
     #[error("signals cannot be received")]
     Signals(#[source] std::io::Error),
 }
@@ -86,13 +100,19 @@ impl Serve {
             () = shutdown.cancelled() => return Ok(()),
         };
         let (address, admin) = (service.address(), service.admin_address());
+        let scheme = if service.is_tls() { "https" } else { "http" };
         tracing::info!(
             %address, %admin, database,
-            "serving on http://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
+            "serving on {scheme}://{address}, probes and metrics on http://{admin}; evidence is kept in {database}"
         );
+        if !service.is_tls() && !address.ip().to_canonical().is_loopback() {
+            tracing::warn!(
+                "tokens come to {address} in the clear, unless a proxy in front ends TLS: give --tls-cert and --tls-key"
+            );
+        }
         if address.ip().is_unspecified() && given(self.public_url.as_ref()).is_none() {
             tracing::warn!(
-                "links in answers lead to http://{address}, which nobody can follow: give --public-url"
+                "links in answers lead to {scheme}://{address}, which nobody can follow: give --public-url"
             );
         }
         service.run(shutdown, hangups).await.map_err(Failure::unexpected)?;
@@ -110,15 +130,35 @@ impl Serve {
             .map_or("sqlite:supercargo.db", String::as_str);
         Ok(Setup {
             listen: self.listen,
+            tls: self.tls()?,
             admin_listen: self.admin_listen,
             database: database.parse()?,
-            bootstrap: given(self.bootstrap.as_ref()).cloned(),
+            bootstrap: given(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
-            policy: Policy { report: self.max_report, attachment: self.max_attachment, ..Policy::default() },
+            policy: Policy {
+                report: self.max_report,
+                attachment: self.max_attachment,
+                wrong_tokens: self.max_wrong_tokens,
+                ..Policy::default()
+            },
             bounds: Bounds::default(),
             patience: Patience::default(),
             allowed_internal: self.allow_internal.clone(),
         })
+    }
+
+    /// Where the certificate and its key are. That one needs the other is not left to clap, for which an empty
+    /// variable is one that is set.
+    fn tls(&self) -> Result<Option<Files>, ServeError> {
+        let (certificate, key) = ("--tls-cert (SUPERCARGO_TLS_CERT)", "--tls-key (SUPERCARGO_TLS_KEY)");
+        match (given(self.tls_cert.as_ref()), given(self.tls_key.as_ref())) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => {
+                Ok(Some(Files { certificate: certificate.into(), key: key.into() }))
+            }
+            (Some(_), None) => Err(ServeError::HalfTls { there: certificate, missing: key }),
+            (None, Some(_)) => Err(ServeError::HalfTls { there: key, missing: certificate }),
+        }
     }
 }
 
@@ -136,6 +176,7 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let exit = match &error {
             StartError::Listen(_)
+            | StartError::Tls(_)
             | StartError::Empty
             | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {

@@ -25,6 +25,7 @@ pub mod roster;
 pub mod selection;
 pub mod snapshot;
 pub mod standing;
+pub mod throttle;
 pub mod verdict;
 pub mod visible;
 pub mod waiting;

@@ -11,7 +11,8 @@ use tokio::time::{Sleep, sleep};
 
 /// A connection whose writes fail once the peer has read nothing for a while, and whose end waits for
 /// the peer to stop sending: closed at once, what the peer has under way would be answered with a
-/// reset, and the reset can overtake the answer that refused it (RFC 9112, section 9.6).
+/// reset, and the reset can overtake the answer that refused it (RFC 9112, section 9.6). TLS is spoken on top of
+/// it, so that all of this holds for its records, and for its alerts, too.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,

@@ -1,8 +1,10 @@
-//! HTTP/1.1 on a socket, with bounds on how many connect, how slow they are, and how long an end
-//! takes.
+//! HTTP/1.1 on a socket, in the clear or over TLS, with bounds on how many connect, how slow they are, and how
+//! long an end takes.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,22 +13,27 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::connection::Connection;
+use super::tls::Current;
 use crate::domain::outage::{Outage, Say};
 
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// How long a request's headers may take, and a connection may be idle.
+    /// How long a request's headers may take, and before them a TLS handshake, and a connection may be idle.
     pub headers: Duration,
     /// How long a peer may read nothing of an answer.
     pub stall: Duration,
@@ -71,8 +78,14 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).await.map_err(|error| ListenError(address, error))
 }
 
-/// Serves until `shutdown`, then finishes what is under way.
-pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: CancellationToken) {
+/// Serves until `shutdown`, then finishes what is under way; over TLS where there is a certificate.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Current>,
+    router: Router,
+    bounds: Bounds,
+    shutdown: CancellationToken,
+) {
     let mut connections = JoinSet::new();
     let graceful = GracefulShutdown::new();
     let free = Arc::new(Semaphore::new(bounds.connections));
@@ -91,21 +104,21 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
             }
         };
         let Some((stream, peer, permit)) = accepted else { continue };
-        let app = router.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
-            request
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(bounds.headers)
-            .serve_connection(
-                TokioIo::new(Connection::new(stream, bounds.stall, bounds.linger)),
-                TowerToHyperService::new(app),
-            );
-        let connection = graceful.watch(connection);
+        let connection = Connection::new(stream, bounds.stall, bounds.linger);
+        let config = tls.as_ref().map(|current| Arc::clone(&current.borrow()));
+        let (router, shutdown, watcher) = (router.clone(), shutdown.clone(), graceful.watcher());
         connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("the connection from {peer} broke off: {error}");
+            match config {
+                None => answer(connection, peer, router, bounds, watcher).await,
+                Some(config) => {
+                    let shaken = tokio::select! {
+                        () = shutdown.cancelled() => None,
+                        shaken = shake(connection, peer, config, bounds.headers) => shaken,
+                    };
+                    if let Some(stream) = shaken {
+                        answer(stream, peer, router, bounds, watcher).await;
+                    }
+                }
             }
             drop(permit);
         });
@@ -115,6 +128,45 @@ pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdo
         tracing::warn!("requests were still under way after {:?}: they are cut off", bounds.drain);
     }
     connections.shutdown().await;
+}
+
+/// Answers what comes over a connection, one request after the other.
+async fn answer<S>(stream: S, peer: SocketAddr, router: Router, bounds: Bounds, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let app = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        request
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.headers)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!("the connection from {peer} broke off: {error}");
+    }
+}
+
+/// Agrees on TLS. A peer that does not gets an alert, which it can read: see [`Connection`].
+async fn shake(
+    connection: Connection,
+    peer: SocketAddr,
+    config: Arc<ServerConfig>,
+    time: Duration,
+) -> Option<TlsStream<Connection>> {
+    match timeout(time, TlsAcceptor::from(config).accept(connection).into_fallible()).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err((error, mut connection))) => {
+            tracing::debug!("no TLS with {peer}: {error}");
+            let _ = poll_fn(|cx| Pin::new(&mut connection).poll_shutdown(cx)).await;
+            None
+        }
+        Err(_) => {
+            tracing::debug!("no TLS with {peer}: its handshake took longer than {time:?}");
+            None
+        }
+    }
 }
 
 /// The next connection, once there may be one more.

@@ -1,5 +1,6 @@
 //! What a process needs whatever it does: logs, small files, a working copy, the causes beneath a failure, the
-//! proxy variables, signals, a rest between two bursts, a listener for HTTP, and probes and metrics to serve on one.
+//! proxy variables, signals, a rest between two bursts, a listener for HTTP or HTTPS, and probes and metrics to serve
+//! on one.
 //!
 //! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
 //! or services.
@@ -15,3 +16,4 @@ pub mod metrics;
 pub mod proxy;
 pub mod rest;
 pub mod signals;
+pub mod tls;

@@ -1,7 +1,12 @@
 //! Who asks, and whether they may: decided before a body is read.
 
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
 
 use super::app::{App, now};
@@ -10,6 +15,8 @@ use super::problem::Problem;
 use crate::domain::access::{Operation, Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::visible::Visible;
+use crate::process::listener::Peer;
+use crate::store::access::Token;
 use crate::store::{self, Transaction};
 
 /// Who asks.
@@ -39,28 +46,43 @@ impl Caller {
     }
 }
 
-/// Lets a request in, or says 401 without a valid token, and 403 outside the token's role or
-/// organization.
+/// What of a request says who asks. It holds the token: no `Debug`.
+pub(super) struct Asking {
+    pub(super) headers: HeaderMap,
+    /// Where it comes from.
+    peer: IpAddr,
+}
+
+impl<S: Sync> FromRequestParts<S> for Asking {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // The listener names the peer of every request.
+        let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
+        Ok(Self { headers: parts.headers.clone(), peer })
+    }
+}
+
+/// Lets a request in, or says 401 without a valid token, 403 outside the token's role or organization, and 429
+/// where too many came without a valid token.
 pub(super) async fn admit(
     app: &App,
-    headers: &HeaderMap,
+    asking: &Asking,
     organization: &str,
     operation: Operation<'_>,
 ) -> Result<Caller, Problem> {
-    let token = bearer(headers).ok_or_else(Problem::unauthorized)?;
-    let hash = Fingerprint::of(token);
-    let known = app.store.token(hash).await?.ok_or_else(Problem::unauthorized)?;
-    let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
-    let name = Visible(&known.name).to_string();
-    if !is_same || known.expires_at.is_some_and(|end| end <= now()) {
-        // What the client is not told, its operator is.
-        tracing::info!(token = name, "refused: the token \"{name}\" of {} has expired", known.organization);
+    let hash = bearer(&asking.headers).map(Fingerprint::of);
+    app.throttle.check(asking.peer, hash)?;
+    let Some(known) = valid(app, hash).await? else {
+        app.throttle.refused(asking.peer, hash);
         return Err(Problem::unauthorized());
-    }
+    };
+    app.throttle.admitted(known.sha256);
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
     if known.organization != organization || !role.permits(&scope, operation) {
         let (role, home) = (role.as_str(), &known.organization);
+        let name = Visible(&known.name).to_string();
         tracing::info!(
             token = name,
             role,
@@ -69,6 +91,20 @@ pub(super) async fn admit(
         return Err(Problem::forbidden());
     }
     Ok(Caller { name: known.name, role })
+}
+
+/// The token of this hash, while it is open and has not expired.
+async fn valid(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
+    let Some(hash) = hash else { return Ok(None) };
+    let Some(known) = app.store.token(hash).await? else { return Ok(None) };
+    let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
+    if !is_same || known.expires_at.is_some_and(|end| end <= now()) {
+        // What the client is not told, its operator is.
+        let name = Visible(&known.name).to_string();
+        tracing::info!(token = name, "refused: the token \"{name}\" of {} has expired", known.organization);
+        return Ok(None);
+    }
+    Ok(Some(known))
 }
 
 /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme in any case, RFC 9110,

@@ -1,10 +1,10 @@
 //! Operations 3 and 9: list the actions of all environments, and get one.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 use secrecy::ExposeSecret;
 
-use super::access::{Caller, admit};
+use super::access::{Asking, Caller, admit};
 use super::app::App;
 use super::notify::{Address, AddressBook};
 use super::parameters::Parameters;
@@ -35,10 +35,10 @@ const KIND: &str = "env";
 pub(super) async fn list_notifications(
     State(app): State<App>,
     Segments(organization): Segments<String>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Vec<ListedAction>>, Problem> {
-    let caller = admit(&app, &headers, &organization, Operation::Read).await?;
+    let caller = admit(&app, &asking, &organization, Operation::Read).await?;
     Parameters::read(&uri, &[])?;
     let actions = app.store.read().await?.actions(&organization, None).await?;
     let show = Show::new(&app, &caller, &organization);
@@ -64,10 +64,10 @@ pub(super) async fn list_notifications(
 pub(super) async fn get_action(
     State(app): State<App>,
     Segments((organization, number)): Segments<(String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Action>, Problem> {
-    let caller = admit(&app, &headers, &organization, Operation::Read).await?;
+    let caller = admit(&app, &asking, &organization, Operation::Read).await?;
     let number = Problem::number("action_number", &number)?;
     Parameters::read(&uri, &[])?;
     let mut actions = app.store.read().await?.actions(&organization, Some(number)).await?;

@@ -11,6 +11,7 @@ use super::body::{Budget, Pace};
 use super::links::Links;
 use super::metrics::Metrics;
 use super::notify::Addresses;
+use super::throttle::Throttle;
 use crate::domain::model::Timestamp;
 use crate::domain::outcome::Backoff;
 use crate::store::Store;
@@ -32,6 +33,12 @@ pub struct Policy {
     pub silent_after: Duration,
     /// How often what is past its retention is removed.
     pub retention_interval: Duration,
+    /// How many requests without a valid token an address may send before it has to wait.
+    pub wrong_tokens: u32,
+    /// Within how long it may.
+    pub wrong_tokens_within: Duration,
+    /// How often the files of the certificate are looked at.
+    pub certificate_interval: Duration,
     /// How often is looked for entries of the allow-list that ended.
     pub expiry_interval: Duration,
     /// How notifications are sent.
@@ -65,6 +72,9 @@ impl Default for Policy {
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
+            wrong_tokens: 10,
+            wrong_tokens_within: Duration::from_mins(1),
+            certificate_interval: Duration::from_secs(10),
             expiry_interval: Duration::from_secs(1),
             delivery: Delivery::default(),
         }
@@ -97,6 +107,7 @@ pub(super) struct Parts {
     pub(super) policy: Policy,
     pub(super) links: Links,
     pub(super) metrics: Metrics,
+    pub(super) throttle: Throttle,
     pub(super) inbound: Budget,
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
@@ -111,12 +122,14 @@ pub(super) struct Parts {
 impl App {
     pub(super) fn new(store: Store, policy: Policy, links: Links, allowed_internal: Vec<IpNet>) -> Self {
         let inbound = Budget::new(policy.inbound_kibibytes);
+        let throttle = Throttle::new(&policy);
         let running = Arc::new(Semaphore::new(policy.requests));
         Self(Arc::new(Parts {
             store,
             policy,
             links,
             metrics: Metrics::new(),
+            throttle,
             inbound,
             running,
             outbox: Notify::new(),

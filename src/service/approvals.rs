@@ -1,10 +1,10 @@
 //! Operations 6 and 8: get an approval, and list those of an artifact.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 use serde::Serialize;
 
-use super::access::admit;
+use super::access::{Asking, admit};
 use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem, Refused};
@@ -37,10 +37,10 @@ pub(super) struct Approvals(Vec<Approval<CommitHash>>);
 pub(super) async fn get_approval(
     State(app): State<App>,
     Segments((organization, flow, number)): Segments<(String, String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Approval<SourceCommit>>, Problem> {
-    admit(&app, &headers, &organization, Operation::Read).await?;
+    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let number = Problem::number("approval_number", &number)?;
     Parameters::read(&uri, &[])?;
@@ -77,10 +77,10 @@ pub(super) async fn get_approval(
 pub(super) async fn list_approvals(
     State(app): State<App>,
     Segments((organization, flow, artifact)): Segments<(String, String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Approvals>, Problem> {
-    admit(&app, &headers, &organization, Operation::Read).await?;
+    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let artifact: Fingerprint = Problem::parse("fingerprint", &artifact)?;
     Parameters::read(&uri, &[])?;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
-use super::access::admit;
+use super::access::{Asking, admit};
 use super::app::{App, Policy, now};
 use super::body::{Paced, Share, announced};
 use super::json;
@@ -81,15 +81,15 @@ struct Attachment {
 pub(super) async fn attest_junit(
     State(app): State<App>,
     Segments((organization, flow, trail)): Segments<(String, String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     body: Body,
 ) -> Result<Response, Problem> {
-    let caller = admit(&app, &headers, &organization, Operation::Attest(&flow)).await?;
+    let caller = admit(&app, &asking, &organization, Operation::Attest(&flow)).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let trail: TrailName = Problem::parse("trail_name", &trail)?;
-    let boundary = boundary(&headers)?;
+    let boundary = boundary(&asking.headers)?;
     let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
-    announced(&headers, "the form", most)?;
+    announced(&asking.headers, "the form", most)?;
     let mut share = app.inbound.share();
     let Parts { data, attachment } = read(&app.policy, boundary, body, most, &mut share).await?;
 

@@ -1,10 +1,10 @@
 //! Operation 2: list a flow's attestations.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 use serde::Serialize;
 
-use super::access::admit;
+use super::access::{Asking, admit};
 use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem, Refused};
@@ -43,10 +43,10 @@ pub(super) struct Attestations {
 pub(super) async fn list_attestations(
     State(app): State<App>,
     Segments((organization, flow)): Segments<(String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Attestations>, Problem> {
-    admit(&app, &headers, &organization, Operation::Read).await?;
+    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let page = parameters.page()?;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 
-use super::access::admit;
+use super::access::{Asking, admit};
 use super::app::{App, now};
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem, Refused};
@@ -38,10 +38,10 @@ use crate::store::live::{Environment, Repository, Running};
 pub(super) async fn live_artifacts(
     State(app): State<App>,
     Segments((organization, repository)): Segments<(String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<LiveArtifacts>, Problem> {
-    admit(&app, &headers, &organization, Operation::Read).await?;
+    admit(&app, &asking, &organization, Operation::Read).await?;
     let name: RepositoryName = Problem::parse("repo_name", &repository)?;
     let parameters = Parameters::read(&uri, &["provider"])?;
     // A nullable parameter without a value is one that is absent.

@@ -111,6 +111,15 @@ impl Metrics {
             "Rows that were removed since they were past their retention",
             metrics.removed.clone(),
         );
+        // There before there is anything to count, so that a first one is seen as an increase.
+        for trigger in model::Trigger::ALL {
+            drop(metrics.events.get_or_create(&Trigger { trigger: trigger.as_str() }));
+        }
+        for target in TargetKind::ALL.map(TargetKind::as_str) {
+            for outcome in ["arrived", "failed"] {
+                drop(metrics.notifications.get_or_create(&Delivery { target, outcome }));
+            }
+        }
         registry.register("events", "What happened in environments", metrics.events.clone());
         registry.register("notifications", "Tries to send a notification", metrics.notifications.clone());
         registry.register("notifications_waiting", "Notifications to be sent", metrics.waiting.clone());

@@ -29,6 +29,7 @@ mod retention;
 mod routes;
 mod schema;
 mod segments;
+mod throttle;
 mod trails;
 
 pub use app::{Delivery, Policy};
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +52,7 @@ use self::app::App;
 use self::bootstrap::LoadError;
 use self::links::Links;
 use crate::process::listener::{self, Bounds, ListenError};
+use crate::process::tls::{self, Identity, TlsError};
 use crate::process::{self, causes};
 use crate::store::{self, DatabaseUrl, Patience, Store};
 
@@ -58,7 +61,9 @@ use crate::store::{self, DatabaseUrl, Patience, Store};
 pub struct Setup {
     /// Where it listens for requests.
     pub listen: SocketAddr,
-    /// Where it listens for probes and scrapes.
+    /// What it proves with who it is, where requests come over TLS.
+    pub tls: Option<tls::Files>,
+    /// Where it listens for probes and scrapes, in the clear.
     pub admin_listen: SocketAddr,
     /// Where it keeps what it is told.
     pub database: DatabaseUrl,
@@ -82,6 +87,9 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The database cannot be opened.
     #[error("{0} cannot be opened")]
     Store(DatabaseUrl, #[source] store::Error),
@@ -100,6 +108,7 @@ pub enum StartError {
 pub struct Service {
     app: App,
     listener: TcpListener,
+    identity: Option<Identity>,
     admin: TcpListener,
     bootstrap: Option<PathBuf>,
     bounds: Bounds,
@@ -108,7 +117,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Takes the addresses, opens the database and applies the bootstrap file.
+    /// Takes the addresses, reads the certificate, opens the database and applies the bootstrap file.
     ///
     /// # Errors
     ///
@@ -118,9 +127,14 @@ impl Service {
         let admin = listener::listen(setup.admin_listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let admin_address = admin.local_addr().map_err(StartError::Address)?;
+        let identity = match setup.tls {
+            None => None,
+            Some(files) => Some(Identity::load(files).await?),
+        };
+        let scheme = if identity.is_some() { "https" } else { "http" };
         let failed = |error| StartError::Store(setup.database.clone(), error);
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
-        let public_url = setup.public_url.map_or_else(|| format!("http://{address}").parse(), Ok);
+        let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
         let app = App::new(store, setup.policy, links, setup.allowed_internal);
         if let Some(path) = &setup.bootstrap {
@@ -129,7 +143,7 @@ impl Service {
             return Err(StartError::Empty);
         }
         let bootstrap = setup.bootstrap;
-        Ok(Self { app, listener, admin, bootstrap, bounds: setup.bounds, address, admin_address })
+        Ok(Self { app, listener, identity, admin, bootstrap, bounds: setup.bounds, address, admin_address })
     }
 
     /// Where it listens for requests.
@@ -144,8 +158,14 @@ impl Service {
         self.admin_address
     }
 
-    /// Serves until `shutdown`; `reloads` says when to read the bootstrap file again. Requests that
-    /// are under way are finished, then probes are no longer answered, and the database is closed.
+    /// Whether requests come over TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Serves until `shutdown`; `reloads` says when to read the bootstrap file and the certificate again.
+    /// Requests that are under way are finished, then probes are no longer answered, and the database is closed.
     ///
     /// # Errors
     ///
@@ -155,13 +175,19 @@ impl Service {
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
         let admin = process::admin::router(Arc::new(probed));
         let mut beside = JoinSet::new();
-        beside.spawn(listener::serve(self.admin, admin, self.bounds, drained.clone()));
+        beside.spawn(listener::serve(self.admin, None, admin, self.bounds, drained.clone()));
         beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
         beside.spawn(expiry::keep(self.app.clone(), shutdown.clone()));
         beside.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
+        let current = self.identity.as_ref().map(Identity::current);
+        let renewal = Arc::new(Notify::new());
+        if let Some(identity) = self.identity {
+            let every = self.app.policy.certificate_interval;
+            beside.spawn(identity.keep(every, Arc::clone(&renewal), shutdown.clone()));
+        }
         let router = routes::router(self.app.clone());
         let mut requests =
-            tokio::spawn(listener::serve(self.listener, router, self.bounds, shutdown.clone()));
+            tokio::spawn(listener::serve(self.listener, current, router, self.bounds, shutdown.clone()));
         let mut outcome = Ok(());
         loop {
             tokio::select! {
@@ -175,6 +201,7 @@ impl Service {
                 }
                 // A file that is slow to read holds up nothing: `load` reads it on a thread of its own.
                 true = reloads.next() => {
+                    renewal.notify_one();
                     if let Some(path) = &self.bootstrap {
                         reload(&self.app, path).await;
                     }
@@ -205,7 +232,7 @@ impl Service {
 #[error("a part of the service ended on its own")]
 pub struct Ended(#[source] JoinError);
 
-/// Says when to read the bootstrap file again.
+/// Says when to read the bootstrap file and the certificate again.
 pub trait Reloads {
     /// Waits for the next time; false where there is none.
     fn next(&mut self) -> impl Future<Output = bool> + Send;

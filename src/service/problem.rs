@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -35,6 +36,9 @@ pub(super) enum Refused {
     /// The token may not do this
     #[response(status = 403)]
     Forbidden(ErrorBody),
+    /// Too many requests without a valid token came from this address
+    #[response(status = 429)]
+    TooMany(ErrorBody),
     /// The service failed
     #[response(status = 500)]
     Defect(ErrorBody),
@@ -63,15 +67,18 @@ pub(super) enum RefusedBody {
 pub(super) struct Problem {
     status: StatusCode,
     body: ErrorBody,
+    /// After how many seconds it is worth another try, where that can be told.
+    retry_after: Option<u64>,
 }
 
 /// After how many seconds a request is worth another try where the database or memory was not
 /// available.
-const RETRY_SECONDS: u32 = 5;
+const RETRY_SECONDS: u64 = 5;
 
 impl Problem {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, body: ErrorBody { message: message.into(), errors: BTreeMap::new() } }
+        let body = ErrorBody { message: message.into(), errors: BTreeMap::new() };
+        Self { status, body, retry_after: None }
     }
 
     /// 400: what was sent is wrong.
@@ -148,6 +155,14 @@ impl Problem {
         )
     }
 
+    /// 429: too many requests without a valid token came from the same address.
+    pub(super) fn too_many(wait: Duration) -> Self {
+        let message = "too many requests without a valid token came from this address; \
+                       Retry-After says when to try again";
+        let seconds = wait.as_millis().div_ceil(1000);
+        Self { retry_after: u64::try_from(seconds).ok(), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+    }
+
     /// 500: a defect.
     pub(super) fn defect() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says how")
@@ -155,7 +170,7 @@ impl Problem {
 
     /// 503.
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        Self { retry_after: Some(RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
     /// 400 for a body whose connection broke off: nobody is likely to read it.
@@ -188,14 +203,11 @@ impl IntoResponse for Problem {
         let status = self.status;
         let mut response = (status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
-        match status {
-            StatusCode::UNAUTHORIZED => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
-            }
-            _ => {}
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

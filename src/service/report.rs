@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::task::spawn_blocking;
 
-use super::access::{Caller, admit};
+use super::access::{Asking, Caller, admit};
 use super::app::{App, now};
 use super::body::{self, Paced, announced};
 use super::json;
@@ -55,16 +55,16 @@ enum Changed {
 pub(super) async fn report_k8s(
     State(app): State<App>,
     Segments((organization, environment)): Segments<(String, String)>,
-    headers: HeaderMap,
+    asking: Asking,
     body: Body,
 ) -> Result<Response, Problem> {
-    let caller = admit(&app, &headers, &organization, Operation::Report(&environment)).await?;
+    let caller = admit(&app, &asking, &organization, Operation::Report(&environment)).await?;
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    if !is_json(&headers) {
+    if !is_json(&asking.headers) {
         return Err(Problem::unsupported("application/json"));
     }
     let most = app.policy.report;
-    let expected = announced(&headers, "the report", most)?;
+    let expected = announced(&asking.headers, "the report", most)?;
     let paced = Paced::new(body, app.policy.pace);
     let body = paced.read("the report", most, expected.unwrap_or_default(), app.inbound.share()).await?;
     let changed = receive(&app, &caller, &organization, &environment, body).await?;

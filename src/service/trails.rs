@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 use serde::Serialize;
 
-use super::access::admit;
+use super::access::{Asking, admit};
 use super::app::{App, now};
 use super::parameters::Parameters;
 use super::problem::{Problem, Refused};
@@ -50,10 +50,10 @@ pub(super) struct Trails {
 pub(super) async fn list_trails(
     State(app): State<App>,
     Segments(organization): Segments<String>,
-    headers: HeaderMap,
+    asking: Asking,
     uri: Uri,
 ) -> Result<axum::Json<Trails>, Problem> {
-    admit(&app, &headers, &organization, Operation::Read).await?;
+    admit(&app, &asking, &organization, Operation::Read).await?;
     let parameters = Parameters::read(&uri, &["flow", "flow_tag", "fingerprint", "page", "per_page"])?;
     let page = parameters.page()?;
     let flow: Option<FlowName> = parameters.parsed("flow")?;

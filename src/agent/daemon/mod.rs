@@ -102,7 +102,7 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         shared.metrics.register(&mut registry);
         let health = Health::new(Arc::clone(&shared), registry, policy.cadence.stale, shutdown.clone());
         let router = admin::router(Arc::new(health));
-        serving.spawn(listener::serve(listener, router, BOUNDS, served.clone()));
+        serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
     }
     for n in 0..shared.watches() {
         let (shared, cluster, rest) = (Arc::clone(&shared), cluster.clone(), rest.clone());

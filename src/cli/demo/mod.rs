@@ -128,6 +128,7 @@ fn setup(files: &Files) -> Result<Setup, DemoError> {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Ok(Setup {
         listen: free,
+        tls: None,
         admin_listen: free,
         database: files.database().parse()?,
         bootstrap: Some(files.bootstrap()),

@@ -178,6 +178,9 @@ impl Trigger {
 }
 
 impl TargetKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
+
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -201,8 +204,7 @@ impl FromStr for TargetKind {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let kinds = [Self::Webhook, Self::Slack, Self::Email];
-        kinds.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownWord)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -243,7 +245,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&trigger).unwrap(), format!("\"{trigger}\""));
             assert_eq!(trigger.as_str().parse(), Ok(trigger));
         }
-        for kind in [TargetKind::Webhook, TargetKind::Slack, TargetKind::Email] {
+        for kind in TargetKind::ALL {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.as_str()));
             assert_eq!(kind.as_str().parse(), Ok(kind));
         }

@@ -35,6 +35,12 @@ impl Authority {
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
+    /// A server on loopback.
+    pub fn host(&self, name: &str) -> Identity {
+        let (certificate, key) = self.issue(name, vec!["127.0.0.1".into(), "localhost".into()]);
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
     /// A server on loopback; with clients' certificates, where they are wanted.
     pub fn server(&self, clients: Option<&Authority>) -> ServerConfig {
         let (certificate, key) = self.issue("server", vec!["127.0.0.1".into(), "localhost".into()]);

@@ -441,6 +441,22 @@ fn options_that_cannot_be_used_are_exit_2() {
     }
 }
 
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let home = tempfile::tempdir().unwrap();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
+    serve.env_clear().current_dir(home.path()).args(["serve", "--database", "sqlite::memory:"]);
+    serve.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    for variable in
+        ["SUPERCARGO_BOOTSTRAP", "SUPERCARGO_PUBLIC_URL", "SUPERCARGO_TLS_CERT", "SUPERCARGO_TLS_KEY"]
+    {
+        serve.env(variable, "");
+    }
+    let output = serve.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("holds no organization"), "{said}");
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
 async fn sslmode_is_honoured_and_a_wrong_password_is_not_said() {

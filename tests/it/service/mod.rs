@@ -15,6 +15,8 @@ mod operation;
 mod report;
 mod retention;
 mod running;
+mod throttle;
+mod tls;
 
 pub use database::Database;
 pub use running::{Answer, Options, Running, bootstrap, digest, eventually, form, pod, report};

@@ -8,6 +8,7 @@ use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use supercargo::process::listener::Bounds;
+use supercargo::process::tls;
 use supercargo::service::{Policy, Service, Setup};
 use supercargo::store::Patience;
 use tempfile::TempDir;
@@ -53,6 +54,8 @@ pub struct Options {
     pub bounds: Bounds,
     pub bootstrap: String,
     pub public_url: Option<&'static str>,
+    /// Its certificate, and the authority (PEM) that its clients trust.
+    pub tls: Option<(tls::Files, String)>,
     /// Another way to the database.
     pub database_url: Option<String>,
     /// The internal networks that notifications may go to.
@@ -64,10 +67,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
+            // Most tests that send wrong tokens want to see what comes of each.
+            policy: Policy { wrong_tokens: u32::MAX, ..Policy::default() },
             bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },
             bootstrap: bootstrap(1, ""),
             public_url: None,
+            tls: None,
             database_url: None,
             allowed_internal: &[],
             files: Vec::new(),
@@ -117,6 +122,7 @@ pub struct Answer {
 pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
     Setup {
         listen: ([127, 0, 0, 1], 0).into(),
+        tls: options.tls.as_ref().map(|(files, _)| files.clone()),
         admin_listen: ([127, 0, 0, 1], 0).into(),
         database: options.database_url.clone().unwrap_or_else(|| database.url()).parse().unwrap(),
         bootstrap: Some(folder.join("bootstrap.yaml")),
@@ -125,6 +131,17 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         bounds: options.bounds,
         patience: Patience { connections: 8, ..Patience::default() },
         allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),
+    }
+}
+
+/// A client that trusts what it has to.
+pub fn client(options: &Options) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder().no_proxy().tls_info(true);
+    match &options.tls {
+        None => builder,
+        Some((_, authority)) => {
+            builder.tls_certs_only([reqwest::Certificate::from_pem(authority.as_bytes()).unwrap()])
+        }
     }
 }
 
@@ -143,8 +160,9 @@ impl Running {
         let shutdown = CancellationToken::new();
         let (reload, reloads) = mpsc::channel(1);
         let task = tokio::spawn(service.run(shutdown.clone(), Reloads(reloads)));
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let (base, admin) = (format!("http://{base}"), format!("http://{admin}"));
+        let http = client(&options).build().unwrap();
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let (base, admin) = (format!("{scheme}://{base}"), format!("http://{admin}"));
         Self { base, admin, http, database, folder, reload, shutdown, task }
     }
 

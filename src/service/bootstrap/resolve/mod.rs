@@ -1,5 +1,6 @@
-//! From the file to a plan: references followed, contradictions found. What is secret goes into an address
-//! book and never into the plan.
+//! From the file to a plan: references followed, contradictions found. `load` calls it on a thread of its own,
+//! since it reads files. What is secret goes into an address book, which stays in memory, and never into the
+//! plan, which the database gets.
 
 mod actions;
 mod approvals;

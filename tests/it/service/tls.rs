@@ -1,0 +1,428 @@
+//! The service over TLS: who it says it is, what renews that, and what nobody can hold up.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::tls::{TlsInfo, Version};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use supercargo::process::listener::Bounds;
+use supercargo::process::tls::Files;
+use supercargo::service::Policy;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::running::{Options, bootstrap, client, eventually, folder};
+use super::{ADMIN, Answer, Database, READER, Running, pod, report};
+use crate::fake::pki::{Authority, Identity};
+
+/// How often a test's service looks at its certificate.
+const SOON: Duration = Duration::from_millis(10);
+
+/// A folder with a certificate and its key, and who signed it.
+struct Secret {
+    authority: Authority,
+    folder: TempDir,
+}
+
+impl Secret {
+    fn new() -> Self {
+        let secret = Self { authority: Authority::new(), folder: tempfile::tempdir().unwrap() };
+        secret.write(&secret.authority.host("first"));
+        secret
+    }
+
+    fn files(&self) -> Files {
+        let file = |name| self.folder.path().join(name);
+        Files { certificate: file("tls.crt"), key: file("tls.key") }
+    }
+
+    fn write(&self, identity: &Identity) {
+        std::fs::write(self.files().certificate, &identity.certificate).unwrap();
+        std::fs::write(self.files().key, &identity.key).unwrap();
+    }
+
+    fn options(&self) -> Options {
+        let policy = Policy { certificate_interval: SOON, ..Options::default().policy };
+        Options { policy, tls: Some((self.files(), self.authority.pem())), ..Options::default() }
+    }
+
+    async fn start(&self) -> Running {
+        Running::start_with(Database::sqlite(), self.options()).await
+    }
+
+    /// A connection on which TLS is agreed.
+    async fn connect(&self, service: &Running) -> TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let stream = TcpStream::connect(host(service)).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+}
+
+fn host(service: &Running) -> &str {
+    service.base.strip_prefix("https://").unwrap()
+}
+
+/// The certificate that a client sees, over the connection that it has, or a new one.
+async fn seen(http: &reqwest::Client, service: &Running) -> Vec<u8> {
+    let request = http.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
+    let answer = request.send().await.unwrap().error_for_status().unwrap();
+    let seen = answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec();
+    // A connection is used again once its answer was read.
+    answer.bytes().await.unwrap();
+    seen
+}
+
+fn der(identity: &Identity) -> Vec<u8> {
+    CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn requests_come_over_tls_and_not_in_the_clear_and_probes_come_as_before() {
+    let secret = Secret::new();
+    let service = secret.start().await;
+    service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
+    for version in [Version::TLS_1_2, Version::TLS_1_3] {
+        let builder = client(&secret.options()).tls_version_min(version).tls_version_max(version);
+        seen(&builder.build().unwrap(), &service).await;
+    }
+    // Links lead where it listens.
+    let document = service.http.get(format!("{}/api/v2/openapi.json", service.base));
+    assert_eq!(Answer::of(document).await.expect(200).json()["servers"][0]["url"], service.base);
+
+    let plain = format!("http://{}/api/v2/trails/acme", host(&service));
+    assert!(service.http.get(plain).bearer_auth(READER).send().await.is_err());
+    // It is told so in TLS's own words, an alert, and not by a reset.
+    let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+    stream.write_all(b"GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer.first(), Some(&21), "{answer:?}");
+    // Whoever trusts somebody else does not get through.
+    let stranger = Options { tls: Some((secret.files(), Authority::new().pem())), ..Options::default() };
+    let request = client(&stranger).build().unwrap().get(format!("{}/api/v2/trails/acme", service.base));
+    assert!(request.send().await.is_err());
+
+    assert_eq!(Answer::of(service.http.get(format!("{}/readyz", service.admin))).await.text, "ok\n");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn http_1_1_is_agreed_on_and_the_end_of_a_connection_is_announced() {
+    let secret = Secret::new();
+    let service = secret.start().await;
+    let mut stream = secret.connect(&service).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let request = format!(
+        "GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    // An end that is not announced is an error here.
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_for_new_connections_and_old_ones_go_on() {
+    let secret = Secret::new();
+    // As Kubernetes lays it: the files are links into a folder, which is a link that is swapped.
+    let (identity, renewed) = (secret.authority.host("first"), secret.authority.host("second"));
+    let lay = |folder: &str, identity: &Identity| {
+        let folder = secret.folder.path().join(folder);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("tls.crt"), &identity.certificate).unwrap();
+        std::fs::write(folder.join("tls.key"), &identity.key).unwrap();
+    };
+    let link = |to: &str| {
+        let next = secret.folder.path().join("..data_tmp");
+        std::os::unix::fs::symlink(to, &next).unwrap();
+        std::fs::rename(&next, secret.folder.path().join("..data")).unwrap();
+    };
+    lay("..1", &identity);
+    link("..1");
+    for file in ["tls.crt", "tls.key"] {
+        std::fs::remove_file(secret.folder.path().join(file)).unwrap();
+        std::os::unix::fs::symlink(Path::new("..data").join(file), secret.folder.path().join(file)).unwrap();
+    }
+    let service = secret.start().await;
+    let before = client(&secret.options()).build().unwrap();
+    assert_eq!(seen(&before, &service).await, der(&identity));
+    lay("..2", &renewed);
+    link("..2");
+    eventually("the new certificate is served", async || {
+        seen(&client(&secret.options()).build().unwrap(), &service).await == der(&renewed)
+    })
+    .await;
+    assert_eq!(seen(&before, &service).await, der(&identity));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn those_who_never_finish_a_handshake_hold_up_neither_others_nor_the_end() {
+    let secret = Secret::new();
+    let minutes = Duration::from_mins(10);
+    let bounds = Bounds { headers: minutes, drain: minutes, ..Options::default().bounds };
+    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let mut idle = Vec::new();
+    for bytes in [&b""[..], b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"] {
+        let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        idle.push(stream);
+    }
+    service.get(READER, "/trails/acme").await.expect(200);
+    tokio::time::timeout(Duration::from_mins(1), service.stop()).await.expect("it ends before they do");
+}
+
+#[tokio::test]
+async fn a_handshake_has_as_long_as_headers_have_and_counts_as_a_connection() {
+    let secret = Secret::new();
+    let bounds = Bounds { headers: Duration::from_millis(200), connections: 1, ..Options::default().bounds };
+    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+    stream.write_all(b"\x16\x03\x01").await.unwrap();
+    // Its turn comes when the first is cut off.
+    service.get(READER, "/trails/acme").await.expect(200);
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert_eq!(rest, b"");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_reads_nothing_of_its_answers_is_cut_off() {
+    let secret = Secret::new();
+    let bounds = Bounds {
+        stall: Duration::from_millis(200),
+        headers: Duration::from_mins(10),
+        connections: 1,
+        ..Options::default().bounds
+    };
+    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let mut stream = secret.connect(&service).await;
+    let asking = async {
+        // More answers than any buffer between the two holds.
+        let requests = "GET /api/v2/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
+        while stream.write_all(requests.as_bytes()).await.is_ok() {}
+    };
+    let waiting = async {
+        service.get(READER, "/trails/acme").await.expect(200);
+    };
+    tokio::time::timeout(Duration::from_mins(1), async { tokio::join!(asking, waiting) })
+        .await
+        .expect("its place is given to the next");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_finished_when_the_service_stops() {
+    let secret = Secret::new();
+    let service = secret.start().await;
+    let body = report(&[pod("p", "i", 'a')]);
+    let mut stream = secret.connect(&service).await;
+    let head = format!(
+        "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
+         Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 25];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    service.begin_to_stop();
+    eventually("nobody is let in", async || TcpStream::connect(host(&service)).await.is_err()).await;
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.starts_with("HTTP/1.1 201"), "{rest}");
+    let database = service.stop().await;
+    assert_eq!(database.rows("SELECT pod FROM pod_runs").await, ["p"]);
+}
+
+/// `supercargo serve`, and what it says, line by line.
+struct Process {
+    child: Child,
+    said: Receiver<String>,
+    _folder: TempDir,
+}
+
+impl Process {
+    fn start(args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_on("127.0.0.1:0", args, variables)
+    }
+
+    fn start_on(listen: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let folder = folder(&bootstrap(1, ""));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
+        command.env_clear().envs(variables.iter().copied()).current_dir(folder.path());
+        command.args(["serve", "--listen", listen, "--admin-listen", "127.0.0.1:0"]);
+        command.args(["--database", "sqlite::memory:", "--bootstrap", "bootstrap.yaml"]).args(args);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (saying, said) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines() {
+                if saying.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, said, _folder: folder }
+    }
+
+    /// The next line that holds these words.
+    fn says(&self, words: &str) -> String {
+        let mut others = Vec::new();
+        loop {
+            match self.said.recv_timeout(Duration::from_mins(1)) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => others.push(line),
+                Err(error) => panic!("{words}: {error}: {others:#?}"),
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Its exit code, and what else it said.
+    fn end(mut self) -> (i32, String) {
+        let code = self.child.wait().unwrap().code().unwrap();
+        (code, self.said.iter().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// One that a failed test leaves behind does not run on.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_does_not_belong_leaves_the_certificate_and_is_said_once() {
+    let secret = Secret::new();
+    let (identity, renewed) = (secret.authority.host("first"), secret.authority.host("second"));
+    secret.write(&identity);
+    let files = secret.files();
+    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
+    let process = Process::start(&["--tls-cert", certificate, "--tls-key", key], &[]);
+    let line = process.says("serving on");
+    let base = line.strip_prefix("serving on ").unwrap().split(',').next().unwrap().to_owned();
+    assert!(base.starts_with("https://"), "{line}");
+    let certificate_seen = async || {
+        let http = client(&secret.options()).build().unwrap();
+        let request = http.get(format!("{base}/api/v2/trails/acme")).bearer_auth(READER);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec()
+    };
+    assert_eq!(certificate_seen().await, der(&identity));
+
+    std::fs::write(&files.certificate, &renewed.certificate).unwrap();
+    process.signal(Signal::SIGHUP);
+    let said = process.says("does not belong");
+    assert!(said.contains(key) && said.contains("stays"), "{said}");
+    assert_eq!(certificate_seen().await, der(&identity));
+    process.signal(Signal::SIGHUP);
+    process.says("the bootstrap file was applied");
+    std::fs::write(&files.key, &renewed.key).unwrap();
+    process.signal(Signal::SIGHUP);
+    let between: Vec<_> = std::iter::from_fn(|| process.said.recv_timeout(Duration::from_mins(1)).ok())
+        .take_while(|line| !line.contains("the certificate was read again"))
+        .collect();
+    assert!(!between.iter().any(|line| line.contains("does not belong")), "{between:#?}");
+    assert_eq!(certificate_seen().await, der(&renewed));
+    process.signal(Signal::SIGTERM);
+    assert_eq!(process.end().0, 0);
+}
+
+#[test]
+fn files_that_cannot_be_used_refuse_the_start_and_are_named() {
+    let secret = Secret::new();
+    let files = secret.files();
+    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
+    let other = Secret::new();
+    let others = other.files();
+    let garbled = secret.folder.path().join("garbled");
+    std::fs::write(&garbled, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    for (args, words) in [
+        (["--tls-cert", "missing.crt", "--tls-key", key], &["missing.crt", "cannot be read"][..]),
+        (["--tls-cert", certificate, "--tls-key", "missing.key"], &["missing.key", "cannot be read"]),
+        (["--tls-cert", garbled.to_str().unwrap(), "--tls-key", key], &["garbled", "X.509 in PEM"]),
+        (["--tls-cert", key, "--tls-key", key], &["tls.key", "no certificate"]),
+        (["--tls-cert", certificate, "--tls-key", certificate], &["tls.crt", "no private key"]),
+        (
+            ["--tls-cert", certificate, "--tls-key", others.key.to_str().unwrap()],
+            &["does not belong", certificate],
+        ),
+    ] {
+        let (code, said) = Process::start(&args, &[]).end();
+        assert_eq!(code, 2, "{args:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_without_its_key_is_refused_and_an_empty_variable_is_none() {
+    let secret = Secret::new();
+    let files = secret.files();
+    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
+    for (args, variables, missing) in [
+        (&["--tls-cert", certificate][..], &[][..], "--tls-key"),
+        (&["--tls-key", key], &[], "--tls-cert"),
+        (&["--tls-cert", certificate], &[("SUPERCARGO_TLS_KEY", "")], "--tls-key"),
+        (&[], &[("SUPERCARGO_TLS_CERT", certificate)], "--tls-key"),
+    ] {
+        let (code, said) = Process::start(args, variables).end();
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(&format!("but no {missing}")), "{said}");
+    }
+    let empty = [("SUPERCARGO_TLS_CERT", ""), ("SUPERCARGO_TLS_KEY", "")];
+    assert!(Process::start(&[], &empty).says("serving on").contains("serving on http://"));
+    let named = [("SUPERCARGO_TLS_CERT", certificate), ("SUPERCARGO_TLS_KEY", key)];
+    assert!(Process::start(&[], &named).says("serving on").contains("serving on https://"));
+}
+
+#[test]
+fn tokens_that_come_in_the_clear_are_warned_of_but_on_loopback() {
+    let secret = Secret::new();
+    let files = secret.files();
+    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
+    for (listen, args, expected) in [
+        ("127.0.0.1:0", &[][..], false),
+        ("0.0.0.0:0", &[], true),
+        ("0.0.0.0:0", &["--tls-cert", certificate, "--tls-key", key], false),
+    ] {
+        let process = Process::start_on(listen, args, &[]);
+        process.says("serving on");
+        process.signal(Signal::SIGTERM);
+        let (code, said) = process.end();
+        assert_eq!((code, said.contains("in the clear")), (0, expected), "{listen} {args:?}: {said}");
+    }
+}
