@@ -116,10 +116,10 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
                 }
             }
         }
-        let book = app.addresses.current();
         let taken = async {
-            let sender = sender.of(&app, &book)?;
-            Ok::<_, Behind>((sender, take(&app, &book, &busy).await?))
+            let taken = take(&app, &busy).await?;
+            // As late as can be: what was taken goes where the file says now.
+            Ok::<_, Behind>((sender.of(&app, &app.addresses.current())?, taken))
         };
         match taken.await {
             Ok((sender, taken)) => {
@@ -152,12 +152,8 @@ async fn measure(app: &App) {
 }
 
 /// Takes in hand what is due of targets that this replica can send to, and is not sending to.
-async fn take(
-    app: &App,
-    book: &AddressBook,
-    busy: &BTreeSet<Uuid>,
-) -> Result<Vec<(Target, Leased)>, store::Error> {
-    let policy = app.policy.delivery;
+async fn take(app: &App, busy: &BTreeSet<Uuid>) -> Result<Vec<(Target, Leased)>, store::Error> {
+    let (policy, book) = (app.policy.delivery, app.addresses.current());
     let free = policy.at_once.saturating_sub(busy.len());
     if book.targets.is_empty() || free == 0 {
         return Ok(Vec::new());

@@ -6,11 +6,13 @@
 mod access;
 mod attest;
 mod bootstrap;
+mod compliance;
 mod database;
 mod durability;
 mod hostile;
 mod lists;
 mod live;
+mod notifications;
 mod operation;
 mod report;
 mod retention;
