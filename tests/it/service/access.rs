@@ -5,11 +5,12 @@ use serde_json::json;
 
 use super::running::bootstrap;
 use super::{
-    ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, form, pod, report,
+    ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, digest, form, pod,
+    report,
 };
 
-/// The five operations in the organization: reporting `prod` and `test`, attesting in `cart` and `web`,
-/// and reading.
+/// The nine operations in the organization: reporting `prod` and `test`, attesting in `cart` and `web`,
+/// and the seven that read, of which two ask for what is not there.
 async fn operations(service: &Running, token: &str, organization: &str) -> Vec<u16> {
     let mut answers = Vec::new();
     for environment in ["prod", "test"] {
@@ -28,6 +29,10 @@ async fn operations(service: &Running, token: &str, organization: &str) -> Vec<u
         format!("/trails/{organization}"),
         format!("/attestations/{organization}/cart"),
         format!("/repos/{organization}/live-artifacts/acme/cart"),
+        format!("/organizations/{organization}/environments_notifications"),
+        format!("/approvals/{organization}/cart/1"),
+        format!("/artifacts/{organization}/cart/{}/approvals", digest('a')),
+        format!("/actions/{organization}/1"),
     ] {
         answers.push(service.get(token, &path).await);
     }
@@ -45,13 +50,13 @@ async fn operations(service: &Running, token: &str, organization: &str) -> Vec<u
 async fn each_role_does_what_it_is_for_and_nothing_else(database: Database) {
     let service = Running::start(database).await;
     for (token, expected) in [
-        (ADMIN, [201, 201, 201, 201, 200, 200, 200]),
-        (REPORTER, [200, 403, 403, 403, 403, 403, 403]),
-        (ATTESTER, [403, 403, 201, 403, 403, 403, 403]),
-        (READER, [403, 403, 403, 403, 200, 200, 200]),
-        (STRANGER, [403; 7]),
-        (EXPIRED, [401; 7]),
-        ("guessed-0123456789abcdef01234567", [401; 7]),
+        (ADMIN, [201, 201, 201, 201, 200, 200, 200, 200, 404, 200, 404]),
+        (REPORTER, [200, 403, 403, 403, 403, 403, 403, 403, 403, 403, 403]),
+        (ATTESTER, [403, 403, 201, 403, 403, 403, 403, 403, 403, 403, 403]),
+        (READER, [403, 403, 403, 403, 200, 200, 200, 200, 404, 200, 404]),
+        (STRANGER, [403; 11]),
+        (EXPIRED, [401; 11]),
+        ("guessed-0123456789abcdef01234567", [401; 11]),
     ] {
         assert_eq!(operations(&service, token, "acme").await, expected, "{token}");
     }
@@ -61,7 +66,7 @@ async fn an_organization_that_is_not_there_answers_as_one_that_is_another_s(data
     let service = Running::start(database).await;
     for token in [ADMIN, READER, REPORTER, ATTESTER] {
         for organization in ["stranger", "nowhere", "a%00b", "%F0%9F%9A%A2"] {
-            assert_eq!(operations(&service, token, organization).await, [403; 7], "{token} {organization}");
+            assert_eq!(operations(&service, token, organization).await, [403; 11], "{token} {organization}");
         }
     }
 }

@@ -1,0 +1,147 @@
+//! Operations 3, 6, 8 and 9: what the bootstrap file declares, as the interface shows it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::running::{Options, bootstrap};
+use super::{ADMIN, Answer, Database, READER, Running, digest, form};
+
+const COMMIT: &str = "4f1c2e7d90b3a85c6e2f7d1b08a9c35e4d6f7a21";
+
+fn approval(number: i64, more: &str) -> String {
+    format!(
+        "{{number: {number}, artifact: {}, base: {}, name: \"cart:2\", {more}}}",
+        digest('a'),
+        digest('b')
+    )
+}
+
+fn declared(generation: i64, approvals: &str) -> String {
+    bootstrap(generation, &format!("    flows: [{{name: cart, approvals: [{approvals}]}}]"))
+}
+
+fn options(bootstrap: String) -> Options {
+    Options { bootstrap, ..Options::default() }
+}
+
+/// Everything but the times at which the service recorded it.
+fn without_times(mut approval: Value) -> Value {
+    for field in ["created_at", "last_modified_at"] {
+        assert!(approval[field].as_f64().unwrap() > 1.7e9, "{approval}");
+        approval.as_object_mut().unwrap().remove(field);
+    }
+    approval
+}
+
+async fn an_approval_has_every_field_and_its_commits_have_what_was_built_from_them(database: Database) {
+    let full = approval(
+        3,
+        &format!(
+            "description: to production, environment: prod, commits: [{COMMIT}], state: APPROVED,
+             userData: {{ticket: [OPS-7, 1.50]}},
+             approvals: [{{by: kim, at: 2026-09-01T12:00:00Z, comment: fine, url: \"https://x\"}}]"
+        ),
+    );
+    let service = Running::start_with(database, options(declared(1, &full))).await;
+    for (digit, commit) in [('a', COMMIT), ('c', COMMIT), ('d', &digest('e')[..40])] {
+        let data = json!({
+            "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest(digit),
+            "git_commit_info": {"sha1": commit}, "repo_info": {"name": "acme/cart"},
+        });
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    }
+    let mut expected = json!({
+        "release_number": 3, "base_artifact": digest('b'), "artifact_name": "cart:2",
+        "target_artifact": digest('a'), "description": "to production", "state": "APPROVED",
+        "src_commit_list": [{"commit_sha": COMMIT, "artifact_fingerprints": [digest('a'), digest('c')]}],
+        "approvals": [{
+            "comment": "fine", "approved_by": "kim", "approval_url": "https://x", "timestamp": 1_788_264_000,
+        }],
+        "environment": "prod", "user_data": {"ticket": ["OPS-7", 1.5]},
+    });
+    assert_eq!(without_times(service.read("/approvals/acme/cart/3").await), expected);
+    // In the list, a commit is its hash alone.
+    expected["src_commit_list"] = json!([COMMIT]);
+    let list = service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('a'))).await;
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    assert_eq!(without_times(list[0].clone()), expected);
+    // Of another artifact there are none, the one included that it takes the place of.
+    assert_eq!(service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('b'))).await, json!([]));
+}
+
+async fn an_approval_changes_and_is_withdrawn_and_keeps_its_number(database: Database) {
+    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+    let first = service.read("/approvals/acme/cart/1").await;
+    assert_eq!(
+        (&first["state"], &first["user_data"], &first["approvals"]),
+        (&json!("PENDING"), &Value::Null, &json!([]))
+    );
+    let signed = "state: APPROVED, approvals: [{by: kim, at: 2026-09-01T12:00:00Z}]";
+    let two = format!("{}, {}", approval(1, signed), approval(2, "state: PENDING"));
+    service.reload(&declared(2, &two)).await;
+    let second = service.read("/approvals/acme/cart/1").await;
+    assert_eq!((&second["state"], &second["created_at"]), (&json!("APPROVED"), &first["created_at"]));
+    assert!(second["last_modified_at"].as_f64() > first["last_modified_at"].as_f64());
+    service.reload(&declared(3, &approval(2, "state: PENDING"))).await;
+    let list = service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('a'))).await;
+    let states: Vec<_> =
+        list.as_array().unwrap().iter().map(|a| (&a["release_number"], &a["state"])).collect();
+    assert_eq!(states, [(&json!(2), &json!("PENDING")), (&json!(1), &json!("UNAPPROVED"))]);
+    // What it was is kept.
+    let history = "SELECT state FROM approvals WHERE number = 1 ORDER BY modified_at";
+    assert_eq!(service.database.rows(history).await, ["PENDING", "APPROVED"]);
+    // A number is neither given again nor to another artifact; what there is stays.
+    let other = approval(2, "state: PENDING").replace(&digest('a'), &digest('f'));
+    for bootstrap in [declared(4, &two), declared(4, &other)] {
+        service.reload(&bootstrap).await;
+        assert_eq!(service.read("/approvals/acme/cart/2").await["target_artifact"], digest('a'));
+        assert_eq!(service.read("/approvals/acme/cart/1").await["state"], "UNAPPROVED");
+    }
+    assert!(service.metrics().await.contains("supercargo_bootstrap_loads_total{outcome=\"failed\"} 2"));
+}
+
+async fn what_is_asked_for_wrongly_is_named(database: Database) {
+    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+    for (path, field, words) in [
+        ("/approvals/acme/cart/x", "approval_number", "whole number from 1"),
+        ("/approvals/acme/cart/0", "approval_number", "whole number from 1"),
+        ("/approvals/acme/cart/+1", "approval_number", "whole number from 1"),
+        ("/approvals/acme/cart/99999999999999999999", "approval_number", "whole number from 1"),
+        ("/approvals/acme/-cart/1", "flow_name", "letter or digit"),
+        ("/approvals/acme/cart/1?x=1", "x", "no such parameter"),
+        ("/actions/acme/-1", "action_number", "whole number from 1"),
+        ("/actions/acme/1?x=1", "x", "no such parameter; none was expected"),
+        ("/organizations/acme/environments_notifications?page=1", "page", "no such parameter"),
+        ("/artifacts/acme/cart/abc/approvals", "fingerprint", "64 lowercase hex"),
+        ("/artifacts/acme/a%20b/abc/approvals", "flow_name", "letter or digit"),
+    ] {
+        service.get(READER, path).await.blames(field, words);
+    }
+    for (path, words) in [
+        ("/approvals/acme/cart/2", "no approval 2"),
+        ("/approvals/acme/web/1", "no flow \"web\""),
+        (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "no flow \"web\""),
+        ("/actions/acme/1", "no action 1"),
+    ] {
+        let answer = service.get(READER, path).await.expect(404);
+        assert!(answer.text.contains(&words.replace('"', "\\\"")), "{answer:?}");
+        Answer::of(service.request(Method::PUT, ADMIN, path)).await.expect(405);
+    }
+    assert_eq!(service.read("/organizations/acme/environments_notifications").await, json!([]));
+}
+
+async fn nobody_sees_another_organization_s(database: Database) {
+    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+    for path in ["/approvals/stranger/cart/1", "/organizations/stranger/environments_notifications"] {
+        service.get(READER, path).await.expect(403);
+    }
+    let path = format!("/artifacts/stranger/cart/{}/approvals", digest('a'));
+    assert_eq!(service.get(super::STRANGER, &path).await.expect(404).status, 404);
+}
+
+super::on_both!(
+    an_approval_has_every_field_and_its_commits_have_what_was_built_from_them,
+    an_approval_changes_and_is_withdrawn_and_keeps_its_number,
+    what_is_asked_for_wrongly_is_named,
+    nobody_sees_another_organization_s,
+);
