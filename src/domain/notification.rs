@@ -84,8 +84,8 @@ pub enum CauseKind {
     Attestation,
     /// The bootstrap file changed: an approval, the allow-list, a policy.
     Bootstrap,
-    /// An entry of the allow-list ended.
-    Expiry,
+    /// Nobody: an entry of the allow-list ended.
+    Time,
 }
 
 /// The version of what a webhook gets.

@@ -41,6 +41,8 @@ pub struct Policy {
     pub certificate_interval: Duration,
     /// How often is looked for entries of the allow-list that ended.
     pub expiry_interval: Duration,
+    /// How long an environment with a policy goes at most without being judged.
+    pub judged_within: Duration,
     /// How notifications are sent.
     pub delivery: Delivery,
 }
@@ -76,6 +78,7 @@ impl Default for Policy {
             wrong_tokens_within: Duration::from_mins(1),
             certificate_interval: Duration::from_secs(10),
             expiry_interval: Duration::from_secs(1),
+            judged_within: Duration::from_hours(1),
             delivery: Delivery::default(),
         }
     }
@@ -120,7 +123,8 @@ pub(super) struct Parts {
 }
 
 impl App {
-    pub(super) fn new(store: Store, policy: Policy, links: Links, allowed_internal: Vec<IpNet>) -> Self {
+    pub(super) fn new(store: Store, policy: &Policy, links: Links, allowed_internal: Vec<IpNet>) -> Self {
+        let policy = *policy;
         let inbound = Budget::new(policy.inbound_kibibytes);
         let throttle = Throttle::new(&policy);
         let running = Arc::new(Semaphore::new(policy.requests));

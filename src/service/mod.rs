@@ -136,7 +136,7 @@ impl Service {
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
-        let app = App::new(store, setup.policy, links, setup.allowed_internal);
+        let app = App::new(store, &setup.policy, links, setup.allowed_internal);
         if let Some(path) = &setup.bootstrap {
             app.metrics.loaded(Some(bootstrap::load(&app, path).await?));
         } else if app.store.organizations().await.map_err(failed)? == 0 {

@@ -15,7 +15,7 @@ use crate::domain::compliance::{Allowed, Approved, Attested, Compliance, Evidenc
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::domain::standing::{Running, Standing, Verdict};
 
-/// An environment of which time alone changed how it stands.
+/// An environment that is to be judged again.
 #[derive(Debug, Clone)]
 pub struct Due {
     /// Its organization.
@@ -246,17 +246,23 @@ impl Transaction {
         let verdict = |standing: &Standing, artifact: &Fingerprint| {
             standing.artifacts.get(artifact).map_or(Verdict::UNKNOWN, |running| running.verdict.clone())
         };
-        let ended: Vec<Vec<u8>> = before
+        let begun: Vec<_> = after
+            .artifacts
+            .iter()
+            .filter(|(artifact, is)| {
+                is.verdict != Verdict::UNKNOWN && is.verdict != verdict(before, artifact)
+            })
+            .collect();
+        let ended = before
             .artifacts
             .iter()
             .filter(|(artifact, was)| {
                 was.verdict != Verdict::UNKNOWN && was.verdict != verdict(after, artifact)
             })
-            .map(|(artifact, _)| artifact.bytes().to_vec())
-            .collect();
-        let begun = after.artifacts.iter().filter(|(artifact, is)| {
-            is.verdict != Verdict::UNKNOWN && is.verdict != verdict(before, artifact)
-        });
+            .map(|(artifact, _)| artifact);
+        // Of what begins too: a replica of the version before ends no verdict.
+        let ended: Vec<Vec<u8>> =
+            ended.chain(begun.iter().map(|(artifact, _)| *artifact)).map(|a| a.bytes().to_vec()).collect();
         for_all!(
             self,
             |query| {
@@ -331,17 +337,25 @@ impl Transaction {
         Ok(names.into_iter().collect())
     }
 
-    /// The environments that stand as an entry of the allow-list lets them that ended.
+    /// The environments that are to be judged again though nobody said so: those that stand as an entry of the
+    /// allow-list lets them that ended, and those with a policy that nobody judged since `stale`, while a
+    /// replica of the version before may have written what bears on them.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn due_environments(&mut self, now: Timestamp) -> Result<Vec<Due>, Error> {
+    pub async fn due_environments(&mut self, now: Timestamp, stale: Timestamp) -> Result<Vec<Due>, Error> {
         const SELECT: &str = "
             SELECT e.organization, e.name FROM environments e JOIN organizations o ON o.name = e.organization
-            WHERE e.compliant_until <= $1 AND o.closed_at IS NULL ORDER BY e.organization, e.name";
+            WHERE o.closed_at IS NULL AND e.snapshot > 0
+              AND (e.compliant_until <= $1
+                   OR (e.judged_at IS NULL OR e.judged_at < $2)
+                      AND EXISTS (SELECT 1 FROM policies p
+                                  WHERE p.organization = e.organization AND p.environment = e.name
+                                    AND p.closed_at IS NULL))
+            ORDER BY e.organization, e.name";
         let rows: Vec<(String, String)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(now.micros()).fetch_all(connection).await?
+            sqlx::query_as(SELECT).bind(now.micros()).bind(stale.micros()).fetch_all(connection).await?
         });
         Ok(rows.into_iter().map(|(organization, name)| Due { organization, name }).collect())
     }

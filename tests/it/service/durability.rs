@@ -2,97 +2,17 @@
 //! not there.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use super::process::{Process, client, command, fails};
 use super::running::{bootstrap, eventually, folder};
 use super::{ADMIN, Answer, Database, READER, form, report};
-
-/// `supercargo serve`.
-struct Process {
-    child: Child,
-    base: String,
-    folder: TempDir,
-    /// What it says on stderr after its first line.
-    rest: Option<std::thread::JoinHandle<String>>,
-}
-
-/// One that a failed test leaves behind does not run on.
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn command(folder: &TempDir, url: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
-    command.env_clear().current_dir(folder.path()).env("HOME", folder.path()).env("SUPERCARGO_DATABASE", url);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-    command
-        .args(["--bootstrap", "bootstrap.yaml"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// What a run that does not come up says, and its exit code.
-fn fails(url: &str, args: &[&str]) -> (i32, String) {
-    let folder = folder(&bootstrap(1, ""));
-    let output = command(&folder, url).args(args).output().unwrap();
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-impl Process {
-    fn start(url: &str) -> Self {
-        let folder = folder(&bootstrap(1, ""));
-        let command = command(&folder, url);
-        Self::run(command, folder)
-    }
-
-    fn run(mut command: Command, folder: TempDir) -> Self {
-        let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        let address = loop {
-            let start = said.len();
-            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-            if let Some(serving) = said[start..].strip_prefix("serving on ") {
-                break serving.split(',').next().unwrap();
-            }
-        };
-        let base = address.to_owned();
-        let rest = Some(std::thread::spawn(move || {
-            let mut rest = String::new();
-            stderr.read_to_string(&mut rest).unwrap();
-            rest
-        }));
-        Self { child, base, folder, rest }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
-    }
-
-    /// Its exit code, or `None` after a signal, and what it said.
-    fn wait(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        (code, self.rest.take().unwrap().join().unwrap())
-    }
-}
-
-fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().build().unwrap()
-}
 
 async fn attest(http: &reqwest::Client, base: &str, trail: &str) -> reqwest::Result<u16> {
     let data = json!({"attestation_name": "unit", "junit_results": []});

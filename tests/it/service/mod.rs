@@ -13,13 +13,17 @@ mod durability;
 mod hostile;
 mod lists;
 mod live;
+mod mail;
 mod notifications;
 mod operation;
+mod process;
+mod replicas;
 mod report;
 mod retention;
 mod running;
 mod throttle;
 mod tls;
+mod versions;
 
 pub use database::Database;
 pub use running::{Answer, Options, Running, bootstrap, digest, eventually, form, pod, report};

@@ -1,0 +1,43 @@
+"""A mail server on loopback: MAIL_SERVER CERTIFICATE KEY.
+
+Prints its port, and then each message that it took as a line of JSON. It wants STARTTLS, and then the user
+"supercargo" with the password of the variable MAIL_PASSWORD. It ends with its standard input.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+import sys
+
+from aiosmtpd.smtp import SMTP, AuthResult
+
+
+class Printer:
+    async def handle_DATA(self, server, session, envelope):
+        if any("refused" in recipient for recipient in envelope.rcpt_tos):
+            return "550 not here"
+        message = {"from": envelope.mail_from, "to": envelope.rcpt_tos, "text": envelope.content.decode()}
+        print(json.dumps(message), flush=True)
+        return "250 OK"
+
+
+def authenticate(server, session, envelope, mechanism, data):
+    is_right = (data.login, data.password) == (b"supercargo", os.environ["MAIL_PASSWORD"].encode())
+    return AuthResult(success=is_right, handled=is_right)
+
+
+async def main():
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*sys.argv[1:])
+    settings = dict(
+        tls_context=context, require_starttls=True, authenticator=authenticate, auth_required=True, hostname="localhost"
+    )
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: SMTP(Printer(), **settings), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+asyncio.run(main())
