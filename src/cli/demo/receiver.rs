@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -16,6 +17,7 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::DemoError;
@@ -25,6 +27,9 @@ use crate::service::notify::signature::{ID, SIGNATURE, verify};
 
 /// How many notifications wait to be read; who sends more waits with them.
 const WAITING: usize = 64;
+
+/// How long a notification may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A webhook that has its address, and hears nothing yet.
 pub(super) struct Webhook {
@@ -78,6 +83,11 @@ impl Webhook {
 }
 
 impl Inbox {
+    /// The next notification, which has to come now that there is something to be told.
+    pub(super) async fn soon(&mut self) -> Result<Content, DemoError> {
+        timeout(PATIENCE, self.next()).await.ok().flatten().ok_or(DemoError::Untold(PATIENCE))
+    }
+
     /// The next notification that is not a repeat; `None` once nothing more can come.
     pub(super) async fn next(&mut self) -> Option<Content> {
         loop {
@@ -154,5 +164,13 @@ mod tests {
         assert_eq!(inbox.next().await.unwrap().environment, "storefront");
         assert!(inbox.next().await.is_some());
         assert_eq!(inbox.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_notification_that_does_not_come_is_not_waited_for_without_end() {
+        let (_tell, told) = mpsc::channel(WAITING);
+        let mut inbox = Inbox { told, known: BTreeSet::new() };
+        let error = inbox.soon().await.unwrap_err();
+        assert_eq!(error.to_string(), "no notification that is signed came to the demo's webhook within 10s");
     }
 }
