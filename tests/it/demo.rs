@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::program::{once, supercargo};
+use crate::program::{Outcome, Program, once, supercargo};
 
 /// `supercargo demo` with an empty folder for its files.
 fn demo(arguments: &[&str]) -> (Command, TempDir) {
@@ -21,6 +21,15 @@ fn demo(arguments: &[&str]) -> (Command, TempDir) {
     command.arg("demo").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     (command, folder)
 }
+
+/// What is shown when the webhook is told that an image runs which nobody tested.
+const UNTESTED: &str = "notification received, signature verified: storefront is NON-COMPLIANT
+
+  trigger      ON_NON_COMPLIANT_ENV
+  environment  storefront, snapshot 2
+  artifact     registry.example.com/shop/web:1.6.0  29e31483ea
+  reason       unit-tests of the flow web is missing
+";
 
 fn is_empty(folder: &TempDir) -> bool {
     folder.path().read_dir().unwrap().next().is_none()
@@ -55,6 +64,20 @@ fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
         "7. Report once more",
         "demo: 12 artifacts reported, unchanged",
         "snapshot 2 stands",
+        "8. Say what may run in the storefront",
+        "storefront requires unit-tests of the flow web; redis:8.2 is allowed",
+        "action 1 calls a webhook on ON_NON_COMPLIANT_ENV and ON_COMPLIANT_ENV",
+        "9. Report the storefront",
+        "storefront: 3 artifacts reported, new snapshot",
+        "notification received, signature verified: storefront is COMPLIANT",
+        "trigger      ON_COMPLIANT_ENV",
+        "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb  UNKNOWN",
+        "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb  COMPLIANT",
+        "10. Roll out shop/web:1.6.0",
+        UNTESTED,
+        "11. Roll back to shop/web:1.5.0",
+        "notification received, signature verified: storefront is COMPLIANT",
+        "trigger      ON_COMPLIANT_ENV\n  environment  storefront, snapshot 3\n\n",
         "folder is gone",
     ] {
         let found = rest.find(heading).unwrap_or_else(|| panic!("{heading:?} is not in: {rest}"));
@@ -103,8 +126,39 @@ impl Kept {
         self.text.lines().find_map(|line| line.strip_prefix(&start)).unwrap()
     }
 
+    /// The demo's folder.
+    fn files(&self) -> PathBuf {
+        Path::new(self.exported("SUPERCARGO_TOKEN_FILE")).parent().unwrap().to_owned()
+    }
+
+    fn secret(&self, file: &str) -> String {
+        std::fs::read_to_string(self.files().join(file)).unwrap().trim().to_owned()
+    }
+
     fn token(&self) -> String {
-        std::fs::read_to_string(self.exported("SUPERCARGO_TOKEN_FILE")).unwrap().trim().to_owned()
+        self.secret("token")
+    }
+
+    /// A command as it is typed after the exports.
+    fn exports(&self, command: Program) -> Program {
+        ["SUPERCARGO_BASE_URL", "SUPERCARGO_ORG", "SUPERCARGO_TOKEN_FILE"]
+            .into_iter()
+            .fold(command, |command, variable| command.env(variable, self.exported(variable)))
+    }
+
+    /// Reports one of the demo's files by hand.
+    fn report(&self, environment: &str, pods: &str) -> Outcome {
+        let pods = self.files().join(pods);
+        let command = once().args(["--environment", environment, "--pods-from", pods.to_str().unwrap()]);
+        self.exports(command).run()
+    }
+
+    /// Reads on until all of a text was printed.
+    fn read_until(&mut self, text: &str) {
+        let from = self.text.len();
+        while !self.text[from..].contains(text) {
+            assert_ne!(self.stdout.read_line(&mut self.text).unwrap(), 0, "{}", self.text);
+        }
     }
 
     fn get(&self, path: &str) -> String {
@@ -137,8 +191,7 @@ fn it_stays_up_if_asked_to_its_commands_work_and_its_token_is_in_a_file_alone() 
     let kept = Kept::start();
     let token = kept.token();
     assert_eq!(token.len(), 64);
-    let folder = Path::new(kept.exported("SUPERCARGO_TOKEN_FILE")).parent().unwrap().to_owned();
-    for file in folder.read_dir().unwrap().map(|file| file.unwrap()) {
+    for file in kept.files().read_dir().unwrap().map(|file| file.unwrap()) {
         let mode = file.metadata().unwrap().permissions().mode();
         let is_ours =
             file.path().extension().is_none_or(|e| ["json", "yaml", "xml"].iter().any(|ours| e == *ours));
@@ -147,17 +200,33 @@ fn it_stays_up_if_asked_to_its_commands_work_and_its_token_is_in_a_file_alone() 
     let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.starts_with("HTTP/1.1 200") && live.contains("shop/web:1.5.0"), "{live}");
     // The rollback that it offers.
-    let rollback = once()
-        .args(["--environment", "demo", "--pods-from", folder.join("pods.json").to_str().unwrap()])
-        .env("SUPERCARGO_BASE_URL", kept.exported("SUPERCARGO_BASE_URL"))
-        .env("SUPERCARGO_ORG", kept.exported("SUPERCARGO_ORG"))
-        .env("SUPERCARGO_TOKEN_FILE", kept.exported("SUPERCARGO_TOKEN_FILE"))
-        .run();
+    let rollback = kept.report("demo", "pods.json");
     rollback.says(0, &["demo: 11 artifacts reported, new snapshot"]);
     let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
+    let secrets = [token, kept.secret("webhook-url"), kept.secret("webhook-secret")];
     let text = kept.stop(Signal::SIGTERM);
-    assert!(text.contains("folder is gone") && !text.contains(&token), "{text}");
+    assert!(text.contains("folder is gone") && secrets.iter().all(|secret| !text.contains(secret)), "{text}");
+}
+
+#[test]
+fn while_it_stays_up_whoever_rolls_out_by_hand_sees_the_notification_arrive() {
+    let mut kept = Kept::start();
+    kept.report("storefront", "storefront-untested.json").says(0, &["storefront: 3 artifacts reported"]);
+    kept.read_until(&UNTESTED.replace("snapshot 2", "snapshot 4"));
+    kept.report("storefront", "storefront.json").says(0, &["storefront: 3 artifacts reported"]);
+    kept.read_until("storefront is COMPLIANT\n\n  trigger      ON_COMPLIANT_ENV\n");
+    let listed = kept.exports(supercargo().args(["list", "notifications"])).run();
+    listed.says(0, &[]);
+    assert!(
+        listed.stdout.contains("storefront-watch") && listed.stdout.contains(" ok "),
+        "{}",
+        listed.stdout
+    );
+    let action = kept.exports(supercargo().args(["get", "action", "1"])).run();
+    action.says(0, &[]);
+    assert!(action.stdout.contains("last success"), "{}", action.stdout);
+    kept.stop(Signal::SIGINT);
 }
 
 #[test]

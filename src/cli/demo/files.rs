@@ -12,9 +12,19 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::sample::{self, API, Build, CART, NEXT_WEB, WEB};
-use super::{DemoError, ORGANIZATION};
+use super::receiver::{Webhook, random};
+use super::sample::{self, API, Build, CACHE, CART, NEXT_WEB, UNTESTED_WEB, WEB};
+use super::{ACTION, DemoError, ORGANIZATION, STOREFRONT, UNIT_TESTS};
 use crate::domain::model::Fingerprint;
+
+/// The file of the token.
+const TOKEN: &str = "token";
+
+/// The file of the webhook's address.
+const URL: &str = "webhook-url";
+
+/// The file of what notifications are signed with.
+const SECRET: &str = "webhook-secret";
 
 /// The folder, and what lies in it.
 pub(super) struct Files {
@@ -23,26 +33,32 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Makes the folder and writes everything into it, a new token included.
-    pub(super) fn write() -> Result<Self, DemoError> {
+    /// Makes the folder and writes everything into it, a new token and what leads to the webhook included.
+    pub(super) fn write(webhook: &Webhook) -> Result<Self, DemoError> {
         let folder = tempfile::Builder::new()
             .prefix("supercargo-demo-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(DemoError::Folder)?;
         let mut files = Self { folder, digests: Vec::new() };
-        let mut token = [0; 32];
-        getrandom::fill(&mut token).map_err(DemoError::Random)?;
-        let token = hex::encode(token);
-        write(&files.token(), &format!("{token}\n"))?;
-        write(&files.bootstrap(), &bootstrap())?;
+        for (name, secret) in [(TOKEN, random()?.as_str()), (URL, &webhook.url()), (SECRET, webhook.secret())]
+        {
+            write(&files.at(name), &format!("{secret}\n"))?;
+        }
 
         let pods: Value = serde_json::from_str(sample::PODS).map_err(|_| DemoError::Sample("their JSON"))?;
         let next = sample::made_up_digest(NEXT_WEB.image);
         let after = sample::rolled_out(pods.clone(), &WEB, &NEXT_WEB, next)
             .ok_or(DemoError::Sample("the one that is to start"))?;
+        let storefront = sample::storefront(&after).ok_or(DemoError::Sample("the storefront"))?;
+        let untested = sample::untested(storefront.clone(), sample::made_up_digest(UNTESTED_WEB))
+            .ok_or(DemoError::Sample("what the storefront is to run"))?;
+        let cache = sample::digest_of(&storefront, CACHE).ok_or(DemoError::Sample("the cache"))?;
+        write(&files.bootstrap(), &bootstrap(cache))?;
         write(&files.pods(), sample::PODS)?;
         write(&files.pods_after(), &pretty(&after))?;
+        write(&files.storefront(), &pretty(&storefront))?;
+        write(&files.storefront_untested(), &pretty(&untested))?;
         for build in [WEB, CART, API, NEXT_WEB] {
             let digest = sample::digest_of(&after, build.image)
                 .or_else(|| sample::digest_of(&pods, build.image))
@@ -55,27 +71,37 @@ impl Files {
 
     /// The token's file.
     pub(super) fn token(&self) -> PathBuf {
-        self.folder.path().join("token")
+        self.at(TOKEN)
     }
 
     /// The bootstrap file of the service.
     pub(super) fn bootstrap(&self) -> PathBuf {
-        self.folder.path().join("bootstrap.yaml")
+        self.at("bootstrap.yaml")
     }
 
     /// The pods before the rollout.
     pub(super) fn pods(&self) -> PathBuf {
-        self.folder.path().join("pods.json")
+        self.at("pods.json")
     }
 
     /// The pods after it.
     pub(super) fn pods_after(&self) -> PathBuf {
-        self.folder.path().join("pods-after.json")
+        self.at("pods-after.json")
+    }
+
+    /// The storefront's pods, of which each image may run there.
+    pub(super) fn storefront(&self) -> PathBuf {
+        self.at("storefront.json")
+    }
+
+    /// Its pods once an image was rolled out that nobody tested.
+    pub(super) fn storefront_untested(&self) -> PathBuf {
+        self.at("storefront-untested.json")
     }
 
     /// The test results of a build.
     pub(super) fn results(&self, build: &Build) -> PathBuf {
-        self.folder.path().join(format!("{}-{}.xml", build.name, build.version))
+        self.at(&format!("{}-{}.xml", build.name, build.version))
     }
 
     /// The digest of the image that came of it.
@@ -85,8 +111,12 @@ impl Files {
 
     /// The URL of the database. SQLite's URLs are percent-decoded, and end at a question mark.
     pub(super) fn database(&self) -> String {
-        let path = self.folder.path().join("evidence.db").display().to_string();
+        let path = self.at("evidence.db").display().to_string();
         format!("sqlite:{}", path.replace('%', "%25").replace('?', "%3F"))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// Removes the folder.
@@ -95,11 +125,33 @@ impl Files {
     }
 }
 
-/// The file that tells the service who may use it.
-fn bootstrap() -> String {
+/// The file that tells the service who may use it, what may run in the storefront, and who wants to know.
+fn bootstrap(cache: Fingerprint) -> String {
     format!(
-        "generation: 1\norganizations:\n  - name: {ORGANIZATION}\n    tokens:\n      \
-         - {{name: demo, role: admin, file: token}}\n"
+        "\
+generation: 1
+organizations:
+  - name: {ORGANIZATION}
+    tokens:
+      - {{name: demo, role: admin, file: {TOKEN}}}
+    environments:
+      - name: {STOREFRONT}
+        policy:
+          attestations:
+            - {{flow: {flow}, name: {UNIT_TESTS}}}
+        allowed:
+          - artifact: {cache}
+            reason: {CACHE} is its publisher's to test
+            author: platform team
+    actions:
+      - number: {ACTION}
+        name: storefront-watch
+        environments: [{STOREFRONT}]
+        triggers: [ON_NON_COMPLIANT_ENV, ON_COMPLIANT_ENV]
+        targets:
+          - {{name: demo, type: WEBHOOK, url: {{file: {URL}}}, secrets: [{{file: {SECRET}}}]}}
+",
+        flow = WEB.name
     )
 }
 

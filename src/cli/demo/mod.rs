@@ -1,10 +1,13 @@
 //! `supercargo demo`: the whole loop on one machine, without a cluster or an account.
 //!
 //! It starts the real service on a temporary database, attests and reports to it over HTTP through the
-//! agent's own code, and shows what the service then says. `steps` tells the story, `sample` is what it
-//! is about, `files` is where it lies, and `screen` and `table` are how it looks.
+//! agent's own code, and shows what the service then says and whom it tells. `steps` and `judged` tell the
+//! story, `sample` is what it is about, `files` is where it lies, `receiver` is who is told, and `screen` and
+//! `table` are how it looks.
 
 mod files;
+mod judged;
+mod receiver;
 mod sample;
 mod screen;
 mod steps;
@@ -13,20 +16,23 @@ mod table;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
+use tokio_util::sync::CancellationToken;
 
 use super::{Failure, ServiceError};
 use crate::agent::once;
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::InvalidName;
-use crate::process::listener::Bounds;
+use crate::process::listener::{Bounds, ListenError};
 use crate::process::signals;
 use crate::service::{Policy, Service, Setup};
 use crate::store::{InvalidUrl, Patience};
 
 use self::files::Files;
+use self::receiver::Webhook;
 use self::screen::Screen;
 use self::steps::{Addresses, Story};
 
@@ -51,6 +57,21 @@ Exit codes: see supercargo --help";
 /// The organization that everything belongs to.
 const ORGANIZATION: &str = "acme";
 
+/// The environment that the cluster is.
+const CLUSTER: &str = "demo";
+
+/// The environment that has a policy.
+const STOREFRONT: &str = "storefront";
+
+/// The attestation that the policy requires.
+const UNIT_TESTS: &str = "unit-tests";
+
+/// The number of the action that tells what becomes of the storefront.
+const ACTION: u64 = 1;
+
+/// The network that the webhook is in: this machine alone.
+const RECEIVERS: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::LOCALHOST), 32);
+
 /// A demo that cannot be given.
 #[derive(Debug, thiserror::Error)]
 enum DemoError {
@@ -60,8 +81,16 @@ enum DemoError {
     Left(#[source] io::Error),
     #[error("the demo's file \"{}\" cannot be written", .0.display())]
     File(PathBuf, #[source] io::Error),
-    #[error("no random token can be made: {0}")]
+    #[error("no token and no secret can be made: {0}")]
     Random(getrandom::Error),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("the address that the demo's webhook listens on cannot be told")]
+    Address(#[source] io::Error),
+    #[error("no notification that is signed came to the demo's webhook within {0:?}")]
+    Untold(Duration),
+    #[error("the demo's webhook ended on its own")]
+    Deaf(#[source] tokio::task::JoinError),
     #[error("the demo's pods lack {0}")]
     Sample(&'static str),
     #[error("the demo cannot be shown")]
@@ -96,19 +125,22 @@ impl Demo {
 
     async fn show(&self) -> Result<(), Ended> {
         let stop = signals::shutdown(signals::FINISHING).map_err(DemoError::Signals)?;
-        let files = Files::write()?;
+        let webhook = Webhook::open().await?;
+        let files = Files::write(&webhook)?;
         let service = Service::start(setup(&files)?).await.map_err(Failure::from)?;
         let addresses = Addresses { service: service.address(), admin: service.admin_address() };
         let client = client(&files, addresses.service)?;
         let serving = tokio::spawn(service.run(stop.clone(), ()));
+        // What the service still sends while it ends is still heard.
+        let deaf = CancellationToken::new();
+        let (hearing, inbox) = webhook.hear(deaf.clone());
 
         let mut screen = Screen::stdout();
         let story = async {
-            let mut story = Story::new(&mut screen, client, &files, addresses);
+            let mut story = Story::new(&mut screen, client, &files, addresses, inbox);
             story.tell().await?;
             if self.keep {
-                story.stay()?;
-                stop.cancelled().await;
+                story.stay().await?;
             }
             Ok(())
         };
@@ -118,6 +150,8 @@ impl Demo {
         };
         stop.cancel();
         serving.await.map_err(DemoError::Service)?.map_err(Failure::unexpected)?;
+        deaf.cancel();
+        hearing.await.map_err(DemoError::Deaf)?;
         files.remove()?;
         told?;
         Ok(screen.farewell(self.keep)?)
@@ -137,7 +171,7 @@ fn setup(files: &Files) -> Result<Setup, DemoError> {
         bounds: Bounds::default(),
         patience: Patience::default(),
         // Where the demo listens itself for what is sent.
-        allowed_internal: vec![IpNet::from(IpAddr::from(Ipv4Addr::LOCALHOST))],
+        allowed_internal: vec![RECEIVERS],
     })
 }
 

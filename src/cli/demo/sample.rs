@@ -66,8 +66,24 @@ pub(super) const NEXT_WEB: Build = Build {
     failures: 0,
 };
 
+/// What is rolled out in place of [`NEXT_WEB`], and nobody attests.
+pub(super) const UNTESTED_WEB: &str = "registry.example.com/shop/web:1.6.0";
+
+/// What the web pages keep things in: others build it.
+pub(super) const CACHE: &str = "redis:8.2";
+
 /// The name of the pod that comes beside the one that waits in the example.
 const NEW_POD: &str = "web-7c9d4f6b5-c2v8d";
+
+/// What runs [`UNTESTED_WEB`]: a workload and its pods, each with its uid.
+const UNTESTED: (&str, &str) = ("web-5b9c8f7d6", "c1f0a7d2-6e3b-4f85-9b0d-2a7e4c9d1f63");
+const UNTESTED_PODS: [(&str, &str); 2] = [
+    ("web-5b9c8f7d6-4xk9p", "8e2b5d70-1c4f-4a96-b3e8-7d09f5a1c264"),
+    ("web-5b9c8f7d6-w7m2s", "f37a9c15-52d8-4e0b-8c6f-b14e0d83a97f"),
+];
+
+/// When they come.
+const UNTESTED_SINCE: &str = "2026-09-15T12:20:04Z";
 
 /// When it comes, a minute after the one that waits.
 const NEW_POD_SINCE: &str = "2026-09-15T12:00:58Z";
@@ -85,7 +101,7 @@ impl Build {
 
     /// The image without its registry.
     pub(super) fn short_image(&self) -> &'static str {
-        self.image.split_once('/').map_or(self.image, |(_, image)| image)
+        short_image(self.image)
     }
 
     /// Where people find the repository.
@@ -101,6 +117,11 @@ impl Build {
         });
         format!("<testsuite name=\"{}\">\n{}</testsuite>\n", self.name, tests.collect::<String>())
     }
+}
+
+/// An image without its registry.
+pub(super) fn short_image(image: &str) -> &str {
+    image.split_once('/').map_or(image, |(_, image)| image)
 }
 
 /// The first so many characters.
@@ -131,13 +152,13 @@ pub(super) fn rolled_out(mut pods: Value, from: &Build, to: &Build, digest: Fing
     items.retain(|pod| image(pod) != Some(from.image));
     let waiting = items.iter_mut().find(|pod| image(pod) == Some(to.image))?;
     let since = waiting.pointer("/metadata/creationTimestamp")?.as_str()?.to_owned();
-    start(waiting, to, digest, &since)?;
+    start(waiting, to.image, digest, &since)?;
     let mut another = waiting.clone();
     let metadata = another.get_mut("metadata")?.as_object_mut()?;
     metadata.insert("name".into(), NEW_POD.into());
     metadata.insert("uid".into(), "0d0b2b1c-7f43-4c0e-9f0c-5a2f1e6d8b37".into());
     metadata.insert("creationTimestamp".into(), NEW_POD_SINCE.into());
-    start(&mut another, to, digest, NEW_POD_SINCE)?;
+    start(&mut another, to.image, digest, NEW_POD_SINCE)?;
     items.push(another);
     Some(pods)
 }
@@ -147,13 +168,42 @@ fn image(pod: &Value) -> Option<&str> {
     pod.pointer("/spec/containers/0/image")?.as_str()
 }
 
+/// The pods of the shop's web pages and of their cache.
+pub(super) fn storefront(pods: &Value) -> Option<Value> {
+    let mut pods = pods.clone();
+    let is_its = |pod: &Value| [Some(NEXT_WEB.image), Some(CACHE)].contains(&image(pod));
+    pods.get_mut("items")?.as_array_mut()?.retain(is_its);
+    Some(pods)
+}
+
+/// The storefront's pods once two others in place of [`NEXT_WEB`]'s run [`UNTESTED_WEB`].
+pub(super) fn untested(mut pods: Value, digest: Fingerprint) -> Option<Value> {
+    let items = pods.get_mut("items")?.as_array_mut()?;
+    let its = items.iter_mut().filter(|pod| image(pod) == Some(NEXT_WEB.image));
+    for (pod, (name, uid)) in its.zip(UNTESTED_PODS) {
+        let (owner, owner_uid) = UNTESTED;
+        for (place, value) in [
+            ("/metadata/name", name),
+            ("/metadata/uid", uid),
+            ("/metadata/creationTimestamp", UNTESTED_SINCE),
+            ("/metadata/ownerReferences/0/name", owner),
+            ("/metadata/ownerReferences/0/uid", owner_uid),
+            ("/spec/containers/0/image", UNTESTED_WEB),
+        ] {
+            *pod.pointer_mut(place)? = value.into();
+        }
+        start(pod, UNTESTED_WEB, digest, UNTESTED_SINCE)?;
+    }
+    Some(pods)
+}
+
 /// Has a pod run its only container.
-fn start(pod: &mut Value, build: &Build, digest: Fingerprint, since: &str) -> Option<()> {
-    let repository = build.image.strip_suffix(build.version)?.trim_end_matches(':');
+fn start(pod: &mut Value, image: &str, digest: Fingerprint, since: &str) -> Option<()> {
+    let (repository, _) = image.rsplit_once(':')?;
     *pod.pointer_mut("/status/phase")? = "Running".into();
     *pod.pointer_mut("/status/containerStatuses/0")? = json!({
-        "name": build.name,
-        "image": build.image,
+        "name": pod.pointer("/spec/containers/0/name")?,
+        "image": image,
         "imageID": format!("{repository}@sha256:{digest}"),
         "ready": true,
         "restartCount": 0,
@@ -193,5 +243,28 @@ mod tests {
         assert_eq!(names(&after, NEXT_WEB.image), ["web-7c9d4f6b5-nq6zt", NEW_POD]);
         assert_eq!(digest_of(&after, API.image), digest_of(&pods(), API.image));
         assert_eq!(after["items"].as_array().unwrap().len(), pods()["items"].as_array().unwrap().len());
+    }
+
+    #[test]
+    fn the_storefront_is_web_pages_and_a_cache_before_and_after_and_no_pod_of_the_pages_stays() {
+        let digests = [NEXT_WEB.image, UNTESTED_WEB].map(made_up_digest);
+        let after = rolled_out(pods(), &WEB, &NEXT_WEB, digests[0]).unwrap();
+        let before = storefront(&after).unwrap();
+        let after = untested(before.clone(), digests[1]).unwrap();
+        for (pods, runs, digest, not) in [
+            (&before, NEXT_WEB.image, digests[0], UNTESTED_WEB),
+            (&after, UNTESTED_WEB, digests[1], NEXT_WEB.image),
+        ] {
+            assert_eq!(
+                (names(pods, runs).len(), names(pods, CACHE).len(), names(pods, not).len()),
+                (2, 1, 0)
+            );
+            assert_eq!((digest_of(pods, runs), digest_of(pods, not)), (Some(digest), None));
+            assert_eq!(digest_of(pods, CACHE), digest_of(&self::pods(), CACHE));
+            assert_eq!(pods["items"].as_array().unwrap().len(), 3);
+        }
+        assert!(
+            names(&after, UNTESTED_WEB).iter().all(|name| !names(&before, NEXT_WEB.image).contains(name))
+        );
     }
 }

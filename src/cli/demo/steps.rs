@@ -1,4 +1,6 @@
 //! The story, step by step: each says what it does, how a person would do it, and what came of it.
+//!
+//! `judged` goes on with who may run where, and who is told.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -9,10 +11,11 @@ use std::time::Duration;
 use clap::Parser;
 
 use super::files::Files;
+use super::receiver::Inbox;
 use super::sample::{API, Build, CART, NEXT_WEB, WEB};
 use super::screen::{Look, Screen, Word, quoted};
 use super::table::{Row, Table, Tests};
-use super::{DemoError, Ended, ORGANIZATION};
+use super::{CLUSTER, DemoError, Ended, ORGANIZATION, RECEIVERS, UNIT_TESTS};
 use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
@@ -27,9 +30,6 @@ use crate::domain::outcome::Backoff;
 use crate::domain::selection::Selection;
 use crate::process::rest::Rest;
 
-/// The environment that the cluster is.
-const ENVIRONMENT: &str = "demo";
-
 /// Where the service listens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
@@ -39,11 +39,12 @@ pub(super) struct Addresses {
 
 /// The story and all that it takes.
 pub(super) struct Story<'a, W> {
-    screen: &'a mut Screen<W>,
-    client: Client,
-    files: &'a Files,
-    addresses: Addresses,
-    program: String,
+    pub(super) screen: &'a mut Screen<W>,
+    pub(super) client: Client,
+    pub(super) files: &'a Files,
+    pub(super) addresses: Addresses,
+    pub(super) inbox: Inbox,
+    pub(super) program: String,
 }
 
 impl<'a, W: Write> Story<'a, W> {
@@ -52,8 +53,9 @@ impl<'a, W: Write> Story<'a, W> {
         client: Client,
         files: &'a Files,
         addresses: Addresses,
+        inbox: Inbox,
     ) -> Self {
-        Self { screen, client, files, addresses, program: program() }
+        Self { screen, client, files, addresses, inbox, program: program() }
     }
 
     /// All of it.
@@ -66,7 +68,7 @@ impl<'a, W: Write> Story<'a, W> {
         }
 
         self.screen.heading("3. Report the cluster: thirteen pods, as kubectl printed them")?;
-        self.report(&self.files.pods()).await?;
+        self.report(CLUSTER, &self.files.pods()).await?;
 
         self.screen.heading("4. Ask what runs of each repository, and whether it was tested")?;
         let program = self.program.clone();
@@ -74,7 +76,7 @@ impl<'a, W: Write> Story<'a, W> {
             "for repo in web cart api; do".to_owned(),
             format!("{program} get live-artifacts acme/$repo; done"),
         ])?;
-        let before = self.look().await?;
+        let before = self.look(&[WEB, CART, API]).await?;
         self.screen.table(&Table::running(&before, now()).lines())?;
         let failing = before.iter().find(|row| row.tests == Tests::Fail).and_then(|row| row.digest);
         if let Some(digest) = failing {
@@ -86,33 +88,23 @@ impl<'a, W: Write> Story<'a, W> {
 
         self.screen.heading("5. Roll out shop/web:1.5.0: attest it, start it, report")?;
         self.attest(&NEXT_WEB).await?;
-        self.report(&self.files.pods_after()).await?;
+        self.report(CLUSTER, &self.files.pods_after()).await?;
 
         self.screen.heading("6. Ask what changed")?;
         self.screen.command(&[format!("{program} get live-artifacts acme/web")])?;
-        let after = self.look().await?;
+        let after = self.look(&[WEB, CART, API]).await?;
         let (old, new) = (snapshot(&before), snapshot(&after));
         let verdict = Word(Look::Bold, format!("snapshot {new}"));
         self.screen.came(format_args!("snapshot {old} gave way to"), Some(verdict))?;
         self.screen.table(&Table::changes(&before, &after).lines())?;
 
         self.screen.heading("7. Report once more: the same pods, so there is no new snapshot")?;
-        self.report(&self.files.pods_after()).await?;
-        let last = snapshot(&self.look().await?);
+        self.report(CLUSTER, &self.files.pods_after()).await?;
+        let last = snapshot(&self.look(&[WEB, CART, API]).await?);
         let said = format!("snapshot {last} stands; the service compared two hashes and noted the time");
-        Ok(self.screen.came(said, None)?)
-    }
+        self.screen.came(said, None)?;
 
-    /// How to go on.
-    pub(super) fn stay(&mut self) -> io::Result<()> {
-        let (id, admin) = (std::process::id(), self.addresses.admin);
-        self.screen.heading("Your turn: the service stays up until Ctrl-C")?;
-        self.screen.say("In another terminal, after the three exports above, roll back, and look again:")?;
-        self.screen.command(&self.agent(&self.files.pods()))?;
-        self.screen.say("Every operation of the service; its metrics; its end:")?;
-        self.screen.command(&["curl -sS \"$SUPERCARGO_BASE_URL/api/v2/openapi.json\"".to_owned()])?;
-        self.screen.command(&[format!("curl -sS http://{admin}/metrics")])?;
-        self.screen.command(&[format!("kill {id}")])
+        self.judge().await
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -136,6 +128,7 @@ impl<'a, W: Write> Story<'a, W> {
             "--listen 127.0.0.1:0 --admin-listen 127.0.0.1:0".to_owned(),
             format!("--database {}", quoted(&self.files.database())),
             format!("--bootstrap {}", path(&self.files.bootstrap())),
+            format!("--allow-internal {RECEIVERS}"),
         ])?;
         self.screen.came(format_args!("It listens on http://{service}."), None)
     }
@@ -145,7 +138,7 @@ impl<'a, W: Write> Story<'a, W> {
         let digest = self.files.digest(build).ok_or(DemoError::Sample("an image that is attested"))?;
         let attest = [
             format!("attest junit --flow {flow} --trail {trail}"),
-            format!("--name unit-tests --branch main --commit {}", build.commit),
+            format!("--name {UNIT_TESTS} --branch main --commit {}", build.commit),
             format!("--fingerprint {digest}"),
             format!("--repository-url {}", build.repository_url()),
         ];
@@ -175,10 +168,11 @@ impl<'a, W: Write> Story<'a, W> {
         Box::pin(command.run(Rest::default())).await.map_err(Ended::Failed)
     }
 
-    async fn report(&mut self, pods: &Path) -> Result<(), Ended> {
-        self.screen.command(&self.agent(pods))?;
+    /// Reports pods to an environment.
+    pub(super) async fn report(&mut self, environment: &str, pods: &Path) -> Result<(), Ended> {
+        self.screen.command(&self.agent(environment, pods))?;
         let environment = Environment {
-            name: ENVIRONMENT.parse()?,
+            name: environment.parse()?,
             selection: Selection::default(),
             empty: Emptiness::Withheld,
         };
@@ -191,10 +185,10 @@ impl<'a, W: Write> Story<'a, W> {
         Ok(())
     }
 
-    /// What runs of the three repositories.
-    async fn look(&self) -> Result<Vec<Row>, Ended> {
+    /// What runs of the repositories that these are built from.
+    pub(super) async fn look(&self, builds: &[Build]) -> Result<Vec<Row>, Ended> {
         let mut rows = Vec::new();
-        for build in [WEB, CART, API] {
+        for build in builds {
             let live = self.client.live_artifacts(&build.repository().parse()?, None).await?.known;
             for Joined { live: running, artifact, environment } in live.joined() {
                 let digest = artifact.and_then(Artifact::digest);
@@ -206,6 +200,7 @@ impl<'a, W: Write> Story<'a, W> {
                     tests: self.tests(digest).await?,
                     since: running.started_at,
                     snapshot: running.snapshot_index,
+                    compliance: running.compliance.clone(),
                 });
             }
         }
@@ -223,8 +218,9 @@ impl<'a, W: Write> Story<'a, W> {
         })
     }
 
-    fn agent(&self, pods: &Path) -> [String; 2] {
-        let command = format!("{} agent --once --environment {ENVIRONMENT}", self.program);
+    /// The command that does.
+    pub(super) fn agent(&self, environment: &str, pods: &Path) -> [String; 2] {
+        let command = format!("{} agent --once --environment {environment}", self.program);
         [command, format!("--pods-from {}", path(pods))]
     }
 }
@@ -234,7 +230,7 @@ fn program() -> String {
     std::env::args().next().map_or_else(|| "supercargo".to_owned(), |program| quoted(&program))
 }
 
-fn path(path: &Path) -> String {
+pub(super) fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 

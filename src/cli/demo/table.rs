@@ -4,8 +4,16 @@ use std::time::Duration;
 
 use super::sample::short;
 use super::screen::{Look, Word};
+use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::notification::Content;
 use crate::domain::visible::Visible;
+
+/// How much of a digest is shown, in hex digits.
+const DIGITS: usize = 10;
+
+/// How many artifacts of a notification are shown.
+const NAMED: usize = 10;
 
 /// An artifact that runs in an environment, and what its trails say of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +25,7 @@ pub(super) struct Row {
     pub(super) tests: Tests,
     pub(super) since: Option<Timestamp>,
     pub(super) snapshot: Option<u64>,
+    pub(super) compliance: String,
 }
 
 /// What the trails of an artifact say of its tests.
@@ -61,6 +70,35 @@ impl Table {
         Self(gone.chain(new.map(|row| line(row, Look::Good, "+"))).collect())
     }
 
+    /// Whether what runs may run, in the service's word.
+    pub(super) fn verdicts(rows: &[Row]) -> Self {
+        let headings = ["ENV", "IMAGE", "DIGEST", "COMPLIANCE"];
+        let mut table = Self(vec![headings.map(|heading| Word(Look::Dim, heading.to_owned())).into()]);
+        table.0.extend(rows.iter().map(|row| {
+            let [image, digest, ..] = row.identity(Look::Plain);
+            vec![plain(&row.environment), image, digest, compliance(&row.compliance)]
+        }));
+        table
+    }
+
+    /// What a notification says.
+    pub(super) fn told(content: &Content) -> Self {
+        let line = |what: &str, is: Word| vec![Word(Look::Dim, what.to_owned()), is];
+        let place = format!("{}, snapshot {}", content.environment, content.snapshot_index);
+        let mut table =
+            vec![line("trigger", plain(content.trigger.as_str())), line("environment", plain(&place))];
+        for artifact in content.artifacts.iter().take(NAMED) {
+            let digest = short(&artifact.fingerprint.to_string(), DIGITS);
+            table.push(line("artifact", plain(&format!("{}  {digest}", artifact.name))));
+            table.extend(artifact.reasons.iter().map(|reason| line("reason", plain(reason))));
+        }
+        match content.artifacts_total.saturating_sub(NAMED) {
+            0 => {}
+            more => table.push(line("and", plain(&format!("{more} more")))),
+        }
+        Self(table)
+    }
+
     /// Its lines: each column as wide as its widest cell, and two spaces between two.
     pub(super) fn lines(&self) -> Vec<Vec<Word>> {
         let columns = self.0.iter().map(Vec::len).max().unwrap_or_default();
@@ -83,7 +121,7 @@ impl Table {
 impl Row {
     /// What it is: image, digest, commit and tests.
     fn identity(&self, look: Look) -> [Word; 4] {
-        let digest = self.digest.map_or_else(|| "-".to_owned(), |digest| short(&digest.to_string(), 10));
+        let digest = self.digest.map_or_else(|| "-".to_owned(), |digest| short(&digest.to_string(), DIGITS));
         let commit = self.commit.as_deref().map_or_else(|| "-".to_owned(), |commit| short(commit, 7));
         let (tests, tests_look) = match self.tests {
             Tests::Pass => ("pass", Look::Good),
@@ -97,6 +135,16 @@ impl Row {
     fn is_in(&self, rows: &[Self]) -> bool {
         rows.iter().any(|row| row.environment == self.environment && row.digest == self.digest)
     }
+}
+
+/// The word that says whether something may run, by its look.
+pub(super) fn compliance(word: &str) -> Word {
+    let look = match word.parse() {
+        Ok(Compliance::Compliant) => Look::Good,
+        Ok(Compliance::NonCompliant) => Look::Bad,
+        Ok(Compliance::Unknown) | Err(_) => Look::Dim,
+    };
+    Word(look, plain(word).1)
 }
 
 /// A text from outside.
@@ -116,6 +164,8 @@ fn age(since: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn row(image: &str, tests: Tests) -> Row {
@@ -127,6 +177,7 @@ mod tests {
             tests,
             since: Timestamp::from_seconds(1e9),
             snapshot: Some(1),
+            compliance: "COMPLIANT".to_owned(),
         }
     }
 
@@ -148,6 +199,40 @@ mod tests {
                 "demo  x           -           -        none   -",
             ]
         );
+    }
+
+    #[test]
+    fn what_may_run_and_what_may_not_look_different() {
+        let unknown = Row { compliance: "UNKNOWN".to_owned(), ..row("shop/web:1", Tests::Pass) };
+        assert_eq!(
+            text(&Table::verdicts(&[unknown])),
+            ["ENV   IMAGE       DIGEST      COMPLIANCE", "demo  shop/web:1  763f4118c3  UNKNOWN"]
+        );
+        let looks = ["COMPLIANT", "NON-COMPLIANT", "UNKNOWN", "else"].map(|word| compliance(word).0);
+        assert_eq!(looks, [Look::Good, Look::Bad, Look::Dim, Look::Dim]);
+    }
+
+    #[test]
+    fn a_notification_names_some_artifacts_with_their_reasons_and_counts_the_others() {
+        let artifact = |n: usize| {
+            let fingerprint = Fingerprint::of(b"a").to_string();
+            json!({"fingerprint": fingerprint, "name": format!("web:{n}\n"), "compliance": "NON-COMPLIANT",
+                "reasons": ["unit-tests of the flow web is missing"], "pods": 2, "pods_before": 0})
+        };
+        let artifacts: Vec<_> = (0..12).map(artifact).collect();
+        let content = json!({"trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 1.5, "organization": "acme",
+            "environment": "prod", "snapshot_index": 2, "compliance": "NON-COMPLIANT",
+            "cause": {"type": "REPORT"}, "artifacts": artifacts, "artifacts_total": 12});
+        let lines = text(&Table::told(&serde_json::from_value(content).unwrap()));
+        assert_eq!(lines.len(), 2 + 2 * NAMED + 1, "{lines:?}");
+        assert_eq!(lines[0], "trigger      ON_NON_COMPLIANT_ENV");
+        assert_eq!(lines[1], "environment  prod, snapshot 2");
+        assert!(
+            lines[2].starts_with("artifact     web:0") && lines[2].ends_with("  ca978112ca"),
+            "{lines:?}"
+        );
+        assert_eq!(lines[3], "reason       unit-tests of the flow web is missing");
+        assert_eq!(lines[22], "and          2 more");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Notifications: what is in the outbox is taken in hand, sent, and recorded as sent or to be sent again.
 //!
-//! `serve` runs [`deliver`] beside its requests. Each replica takes what is due of the targets whose addresses
+//! `serve` runs `deliver` beside its requests. Each replica takes what is due of the targets whose addresses
 //! it has; what one that is killed had in hand comes back by itself. A target is sent one thing at a time, so
 //! that one that never answers holds up no other.
 
