@@ -39,6 +39,12 @@ struct Message<'a> {
     body: Vec<u8>,
 }
 
+/// The JSON Schema of what a webhook gets.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Notification<'_>).to_value()
+}
+
 /// Why a notification did not arrive. No address and no secret is in it.
 #[derive(Debug, thiserror::Error)]
 enum SendError {

@@ -20,6 +20,21 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
     };
     let flow =
         |flow: &str| format!("generation: 1\norganizations:\n  - name: acme\n    flows:\n      - {flow}\n");
+    let list = |key: &str, item: &str| {
+        format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
+    };
+    let artifact = super::digest('a');
+    let approval = |more: &str| {
+        let state = if more.contains("state") { "" } else { "state: PENDING, " };
+        flow(&format!(
+            "{{name: x, approvals: [{{artifact: {artifact}, base: {artifact}, name: n, {state}{more}}}]}}"
+        ))
+    };
+    let environment = |more: &str| list("environments", &format!("name: prod, {more}"));
+    let action = |more: &str| list("actions", &format!("name: a, environments: [prod], {more}"));
+    let target = |more: &str| {
+        action(&format!("number: 1, triggers: [ON_COMPLIANT_ENV], targets: [{{name: t, {more}}}]"))
+    };
     let long = "x".repeat(256);
     for (text, words) in [
         (String::new(), &["bootstrap.yaml", "at its top level"][..]),
@@ -83,6 +98,34 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
             &["flows[0].template", "1 to 255"],
         ),
         (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
+        (approval("number: 0"), &["flows[0].approvals[0].number", "from 1"]),
+        (approval("number: 1, state: MAYBE"), &["line 5", "MAYBE"]),
+        (approval("number: 1, state: APPROVED"), &["approvals[0].approvals", "by and at"]),
+        (approval("number: 1, state: PENDING, commits: [abc]"), &["approvals[0].commits", "40"]),
+        (environment("policy: {attestations: []}"), &["environments[0].policy", "requires nothing"]),
+        (environment("policy: {attestations: [{flow: a b, name: c}]}"), &["environments[0].policy", "flow"]),
+        (environment("policy: {atestations: []}"), &["line 5", "atestations"]),
+        (environment("allowed: [{artifact: abc, reason: r, author: a}]"), &["line 5", "64 lowercase hex"]),
+        (environment("allowed: [{reason: r, author: a}]"), &["line 5", "artifact"]),
+        (action("number: 0, triggers: [], targets: []"), &["actions[0].number", "from 1"]),
+        (action("number: 1, triggers: [], targets: []"), &["actions[0].triggers", "at least one"]),
+        (action("number: 1, triggers: [ON_A_FULL_MOON], targets: []"), &["line 5", "ON_A_FULL_MOON"]),
+        (action("number: 1, triggers: [ON_COMPLIANT_ENV], targets: []"), &["actions[0].targets", "1 to 100"]),
+        (target("type: PIGEON"), &["line 5", "PIGEON"]),
+        (target("type: WEBHOOK"), &["targets[0]", "url was expected"]),
+        (target("type: WEBHOOK, url: {file: nowhere}"), &["targets[0]", "url", "nowhere"]),
+        (target(&format!("type: WEBHOOK, url: {{file: {ADMIN}}}")), &["targets[0]", "https URL"]),
+        (target("type: WEBHOOK, url: {file: url, variable: V}"), &["exactly one of file and variable"]),
+        (target("type: SLACK, url: {variable: SUPERCARGO_NO_SUCH_VARIABLE}"), &["not set"]),
+        (target("type: EMAIL, recipients: [ops@example.com]"), &["targets[0]", "smtp"]),
+        (target("type: EMAIL, recipients: [ops]"), &["targets[0]", "no mail address"]),
+        (target("type: EMAIL, recipients: [a@b], url: {file: x}"), &["type EMAIL has no url"]),
+        ("generation: 1\nsmtp: {host: h, from: nobody}\norganizations: []".into(), &["smtp", "mail address"]),
+        (
+            "generation: 1\nsmtp: {host: h, from: a@b, tls: none, username: u, password: {file: p}}\norganizations: []".into(),
+            &["smtp", "in the clear"],
+        ),
+        ("generation: 1\nauthorities: bootstrap.yaml\norganizations: []".into(), &["authorities", "PEM"]),
     ] {
         let said = said_of(&database, &text).await;
         for word in words {
@@ -189,6 +232,16 @@ async fn the_example_can_be_used_as_it_stands() {
     let folder = folder(&example);
     std::fs::write(folder.path().join("admin.token"), ADMIN).unwrap();
     assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
+    // And so can what stands in its comments.
+    let whole = example.replace("#: ", "").replace("generation: 1", "generation: 2");
+    std::fs::write(folder.path().join("bootstrap.yaml"), whole).unwrap();
+    std::fs::write(folder.path().join("pager.url"), "https://hooks.example.com/T0/B0/credential").unwrap();
+    std::fs::write(folder.path().join("pager.secret"), ADMIN).unwrap();
+    assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
+    assert_eq!(
+        database.rows("SELECT content FROM targets").await,
+        [r#"{"webhook":"https://hooks.example.com"}"#]
+    );
     assert_eq!(
         database.rows("SELECT role FROM tokens ORDER BY role").await,
         ["admin", "attest", "read", "report"]
