@@ -10,14 +10,13 @@ use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
 
 use super::app::{App, now};
-use super::audit;
 use super::problem::Problem;
 use crate::domain::access::{Operation, Role, Scope};
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::Fingerprint;
 use crate::domain::visible::Visible;
 use crate::process::listener::Peer;
+use crate::store;
 use crate::store::access::Token;
-use crate::store::{self, Transaction};
 
 /// Who asks.
 #[derive(Debug, Clone)]
@@ -26,24 +25,6 @@ pub(super) struct Caller {
     pub(super) name: String,
     /// What it may do.
     pub(super) role: Role,
-}
-
-impl Caller {
-    /// Writes down what the caller changed, if it is one who may change anything.
-    pub(super) async fn audit(
-        &self,
-        transaction: &mut Transaction,
-        organization: &str,
-        change: String,
-        at: Timestamp,
-    ) -> Result<(), store::Error> {
-        if self.role != Role::Admin {
-            return Ok(());
-        }
-        let actor = format!("token {}", self.name);
-        audit::tell(&actor, organization, &change);
-        transaction.insert_audit(&actor, &[(organization.to_owned(), change)], at).await
-    }
 }
 
 /// What of a request says who asks. It holds the token: no `Debug`.

@@ -58,7 +58,9 @@ pub struct Delivery {
     pub lease: Duration,
     /// How long to wait between tries.
     pub backoff: Backoff,
-    /// How long it is tried.
+    /// How long a target that fails is left alone at most.
+    pub rest: Duration,
+    /// How long one is tried.
     pub patience: Duration,
     /// How many targets are sent to at once.
     pub at_once: usize,
@@ -95,6 +97,7 @@ impl Default for Delivery {
                 most: Duration::from_hours(1),
                 ..Backoff::default()
             },
+            rest: Duration::from_mins(1),
             patience: Duration::from_hours(24),
             at_once: 64,
         }

@@ -12,6 +12,7 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use super::access::{Asking, admit};
 use super::app::{App, Policy, now};
+use super::audit::Audit;
 use super::body::{Paced, Share, announced};
 use super::json;
 use super::judge::{self, Judged};
@@ -127,9 +128,12 @@ pub(super) async fn attest_junit(
     for environment in transaction.judged_environments(&organization, artifacts).await? {
         judged = judged.and(judge::again(&mut transaction, &organization, &environment, &cause).await?);
     }
-    let change = format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail);
-    caller.audit(&mut transaction, &organization, change, at).await?;
+    let audit = Audit::of(&caller, &organization, || {
+        format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
+    });
+    audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
+    audit.tell();
     drop(share);
     app.metrics.attested(new.passes);
     judged.tell(&app);

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::access::{Asking, Caller, admit};
 use super::app::{App, now};
+use super::audit::Audit;
 use super::body::{self, Paced, announced};
 use super::json;
 use super::judge::{self, Held, Judged};
@@ -163,10 +164,12 @@ async fn record(
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Held { organization, name: environment, environment: &held, snapshot };
     let judged = judge::environment(&mut transaction, subject, &before, seen, &cause, at).await?;
-    if let Changed::Artifacts(number) = changed {
-        let change = format!("reported the environment {environment}: snapshot {number}");
-        caller.audit(&mut transaction, organization, change, at).await?;
-    }
+    let audit = Audit::of(caller, organization, || match changed {
+        Changed::Artifacts(number) => format!("reported the environment {environment}: snapshot {number}"),
+        _ => format!("reported other pods of the environment {environment}"),
+    });
+    audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
+    audit.tell();
     Ok((changed, judged))
 }

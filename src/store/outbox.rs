@@ -44,6 +44,21 @@ pub struct Leased {
     pub tries: i64,
 }
 
+/// A try that failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Failed<'a> {
+    /// What was sent.
+    pub notification: Uuid,
+    /// Where to.
+    pub target: Uuid,
+    /// Why it did not arrive.
+    pub problem: &'a str,
+    /// When it is tried again.
+    pub again: Timestamp,
+    /// What waits since before this is given up.
+    pub oldest: Timestamp,
+}
+
 /// How many notifications wait, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
@@ -54,39 +69,30 @@ pub struct Backlog {
 }
 
 impl Transaction {
-    /// The open targets of open organizations.
+    /// The open targets of open organizations for which something is due, the longest first.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn targets(&mut self) -> Result<Vec<Target>, Error> {
-        type Row = (Uuid, String, i64, String, String, String);
+    pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<Target>, Error> {
+        type Row = (Uuid, String, i64, String, String, String, Option<i64>);
+        // One look into an index for each target, however much waits.
         const SELECT: &str = "
-            SELECT t.id, t.organization, t.action, a.name, t.name, t.kind
+            SELECT t.id, t.organization, t.action, a.name, t.name, t.kind,
+                   (SELECT MIN(n.due_at) FROM notifications n
+                    WHERE n.target = t.id AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
             FROM targets t JOIN organizations o ON o.name = t.organization
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL";
         let rows: Vec<Row> = on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
-        let read = |(id, organization, action, action_name, name, kind): Row| {
+        let mut due: Vec<(i64, Target)> = Vec::new();
+        for (id, organization, action, action_name, name, kind, at) in rows {
+            let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
             let kind = kind.parse().map_err(|_| Error::Unreadable("a target"))?;
-            Ok(Target { id, organization, action, action_name, name, kind })
-        };
-        rows.into_iter().map(read).collect()
-    }
-
-    /// The targets for which something is due.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<Uuid>, Error> {
-        const SELECT: &str = "
-            SELECT target FROM notifications
-            WHERE sent_at IS NULL AND dropped_at IS NULL AND due_at <= $1
-            GROUP BY target ORDER BY MIN(due_at)";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(now.micros()).fetch_all(connection).await?
-        }))
+            due.push((at, Target { id, organization, action, action_name, name, kind }));
+        }
+        due.sort_by_key(|(at, _)| *at);
+        Ok(due.into_iter().map(|(_, target)| target).collect())
     }
 
     /// Takes in hand the first notification that is due of each of these targets; nobody else gets them
@@ -153,33 +159,31 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records that a notification did not arrive; it is due again at `again`, or given up.
+    /// Records that a notification did not arrive; it is due again at `again`, unless it is given up then, as is
+    /// whatever else waits for the target since before `oldest`. Says how many were given up.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn failed(
-        &mut self,
-        notification: Uuid,
-        target: Uuid,
-        problem: &str,
-        again: Option<Timestamp>,
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        const AGAIN: &str =
-            "UPDATE notifications SET problem = $1, due_at = $2 WHERE id = $3 AND sent_at IS NULL";
-        const DROPPED: &str =
-            "UPDATE notifications SET problem = $1, dropped_at = $2 WHERE id = $3 AND sent_at IS NULL";
+    pub async fn failed(&mut self, failed: &Failed<'_>, at: Timestamp) -> Result<u64, Error> {
+        const AGAIN: &str = "
+            UPDATE notifications SET problem = $1, due_at = $2
+            WHERE id = $3 AND sent_at IS NULL AND dropped_at IS NULL";
+        const DROP: &str = "
+            UPDATE notifications SET dropped_at = $1, problem = COALESCE(problem, $2)
+            WHERE target = $3 AND created_at < $4 AND sent_at IS NULL AND dropped_at IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
-        let (statement, time) = again.map_or((DROPPED, at), |again| (AGAIN, again));
         on!(self, |connection| {
-            let record = sqlx::query(statement).bind(problem).bind(time.micros()).bind(notification);
-            record.execute(connection).await?;
+            let again = sqlx::query(AGAIN).bind(failed.problem).bind(failed.again.micros());
+            again.bind(failed.notification).execute(connection).await?;
         });
         on!(self, |connection| {
-            sqlx::query(FAILURE).bind(at.micros()).bind(target).execute(connection).await?;
+            sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;
         });
-        Ok(())
+        Ok(on!(self, |connection| {
+            let drop = sqlx::query(DROP).bind(at.micros()).bind(failed.problem).bind(failed.target);
+            drop.bind(failed.oldest.micros()).execute(connection).await?.rows_affected()
+        }))
     }
 
     /// What waits to be sent to targets that are open.

@@ -32,9 +32,9 @@ const REMOVALS: [&str; 7] = [
      (SELECT fingerprint, from_at FROM verdicts WHERE environment = $1 AND until_at < $2 LIMIT $3)",
     // What is on its way still goes out.
     "DELETE FROM notifications WHERE id IN
-     (SELECT n.id FROM notifications n JOIN events e ON e.id = n.event JOIN targets t ON t.id = n.target
+     (SELECT n.id FROM notifications n JOIN events e ON e.id = n.event
       WHERE e.environment = $1 AND e.occurred_at < $2
-        AND (n.sent_at IS NOT NULL OR n.dropped_at IS NOT NULL OR t.closed_at IS NOT NULL) LIMIT $3)",
+        AND (n.sent_at IS NOT NULL OR n.dropped_at IS NOT NULL) LIMIT $3)",
     "DELETE FROM events WHERE id IN
      (SELECT e.id FROM events e WHERE e.environment = $1 AND e.occurred_at < $2
         AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.event = e.id) LIMIT $3)",

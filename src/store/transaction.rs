@@ -49,12 +49,13 @@ macro_rules! insert {
 }
 pub(super) use insert;
 
-/// Runs a statement for many keys: `$start` pushes all of it up to and with `IN`.
-macro_rules! for_all {
-    ($transaction:expr, |$query:ident| $start:expr, $keys:expr) => {{
+/// Does `$run` with a statement for many keys, some at a time: `$start` pushes all of it up to and with `IN`,
+/// `$end` stands behind the keys.
+macro_rules! in_chunks {
+    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr, |$connection:ident| $run:expr) => {{
         let keys: Vec<_> = $keys.into_iter().collect();
         for chunk in keys.chunks($crate::store::transaction::ROWS) {
-            $crate::store::transaction::on!($transaction, |connection| {
+            $crate::store::transaction::on!($transaction, |$connection| {
                 let mut $query = sqlx::QueryBuilder::new("");
                 $start;
                 $query.push(" (");
@@ -62,13 +63,35 @@ macro_rules! for_all {
                 for key in chunk {
                     list.push_bind(key.clone());
                 }
-                $query.push(")");
-                $query.build().persistent(false).execute(connection).await?;
+                $query.push(")").push($end);
+                $run
             });
         }
     }};
 }
+pub(super) use in_chunks;
+
+/// Runs a statement for many keys.
+macro_rules! for_all {
+    ($transaction:expr, |$query:ident| $start:expr, $keys:expr) => {
+        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, "", |connection| {
+            $query.build().persistent(false).execute(connection).await?;
+        })
+    };
+}
 pub(super) use for_all;
+
+/// The rows that a `SELECT` has for many keys.
+macro_rules! fetch_for_all {
+    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
+        let mut rows = Vec::new();
+        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, $end, |connection| {
+            rows.extend($query.build_query_as().persistent(false).fetch_all(connection).await?);
+        });
+        rows
+    }};
+}
+pub(super) use fetch_for_all;
 
 impl Transaction {
     /// Keeps what was written.

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use super::access::fingerprint;
 use super::reports::json;
 use super::rows::{Bytes, rows};
-use super::transaction::{ROWS, for_all, insert, on};
+use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::compliance::{Allowed, Approved, Attested, Compliance, Evidence, Policy, Requirement};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -29,29 +29,6 @@ macro_rules! lock {
     ($function:literal) => {
         concat!("SELECT ", $function, "(hashtextextended('verdicts/' || $1, 0))")
     };
-}
-
-/// Whatever fetches rows for many keys: `$start` pushes all of it up to and with `IN`, `$end` the rest.
-macro_rules! fetch_for_all {
-    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
-        let keys: Vec<_> = $keys.into_iter().collect();
-        let mut rows = Vec::new();
-        for chunk in keys.chunks(ROWS) {
-            on!($transaction, |connection| {
-                let mut $query = sqlx::QueryBuilder::new("");
-                $start;
-                $query.push(" (");
-                let mut list = $query.separated(", ");
-                for key in chunk {
-                    list.push_bind(key.clone());
-                }
-                $query.push(")");
-                $query.push($end);
-                rows.extend($query.build_query_as().persistent(false).fetch_all(connection).await?);
-            });
-        }
-        rows
-    }};
 }
 
 impl Transaction {

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::app::{App, now};
-use super::audit;
+use super::audit::Audit;
 use super::judge::{self, Judged};
 use crate::domain::notification::{Cause, CauseKind};
 use crate::store;
@@ -60,12 +60,10 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     for (organization, environment) in &journal.environments {
         judged = judged.and(judge::again(&mut transaction, organization, environment, &cause).await?);
     }
-    let actor = format!("bootstrap file, generation {generation}");
-    transaction.insert_audit(&actor, &journal.changes, at).await?;
+    let audit = Audit::of_bootstrap(generation, journal.changes);
+    audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
-    for (organization, change) in &journal.changes {
-        audit::tell(&actor, organization, change);
-    }
+    audit.tell();
     app.addresses.replace(addresses);
     judged.tell(app);
     Ok(generation)

@@ -10,7 +10,7 @@ mod guard;
 mod http;
 pub mod signature;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,16 @@ pub(super) use addresses::Addresses;
 pub use addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
 use sqlx::types::Uuid;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::app::{App, now};
+use super::app::{App, Delivery, now};
 use crate::domain::model::Timestamp;
 use crate::domain::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
+use crate::domain::outcome::Backoff;
 use crate::process::causes;
 use crate::store;
-use crate::store::outbox::{Leased, Target};
+use crate::store::outbox::{Failed, Leased, Target};
 
 use self::http::Http;
 
@@ -103,13 +104,40 @@ impl Sender {
     }
 }
 
+/// The targets that are not to be sent to for now.
+#[derive(Default)]
+struct Resting {
+    /// One thing at a time.
+    busy: BTreeSet<Uuid>,
+    /// How often in a row sending failed, and until when that target is left alone: what waits for one that does
+    /// not answer is not all tried in turn.
+    failing: HashMap<Uuid, (u32, Instant)>,
+}
+
+impl Resting {
+    fn takes(&self, target: Uuid, now: Instant) -> bool {
+        let rests = self.failing.get(&target).is_some_and(|(_, until)| now < *until);
+        !rests && !self.busy.contains(&target)
+    }
+
+    fn is_over(&mut self, target: Uuid, has_arrived: bool, policy: &Delivery) {
+        self.busy.remove(&target);
+        let failures = self.failing.remove(&target).map_or(0, |(failures, _)| failures);
+        if !has_arrived {
+            let failures = failures.saturating_add(1);
+            let rest = delay(policy.backoff, target, failures.into()).min(policy.rest);
+            self.failing.insert(target, (failures, Instant::now() + rest));
+        }
+    }
+}
+
 /// Sends until `shutdown`; what is under way then is finished.
 pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let policy = app.policy.delivery;
     let mut sender = Sender::default();
     let mut interval = tokio::time::interval(policy.interval);
     let mut sending = JoinSet::new();
-    let mut busy: BTreeSet<Uuid> = BTreeSet::new();
+    let mut resting = Resting::default();
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -117,24 +145,24 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
             () = app.outbox.notified() => {}
             Some(sent) = sending.join_next() => {
                 // One that panicked, which it does not, would keep its target until the next start.
-                if let Ok(target) = sent {
-                    busy.remove(&target);
+                if let Ok((target, has_arrived)) = sent {
+                    resting.is_over(target, has_arrived, &policy);
                 }
             }
         }
         let taken = async {
-            let taken = take(&app, &busy).await?;
+            let taken = take(&app, &resting).await?;
             // As late as can be: what was taken goes where the file says now.
             Ok::<_, Behind>((sender.of(&app, &app.addresses.current())?, taken))
         };
         match taken.await {
             Ok((sender, taken)) => {
                 for (target, leased) in taken {
-                    busy.insert(target.id);
+                    resting.busy.insert(target.id);
                     let (app, sender) = (app.clone(), Arc::clone(&sender));
                     sending.spawn(async move {
-                        handle(&app, &sender, &target, leased).await;
-                        target.id
+                        let has_arrived = handle(&app, &sender, &target, leased).await;
+                        (target.id, has_arrived)
                     });
                 }
             }
@@ -157,27 +185,24 @@ async fn measure(app: &App) {
     }
 }
 
-/// Takes in hand what is due of targets that this replica can send to, and is not sending to.
-async fn take(app: &App, busy: &BTreeSet<Uuid>) -> Result<Vec<(Target, Leased)>, store::Error> {
+/// Takes in hand what is due of targets that this replica can send to now.
+async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, store::Error> {
     let (policy, book) = (app.policy.delivery, app.addresses.current());
-    let free = policy.at_once.saturating_sub(busy.len());
+    let free = policy.at_once.saturating_sub(resting.busy.len());
     if book.targets.is_empty() || free == 0 {
         return Ok(Vec::new());
     }
     let mut transaction = app.store.read().await?;
     let due = transaction.due_targets(now()).await?;
-    if due.is_empty() {
-        return Ok(Vec::new());
-    }
-    let known = |target: &Target| book.targets.contains_key(&key(target));
-    let targets = transaction.targets().await?.into_iter().filter(known).map(|target| (target.id, target));
-    let mut targets: HashMap<Uuid, Target> = targets.collect();
     drop(transaction);
-    let wanted: Vec<Uuid> =
-        due.into_iter().filter(|id| targets.contains_key(id) && !busy.contains(id)).take(free).collect();
-    if wanted.is_empty() {
+    let is_ours =
+        |target: &Target| book.targets.contains_key(&key(target)) && resting.takes(target.id, Instant::now());
+    let targets = due.into_iter().filter(is_ours).take(free).map(|target| (target.id, target));
+    let mut targets: BTreeMap<Uuid, Target> = targets.collect();
+    if targets.is_empty() {
         return Ok(Vec::new());
     }
+    let wanted: Vec<Uuid> = targets.keys().copied().collect();
     let mut transaction = app.store.write().await?;
     let leased = transaction.lease(&wanted, now(), policy.lease).await?;
     transaction.commit().await?;
@@ -188,14 +213,15 @@ fn key(target: &Target) -> TargetKey {
     (target.organization.clone(), target.action, target.name.clone())
 }
 
-/// Sends one, and records what came of it.
-async fn handle(app: &App, ready: &Ready, target: &Target, leased: Leased) {
+/// Sends one, and records what came of it; says whether it arrived.
+async fn handle(app: &App, ready: &Ready, target: &Target, leased: Leased) -> bool {
     let policy = app.policy.delivery;
     let sent = match timeout(policy.timeout, send(app, ready, target, &leased)).await {
         Ok(sent) => sent,
         Err(_) => Err(SendError::TimedOut(policy.timeout)),
     };
-    let outcome = if sent.is_ok() { "arrived" } else { "failed" };
+    let has_arrived = sent.is_ok();
+    let outcome = if has_arrived { "arrived" } else { "failed" };
     app.metrics.sent(target.kind, outcome);
     if let Err(error) = record(app, target, &leased, sent).await {
         // It is due again once the time is over for which it was taken, and sent once more.
@@ -204,6 +230,7 @@ async fn handle(app: &App, ready: &Ready, target: &Target, leased: Leased) {
             causes::said_once(&error).join(": ")
         );
     }
+    has_arrived
 }
 
 async fn send(app: &App, ready: &Ready, target: &Target, leased: &Leased) -> Result<(), SendError> {
@@ -240,27 +267,30 @@ async fn record(
         Ok(()) => transaction.arrived(leased.id, target.id, now()).await?,
         Err(error) => {
             let problem = causes::said_once(&error).join(": ");
-            let again = again(app, leased);
+            let (id, policy) = (leased.id, app.policy.delivery);
+            let again = now().micros().saturating_add(micros(delay(policy.backoff, id, leased.tries)));
+            let again = Timestamp::from_micros(again);
+            // What would only be tried again after its time is given up.
+            let oldest = Timestamp::from_micros(again.micros().saturating_sub(micros(policy.patience)));
+            let failed = Failed { notification: id, target: target.id, problem: &problem, again, oldest };
+            let dropped = transaction.failed(&failed, now()).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
-            if again.is_some() {
-                tracing::warn!("a notification did not reach {what}, and will be tried again: {problem}");
-            } else {
-                tracing::error!("a notification to {what} was given up: {problem}");
+            tracing::warn!("a notification did not reach {what}: {problem}");
+            if dropped > 0 {
+                tracing::error!(dropped, "{dropped} notifications to {what} were given up");
             }
-            transaction.failed(leased.id, target.id, &problem, again, now()).await?;
         }
     }
     transaction.commit().await
 }
 
-/// When a notification that failed is tried again, if it is.
-fn again(app: &App, leased: &Leased) -> Option<Timestamp> {
-    let policy = app.policy.delivery;
-    let [.., seed] = leased.id.as_bytes();
-    let tries = usize::try_from(leased.tries.saturating_sub(1)).unwrap_or(usize::MAX).min(64);
-    let delay = policy.backoff.delays(u64::from(*seed)).nth(tries)?;
-    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-    let again = now().micros().saturating_add(micros(delay));
-    let last = leased.created_at.micros().saturating_add(micros(policy.patience));
-    (again <= last).then(|| Timestamp::from_micros(again))
+/// How long to wait after so many failures in a row; not all wait for as long.
+fn delay(backoff: Backoff, of: Uuid, failures: i64) -> Duration {
+    let [.., seed] = of.as_bytes();
+    let earlier = usize::try_from(failures.saturating_sub(1)).unwrap_or_default().min(64);
+    backoff.delays(u64::from(*seed)).nth(earlier).unwrap_or(backoff.most)
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

@@ -101,6 +101,10 @@ impl Transaction {
             SELECT id, name, kind, content FROM targets
             WHERE organization = $1 AND action = $2 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE targets SET closed_at = $1 WHERE id = $2";
+        // What is on its way there goes nowhere.
+        const DROP: &str = "
+            UPDATE notifications SET dropped_at = $1, problem = 'its target was taken out'
+            WHERE target = $2 AND sent_at IS NULL AND dropped_at IS NULL";
         const SHOW: &str = "UPDATE targets SET content = $1 WHERE id = $2";
         const INSERT: &str = "
             INSERT INTO targets (id, organization, action, name, kind, content, created_at)
@@ -124,6 +128,7 @@ impl Transaction {
                 }
                 _ => {
                     self.close(CLOSE, *id, now).await?;
+                    self.close(DROP, *id, now).await?;
                     are_others = true;
                 }
             }
