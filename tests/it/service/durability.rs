@@ -353,6 +353,7 @@ fn options_that_cannot_be_used_are_exit_2() {
         let home = tempfile::tempdir().unwrap();
         let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
         serve.env_clear().current_dir(home.path()).arg("serve").args(args);
+        serve.env("SUPERCARGO_LISTEN", "127.0.0.1:0").env("SUPERCARGO_ADMIN_LISTEN", "127.0.0.1:0");
         let output = serve.output().unwrap();
         let (code, said) = (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap());
         assert_eq!(code, 2, "{args:?}: {said}");
