@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::kept::{Kept, time, whole};
+use super::kept::{Kept, null_is_default, time, whole};
 use crate::domain::model::Timestamp;
 
 /// An action: what is sent where when something happens.
@@ -63,6 +63,18 @@ pub struct Target {
     /// The channel of a chat.
     #[serde(default)]
     pub context: Option<Channel>,
+    /// Its name, which is not in the interface.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Who gets an email, which is not in the interface.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub recipients: Vec<String>,
+    /// When something last arrived there.
+    #[serde(default, deserialize_with = "time")]
+    pub last_success_at: Option<Timestamp>,
+    /// When something last did not.
+    #[serde(default, deserialize_with = "time")]
+    pub last_failure_at: Option<Timestamp>,
 }
 
 /// A channel of a chat.

@@ -1,8 +1,9 @@
 //! `supercargo serve`.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use ipnet::IpNet;
@@ -39,9 +40,10 @@ pub(super) struct Serve {
     /// Where clients reach the service, for the links in its answers; if absent, where it listens
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
-    /// Internal network that notifications may go to, as 10.1.0.0/16; others and this machine are refused
+    /// Internal networks that notifications may go to, as 10.1.0.0/16, several with commas; others and this
+    /// machine are refused
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
-    allow_internal: Vec<IpNet>,
+    allow_internal: Vec<Network>,
     /// Largest report, in bytes; 64 MiB at most
     #[arg(long, value_name = "BYTES", default_value_t = Policy::default().report, value_parser = clap::value_parser!(u64).range(1..=Policy::default().report))]
     max_report: u64,
@@ -52,6 +54,26 @@ pub(super) struct Serve {
     /// proxy, all have the proxy's address
     #[arg(long, value_name = "N", default_value_t = Policy::default().wrong_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     max_wrong_tokens: u32,
+}
+
+/// A network, or none: a variable that is empty is one that is not set.
+#[derive(Debug, Clone, Copy)]
+struct Network(Option<IpNet>);
+
+impl FromStr for Network {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address = || text.parse::<IpAddr>().map(IpNet::from);
+        match text.trim() {
+            "" => Ok(Self(None)),
+            text => text
+                .parse()
+                .or_else(|_| address())
+                .map(|network| Self(Some(network)))
+                .map_err(|_| "a network as 10.1.0.0/16, or an address, was expected"),
+        }
+    }
 }
 
 const DATABASE: &str = "Where evidence is kept: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE; \
@@ -143,7 +165,7 @@ impl Serve {
             },
             bounds: Bounds::default(),
             patience: Patience::default(),
-            allowed_internal: self.allow_internal.clone(),
+            allowed_internal: self.allow_internal.iter().filter_map(|network| network.0).collect(),
         })
     }
 

@@ -190,7 +190,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Fails(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} fails"),
             Self::IsMissing(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} is missing"),
-            Self::IsNotApproved => f.write_str("nobody approved it"),
+            Self::IsNotApproved => f.write_str("it is not approved"),
             Self::NoPolicy => f.write_str("the environment has no policy"),
         }
     }

@@ -117,7 +117,7 @@ impl Content {
         Visible(&text).to_string()
     }
 
-    /// What more there is to say, a line for each artifact and one where there are more.
+    /// What more there is to say: a line for each artifact, one where there are more, and what caused it.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |artifact: &Concerned| {
@@ -134,6 +134,15 @@ impl Content {
         if unnamed > 0 {
             lines.push(format!("and {unnamed} more"));
         }
+        let cause = match (self.cause.kind, &self.cause.by) {
+            (CauseKind::Report, Some(by)) => format!("a report by {by}"),
+            (CauseKind::Attestation, Some(by)) => format!("an attestation by {by}"),
+            (CauseKind::Report, None) => "a report".to_owned(),
+            (CauseKind::Attestation, None) => "an attestation".to_owned(),
+            (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
+            (CauseKind::Time, _) => "an allow-list entry that ended".to_owned(),
+        };
+        lines.push(Visible(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
         lines
     }
 }
@@ -172,19 +181,20 @@ mod tests {
     fn a_person_is_told_in_a_line_and_a_line_for_each_artifact() {
         let ill = content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
         assert_eq!(ill.headline(), "prod (acme) is not compliant: 1 artifact");
-        assert_eq!(ill.lines(), ["web:2 abababababab: unit of the flow web is missing"]);
+        let cause = "snapshot 3; caused by a report by cluster";
+        assert_eq!(ill.lines(), ["web:2 abababababab: unit of the flow web is missing", cause]);
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
         assert_eq!(scaled.lines()[0], "web:2 abababababab: 2 to 5 pods");
         let well = content(Trigger::CompliantEnvironment, &[], &[]);
-        assert_eq!((well.headline().as_str(), well.lines().len()), ("prod (acme) is compliant", 0));
+        assert_eq!((well.headline().as_str(), well.lines().len()), ("prod (acme) is compliant", 1));
     }
 
     #[test]
     fn many_artifacts_are_counted_and_no_name_begins_a_line_of_its_own() {
         let many = content(Trigger::StartedArtifact, &["web:1\nFrom: root"; 13], &[]);
         let lines = many.lines();
-        assert_eq!((lines.len(), lines[10].as_str()), (11, "and 3 more"));
+        assert_eq!((lines.len(), lines[10].as_str()), (12, "and 3 more"));
         assert!(!lines.concat().contains('\n'), "{lines:?}");
     }
 

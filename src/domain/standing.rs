@@ -125,7 +125,7 @@ mod tests {
             Standing::judged(&prod, Some(&policy), seen(), &[(one, allowed(&[None]))].into(), at(1));
         assert_eq!(standing.compliance, Compliance::NonCompliant);
         assert!(standing.artifacts[&one].verdict.is_allowed);
-        assert_eq!(standing.artifacts[&two].verdict.reasons, ["nobody approved it"]);
+        assert_eq!(standing.artifacts[&two].verdict.reasons, ["it is not approved"]);
         let standing = Standing::judged(&prod, None, seen(), &BTreeMap::new(), at(1));
         assert_eq!(
             (standing.compliance, &standing.artifacts[&two].verdict),

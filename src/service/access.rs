@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -32,6 +33,19 @@ pub(super) struct Asking {
     pub(super) headers: HeaderMap,
     /// Where it comes from.
     peer: IpAddr,
+    /// Where the name of its token is left for the log, once it is known.
+    known_as: KnownAs,
+}
+
+/// The name of the valid token that a request came with, among the request's extensions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KnownAs(Arc<OnceLock<String>>);
+
+impl KnownAs {
+    /// The name, fit for a log; empty where nobody is known.
+    pub(super) fn shown(&self) -> String {
+        self.0.get().map_or_else(String::new, |name| Visible(name).to_string())
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Asking {
@@ -40,7 +54,8 @@ impl<S: Sync> FromRequestParts<S> for Asking {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         // The listener names the peer of every request.
         let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
-        Ok(Self { headers: parts.headers.clone(), peer })
+        let known_as = parts.extensions.get().cloned().unwrap_or_default();
+        Ok(Self { headers: parts.headers.clone(), peer, known_as })
     }
 }
 
@@ -59,6 +74,7 @@ pub(super) async fn admit(
         return Err(Problem::unauthorized());
     };
     app.throttle.admitted(known.sha256);
+    let _ = asking.known_as.0.set(known.name.clone());
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
     if known.organization != organization || !role.permits(&scope, operation) {

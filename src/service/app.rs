@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use tokio::sync::{Notify, Semaphore};
 
 use super::body::{Budget, Pace};
+use super::gate::Gates;
 use super::links::Links;
 use super::metrics::Metrics;
 use super::notify::Addresses;
@@ -80,7 +81,7 @@ impl Default for Policy {
             wrong_tokens_within: Duration::from_mins(1),
             certificate_interval: Duration::from_secs(10),
             expiry_interval: Duration::from_secs(1),
-            judged_within: Duration::from_hours(1),
+            judged_within: Duration::from_mins(10),
             delivery: Delivery::default(),
         }
     }
@@ -117,6 +118,8 @@ pub(super) struct Parts {
     pub(super) inbound: Budget,
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
+    /// Taken before a transaction that judges.
+    pub(super) gates: Gates,
     /// Told when something was put into the outbox.
     pub(super) outbox: Notify,
     /// Where notifications go.
@@ -139,6 +142,7 @@ impl App {
             throttle,
             inbound,
             running,
+            gates: Gates::default(),
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,

@@ -110,6 +110,7 @@ pub(super) async fn attest_junit(
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
     };
+    let gate = app.gates.hold(&organization).await;
     let mut transaction = app.store.write().await?;
     transaction.hold_verdicts(&organization).await?;
     let trail = transaction.hold_trail(&new, now()).await?;
@@ -133,6 +134,7 @@ pub(super) async fn attest_junit(
     });
     audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
+    drop(gate);
     audit.tell();
     drop(share);
     app.metrics.attested(new.passes);

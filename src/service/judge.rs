@@ -40,8 +40,10 @@ pub(super) async fn environment(
     let policy = transaction.policy(organization, name.as_str()).await?;
     let artifacts = seen.keys().copied();
     let evidence = transaction.evidence(organization, name.as_str(), policy.as_ref(), artifacts).await?;
-    let after = Standing::judged(name, policy.as_ref(), seen, &evidence, at);
-    let until = standing::until(&evidence, at);
+    // By the clock, and not by when it is recorded, which may be later than what another clock wrote.
+    let clock = now();
+    let after = Standing::judged(name, policy.as_ref(), seen, &evidence, clock);
+    let until = standing::until(&evidence, clock);
     transaction.keep_standing(environment.id, before, &after, until, at).await?;
     if snapshot > environment.snapshot {
         transaction.keep_with_snapshot(environment.id, snapshot, after.compliance).await?;

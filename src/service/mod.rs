@@ -15,6 +15,7 @@ mod audit;
 mod body;
 pub mod bootstrap;
 mod expiry;
+mod gate;
 mod json;
 mod judge;
 mod links;

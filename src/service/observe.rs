@@ -8,6 +8,7 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::access::KnownAs;
 use super::app::App;
 use super::problem::Problem;
 use crate::domain::visible::{Visible, shortened};
@@ -20,7 +21,7 @@ const LOGGED: usize = 500;
 /// that is given up while its transaction begins goes back to the pool with the transaction open, and
 /// one that is given up while it is made has to be made again. How many run at once is bounded, since
 /// clients that went away no longer count as connections.
-pub(super) async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let start = Instant::now();
     let Ok(running) = Arc::clone(&app.running).acquire_owned().await else {
         return Problem::defect().into_response();
@@ -31,15 +32,19 @@ pub(super) async fn observe(State(app): State<App>, request: Request, next: Next
         let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
         let peer = request.extensions().get::<Peer>();
         let peer = peer.map_or_else(String::new, |Peer(peer)| peer.ip().to_string());
+        let known_as = KnownAs::default();
+        request.extensions_mut().insert(known_as.clone());
         let response = next.run(request).await;
         let (status, after) = (response.status().as_u16(), start.elapsed());
         app.metrics.answered(&route, method, status, after);
         let path = Visible(&path);
         let milliseconds = after.as_secs_f64() * 1e3;
+        let token = known_as.shown();
+        let who = if token.is_empty() { "-" } else { &token };
         tracing::info!(
             target: "supercargo::access",
-            method, path = %path, status, milliseconds, peer,
-            "{peer} {method} {path} {status} {milliseconds:.1} ms"
+            method, path = %path, status, milliseconds, peer, token,
+            "{peer} {who} {method} {path} {status} {milliseconds:.1} ms"
         );
         drop(running);
         response

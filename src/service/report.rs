@@ -127,6 +127,7 @@ async fn record(
     body_hash: Fingerprint,
     reported: &Reported,
 ) -> Result<(Changed, Judged), store::Error> {
+    let _gate = app.gates.share(organization).await;
     let mut transaction = app.store.write().await?;
     transaction.share_verdicts(organization).await?;
     let held = transaction.environment(organization, environment.as_str(), now()).await?;

@@ -38,7 +38,9 @@ impl Store {
             Self::Sqlite(pools) => {
                 sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pools.readers()?).await?
             }
-            Self::Postgres(pool) => sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pool).await?,
+            Self::Postgres(pools) => {
+                sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(&pools.readers).await?
+            }
         };
         row.map(|(organization, name, sha256, role, scope, expires_at)| {
             let expires_at = expires_at.map(Timestamp::from_micros);
@@ -56,7 +58,7 @@ impl Store {
         const OPEN: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";
         Ok(match self {
             Self::Sqlite(pools) => sqlx::query_scalar(OPEN).fetch_one(pools.readers()?).await?,
-            Self::Postgres(pool) => sqlx::query_scalar(OPEN).fetch_one(pool).await?,
+            Self::Postgres(pools) => sqlx::query_scalar(OPEN).fetch_one(&pools.readers).await?,
         })
     }
 }

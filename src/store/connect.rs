@@ -23,7 +23,15 @@ pub enum Store {
     /// SQLite, in a file or in memory.
     Sqlite(SqlitePools),
     /// PostgreSQL.
-    Postgres(PgPool),
+    Postgres(PgPools),
+}
+
+/// What writes may wait for a lock, and who reads must not wait for a connection meanwhile.
+#[derive(Clone)]
+pub struct PgPools {
+    /// For what takes no lock that another holds for long.
+    pub(super) readers: PgPool,
+    writers: PgPool,
 }
 
 /// SQLite has one writer at a time: within a process writers queue for its connection, and only the
@@ -54,7 +62,7 @@ pub struct Patience {
     pub statement: Duration,
     /// For a lock.
     pub lock: Duration,
-    /// How many connections a pool holds at most.
+    /// How many connections a pool holds at most; PostgreSQL has one for reads and one for writes.
     pub connections: u32,
 }
 
@@ -94,8 +102,8 @@ impl Store {
     pub async fn read(&self) -> Result<Transaction, Error> {
         Ok(match self {
             Self::Sqlite(pools) => Transaction::Sqlite(pools.readers()?.begin().await?),
-            Self::Postgres(pool) => Transaction::Postgres(
-                pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
+            Self::Postgres(pools) => Transaction::Postgres(
+                pools.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
         })
     }
@@ -109,7 +117,7 @@ impl Store {
     pub async fn write(&self) -> Result<Transaction, Error> {
         Ok(match self {
             Self::Sqlite(pools) => Transaction::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
-            Self::Postgres(pool) => Transaction::Postgres(pool.begin().await?),
+            Self::Postgres(pools) => Transaction::Postgres(pools.writers.begin().await?),
         })
     }
 
@@ -121,7 +129,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), Error> {
         match self {
             Self::Sqlite(pools) => sqlx::query("SELECT 1").execute(pools.readers()?).await.map(drop)?,
-            Self::Postgres(pool) => sqlx::query("SELECT 1").execute(pool).await.map(drop)?,
+            Self::Postgres(pools) => sqlx::query("SELECT 1").execute(&pools.readers).await.map(drop)?,
         }
         Ok(())
     }
@@ -132,7 +140,9 @@ impl Store {
         let of = |size: u32, idle: usize| (size, u32::try_from(idle).unwrap_or(u32::MAX));
         match self {
             Self::Sqlite(pools) => of(pools.readers.size(), pools.readers.num_idle()),
-            Self::Postgres(pool) => of(pool.size(), pool.num_idle()),
+            Self::Postgres(PgPools { readers, writers }) => {
+                of(readers.size() + writers.size(), readers.num_idle() + writers.num_idle())
+            }
         }
     }
 
@@ -145,7 +155,10 @@ impl Store {
                 // Last, so that the log is written back into the file.
                 pools.writer.close().await;
             }
-            Self::Postgres(pool) => pool.close().await,
+            Self::Postgres(pools) => {
+                pools.readers.close().await;
+                pools.writers.close().await;
+            }
         }
     }
 }
@@ -245,7 +258,7 @@ async fn migrate_sqlite(pool: &SqlitePool, begin: &'static str) -> Result<(), Er
     Ok(())
 }
 
-async fn open_postgres(options: &PgConnectOptions, patience: Patience) -> Result<PgPool, Error> {
+async fn open_postgres(options: &PgConnectOptions, patience: Patience) -> Result<PgPools, Error> {
     let milliseconds = |duration: Duration| duration.as_millis().to_string();
     let pool =
         PgPoolOptions::new().acquire_timeout(patience.connection).max_connections(patience.connections);
@@ -260,5 +273,7 @@ async fn open_postgres(options: &PgConnectOptions, patience: Patience) -> Result
         ("lock_timeout", milliseconds(patience.lock)),
         ("idle_in_transaction_session_timeout", milliseconds(2 * patience.statement)),
     ]);
-    Ok(pool.connect_with(options).await?)
+    let readers = pool.clone().connect_with(options.clone()).await?;
+    let writers = pool.connect_with(options).await?;
+    Ok(PgPools { readers, writers })
 }

@@ -61,7 +61,8 @@ impl Transaction {
             &notifications,
             |values, (event, target)| {
                 values.push_bind(Uuid::now_v7()).push_bind(*event).push_bind(*target);
-                values.push_bind(at.micros()).push_bind(at.micros()).push_bind(0_i64);
+                // Due at once, whatever time is recorded.
+                values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
             }
         );
         Ok(notifications.len())

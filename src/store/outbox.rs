@@ -195,7 +195,9 @@ impl Transaction {
         const SELECT: &str = "
             SELECT COUNT(*), MIN(n.created_at)
             FROM notifications n JOIN targets t ON t.id = n.target
-            WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL";
+            JOIN organizations o ON o.name = t.organization
+            WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL
+              AND o.closed_at IS NULL";
         let (waiting, oldest): (i64, Option<i64>) =
             on!(self, |connection| sqlx::query_as(SELECT).fetch_one(connection).await?);
         Ok(Backlog { waiting, oldest: oldest.map(Timestamp::from_micros) })

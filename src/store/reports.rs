@@ -90,7 +90,7 @@ impl Store {
         }
         let rows = match self {
             Self::Sqlite(pools) => touch!(pools.toucher()?),
-            Self::Postgres(pool) => touch!(pool),
+            Self::Postgres(pools) => touch!(&pools.readers),
         };
         Ok(rows > 0)
     }

@@ -218,28 +218,30 @@ impl Transaction {
         until: Option<Timestamp>,
         at: Timestamp,
     ) -> Result<(), Error> {
+        // Of what runs no longer: a replica of the version before ends no verdict.
+        const LEFT: &str = "
+            UPDATE verdicts SET until_at = $1 WHERE environment = $2 AND until_at IS NULL AND NOT EXISTS
+            (SELECT 1 FROM artifact_runs r WHERE r.environment = verdicts.environment
+               AND r.fingerprint = verdicts.fingerprint AND r.ended_at IS NULL)";
         const KEEP: &str = "
             UPDATE environments SET compliance = $1, compliant_until = $2, judged_at = $3 WHERE id = $4";
         let verdict = |standing: &Standing, artifact: &Fingerprint| {
             standing.artifacts.get(artifact).map_or(Verdict::UNKNOWN, |running| running.verdict.clone())
         };
-        let begun: Vec<_> = after
-            .artifacts
-            .iter()
-            .filter(|(artifact, is)| {
-                is.verdict != Verdict::UNKNOWN && is.verdict != verdict(before, artifact)
-            })
-            .collect();
-        let ended = before
+        let ended: Vec<Vec<u8>> = before
             .artifacts
             .iter()
             .filter(|(artifact, was)| {
                 was.verdict != Verdict::UNKNOWN && was.verdict != verdict(after, artifact)
             })
-            .map(|(artifact, _)| artifact);
-        // Of what begins too: a replica of the version before ends no verdict.
-        let ended: Vec<Vec<u8>> =
-            ended.chain(begun.iter().map(|(artifact, _)| *artifact)).map(|a| a.bytes().to_vec()).collect();
+            .map(|(artifact, _)| artifact.bytes().to_vec())
+            .collect();
+        let begun = after.artifacts.iter().filter(|(artifact, is)| {
+            is.verdict != Verdict::UNKNOWN && is.verdict != verdict(before, artifact)
+        });
+        on!(self, |connection| {
+            sqlx::query(LEFT).bind(at.micros()).bind(environment).execute(connection).await?;
+        });
         for_all!(
             self,
             |query| {

@@ -6,6 +6,7 @@ use super::{Common, client};
 use crate::api::{self, About, Kept};
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::cli::{Failure, Service};
+use crate::domain::model::Timestamp;
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLE)]
@@ -84,7 +85,7 @@ fn particulars(action: &api::Action) -> Table {
         ("flows", Cell::maybe(flows)),
         ("triggers", Cell::text(action.triggers.join(", "))),
     ];
-    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(target(to)))));
+    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(told(to, now)))));
     lines.extend([
         ("last success", age(action.last_success_timestamp)),
         ("last failure", age(action.last_failure_timestamp)),
@@ -107,12 +108,26 @@ fn environments(action: &api::Action) -> Cell {
     Cell::maybe(action.environments.as_ref().map(|environments| environments.join(", ")))
 }
 
+/// A target, and when something was last sent there.
+fn told(to: &api::Target, now: Timestamp) -> String {
+    let name = to.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let sent = match (to.last_success_at, to.last_failure_at) {
+        (None, None) => String::new(),
+        (success, Some(failure)) if success < Some(failure) => {
+            format!(", failing, last {}", ago(failure, now))
+        }
+        (success, _) => success.map(|at| format!(", arrived {}", ago(at, now))).unwrap_or_default(),
+    };
+    format!("{name}{}{sent}", target(to))
+}
+
 /// Its kind, and where it leads as far as that is said.
 fn target(target: &api::Target) -> String {
     let channel = target.context.as_ref().and_then(|context| context.channel_name.as_deref());
     let kind = target.r#type.as_deref().unwrap_or("-");
     match channel.or(target.webhook.as_deref()) {
         Some(to) => format!("{kind} {to}"),
-        None => kind.to_owned(),
+        None if target.recipients.is_empty() => kind.to_owned(),
+        None => format!("{kind} {}", target.recipients.join(" ")),
     }
 }

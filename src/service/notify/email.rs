@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use lettre::message::Mailbox;
+use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::message::{Mailbox, SinglePart};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
@@ -30,6 +31,11 @@ pub(super) async fn send(
     let addresses = Guard::new(allowed, transport).addresses(&smtp.host).await.map_err(SendError::Address)?;
     let mut mail = lettre::Message::builder()
         .from(smtp.from.clone())
+        // No out-of-office reply is wanted (RFC 3834, section 5).
+        .raw_header(HeaderValue::new(
+            HeaderName::new_from_ascii_str("Auto-Submitted"),
+            "auto-generated".to_owned(),
+        ))
         .subject(message.content.headline())
         // The same at each try, so that a mail box can drop repeats (RFC 5322, section 3.6.4).
         .message_id(Some(format!("<{}@supercargo>", message.id)));
@@ -38,7 +44,7 @@ pub(super) async fn send(
     }
     let mut text = message.content.lines().join("\n");
     text.insert_str(0, &format!("{}\n\n", message.content.headline()));
-    let mail = mail.body(text).map_err(SendError::Mail)?;
+    let mail = mail.singlepart(SinglePart::plain(text)).map_err(SendError::Mail)?;
     // The certificate is the name's, whatever address is connected to.
     let parameters = || {
         let mut parameters = TlsParameters::builder(smtp.host.clone());

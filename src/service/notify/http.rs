@@ -52,11 +52,8 @@ impl Http {
 
     /// Sends what a chat shows, as the incoming webhook of one takes it.
     pub(super) async fn chat(&self, url: &SecretString, message: &Message<'_>) -> Result<(), SendError> {
-        let text = std::iter::once(format!("*{}*", escaped(&message.content.headline())))
-            .chain(message.content.lines().iter().map(|line| format!("• {}", escaped(line))))
-            .collect::<Vec<_>>()
-            .join("\n");
-        let body = serde_json::json!({ "text": text }).to_string();
+        let lines = std::iter::once(message.content.headline()).chain(message.content.lines());
+        let body = serde_json::json!({ "text": verbatim(lines) }).to_string();
         self.post(url, body.into_bytes(), &[(ID, &message.id)]).await
     }
 
@@ -88,9 +85,15 @@ impl Http {
     }
 }
 
-/// Text that a chat shows as it stands: what a pod's author chose is neither a link nor a mention.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// Lines that a chat shows as they stand: in a block of code, nothing that a pod's author chose is a link, a
+/// mention or markup.
+fn verbatim(lines: impl Iterator<Item = String>) -> String {
+    let escaped = |line: String| {
+        let line = line.replace('`', "'").replace('&', "&amp;");
+        line.replace('<', "&lt;").replace('>', "&gt;")
+    };
+    let lines: Vec<String> = lines.map(escaped).collect();
+    format!("```\n{}\n```", lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -98,7 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_chat_would_take_for_a_mention_is_text() {
-        assert_eq!(escaped("<!channel> & <http://x|y>"), "&lt;!channel&gt; &amp; &lt;http://x|y&gt;");
+    fn what_a_chat_would_take_for_a_link_a_mention_or_markup_is_text() {
+        let lines = ["<!channel> & <http://x|y>", "@here https://evil.example `*b*`"].map(str::to_owned);
+        let expected =
+            "```\n&lt;!channel&gt; &amp; &lt;http://x|y&gt;\n@here https://evil.example '*b*'\n```";
+        assert_eq!(verbatim(lines.into_iter()), expected);
     }
 }

@@ -197,8 +197,13 @@ async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, sto
     drop(transaction);
     let is_ours =
         |target: &Target| book.targets.contains_key(&key(target)) && resting.takes(target.id, Instant::now());
-    let targets = due.into_iter().filter(is_ours).take(free).map(|target| (target.id, target));
-    let mut targets: BTreeMap<Uuid, Target> = targets.collect();
+    let due = due.into_iter().filter(is_ours);
+    // Those that did not answer get what is left, and half of all at most: they may take as long again.
+    let (failing, well): (Vec<_>, Vec<_>) = due.partition(|target| resting.failing.contains_key(&target.id));
+    let is_failing = |id: &&Uuid| resting.failing.contains_key(*id);
+    let for_failing = (policy.at_once / 2).saturating_sub(resting.busy.iter().filter(is_failing).count());
+    let targets = well.into_iter().chain(failing.into_iter().take(for_failing.max(1))).take(free);
+    let mut targets: BTreeMap<Uuid, Target> = targets.map(|target| (target.id, target)).collect();
     if targets.is_empty() {
         return Ok(Vec::new());
     }
@@ -275,7 +280,7 @@ async fn record(
             let failed = Failed { notification: id, target: target.id, problem: &problem, again, oldest };
             let dropped = transaction.failed(&failed, now()).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
-            tracing::warn!("a notification did not reach {what}: {problem}");
+            tracing::warn!(notification = %id, "the notification {id} did not reach {what}: {problem}");
             if dropped > 0 {
                 tracing::error!(dropped, "{dropped} notifications to {what} were given up");
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::{Action, Journal, Refused, Taken, Target};
+use super::{Action, Journal, Refused, Shown, Taken, Target};
 use crate::domain::model::Timestamp;
 use crate::store::reports::json;
 use crate::store::transaction::on;
@@ -148,7 +148,12 @@ impl Transaction {
 fn changed(action: &Action) -> String {
     let Action { number, name, environments, triggers, targets } = action;
     let triggers: Vec<_> = triggers.iter().map(|trigger| trigger.as_str()).collect();
-    let targets: Vec<_> = targets.iter().map(|target| target.name.as_str()).collect();
+    let place = |target: &Target| {
+        let Shown { webhook, recipients, .. } = &target.shown;
+        let place = webhook.clone().unwrap_or_else(|| recipients.join(" and "));
+        format!("{} at {place}", target.name)
+    };
+    let targets: Vec<_> = targets.iter().map(place).collect();
     let (environments, triggers, targets) =
         (environments.join(", "), triggers.join(", "), targets.join(", "));
     format!("the action {number}, {name}, sends {triggers} of {environments} to {targets}")

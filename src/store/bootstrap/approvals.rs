@@ -148,5 +148,7 @@ impl Transaction {
 fn changed(key: &str, approval: &Approval) -> String {
     let place =
         approval.environment.as_ref().map_or_else(|| "any environment".to_owned(), ToString::to_string);
-    format!("the {key} is {} for {} in {place}", approval.state.as_str(), approval.target)
+    let by: Vec<_> = approval.content.approvals.iter().map(|said| said.approved_by.as_str()).collect();
+    let by = if by.is_empty() { String::new() } else { format!(", by {}", by.join(", ")) };
+    format!("the {key} is {} for {} in {place}{by}", approval.state.as_str(), approval.target)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::{Allowance, Environment, Journal};
+use super::{Allowance, Environment, Journal, until};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::access::fingerprint;
 use crate::store::reports::{json, micros};
@@ -118,8 +118,13 @@ impl Transaction {
         }
         for ((environment, artifact), allowance) in wanted {
             let Allowance { reason, author, expires_at, .. } = allowance;
-            journal
-                .note(organization, format!("{artifact} is allowed in {environment} by {author}: {reason}"));
+            journal.note(
+                organization,
+                format!(
+                    "{artifact} is allowed in {environment} {} by {author}: {reason}",
+                    until(*expires_at)
+                ),
+            );
             journal.touch(organization, environment);
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);

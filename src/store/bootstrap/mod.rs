@@ -25,6 +25,12 @@ pub use plan::{
     Action, Allowance, Approval, ApprovalContent, Environment, Flow, Organization, Plan, Shown, Target, Token,
 };
 
+/// Until when something holds, in words.
+fn until(end: Option<Timestamp>) -> String {
+    let second = |end: Timestamp| jiff::Timestamp::from_second(end.micros() / 1_000_000).ok();
+    end.and_then(second).map_or_else(|| "for ever".to_owned(), |end| format!("until {end}"))
+}
+
 /// What came of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
@@ -137,7 +143,7 @@ impl Transaction {
         }
         for (organization, missing) in plan.organizations.iter().zip(missing) {
             let name = organization.name.as_str();
-            self.open_organization(name, organization.retention, now).await?;
+            self.open_organization(name, organization.retention, now, &mut journal).await?;
             self.open_tokens(name, &missing, now, &mut journal).await?;
             self.reconcile_flows(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_environments(name, &organization.environments, now, &mut journal).await?;
@@ -182,10 +188,17 @@ impl Transaction {
         name: &str,
         retention: Option<Duration>,
         now: Timestamp,
+        journal: &mut Journal,
     ) -> Result<(), Error> {
+        const COUNT: &str = "SELECT COUNT(*) FROM organizations WHERE name = $1 AND closed_at IS NULL";
         const OPEN: &str = "
             INSERT INTO organizations (name, retention, created_at) VALUES ($1, $2, $3)
             ON CONFLICT (name) DO UPDATE SET retention = excluded.retention, closed_at = NULL";
+        let open: i64 =
+            on!(self, |connection| sqlx::query_scalar(COUNT).bind(name).fetch_one(connection).await?);
+        if open == 0 {
+            journal.note(name, "the organization was opened".to_owned());
+        }
         on!(self, |connection| {
             let open = sqlx::query(OPEN).bind(name).bind(retention.map(micros)).bind(now.micros());
             open.execute(connection).await?;

@@ -2,7 +2,7 @@
 
 use sqlx::types::Uuid;
 
-use super::{Journal, Token};
+use super::{Journal, Token, until};
 use crate::domain::model::Timestamp;
 use crate::store::access::fingerprint;
 use crate::store::reports::json;
@@ -11,9 +11,9 @@ use crate::store::{Error, Transaction};
 
 /// A token, in words: its name and what it may do.
 fn said(token: &Token) -> String {
-    let Token { name, role, scope, .. } = token;
+    let Token { name, role, scope, expires_at, .. } = token;
     let scope = if scope.0.is_empty() { String::new() } else { format!(" for {}", scope.0.join(", ")) };
-    format!("token {name} of role {}{scope}", role.as_str())
+    format!("token {name} of role {}{scope}, {}", role.as_str(), until(*expires_at))
 }
 
 impl Transaction {

@@ -20,21 +20,6 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
     };
     let flow =
         |flow: &str| format!("generation: 1\norganizations:\n  - name: acme\n    flows:\n      - {flow}\n");
-    let list = |key: &str, item: &str| {
-        format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
-    };
-    let artifact = super::digest('a');
-    let approval = |more: &str| {
-        let state = if more.contains("state") { "" } else { "state: PENDING, " };
-        flow(&format!(
-            "{{name: x, approvals: [{{artifact: {artifact}, base: {artifact}, name: n, {state}{more}}}]}}"
-        ))
-    };
-    let environment = |more: &str| list("environments", &format!("name: prod, {more}"));
-    let action = |more: &str| list("actions", &format!("name: a, environments: [prod], {more}"));
-    let target = |more: &str| {
-        action(&format!("number: 1, triggers: [ON_COMPLIANT_ENV], targets: [{{name: t, {more}}}]"))
-    };
     let long = "x".repeat(256);
     for (text, words) in [
         (String::new(), &["bootstrap.yaml", "at its top level"][..]),
@@ -98,7 +83,40 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
             &["flows[0].template", "1 to 255"],
         ),
         (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
-        (approval("number: 0"), &["flows[0].approvals[0].number", "from 1"]),
+    ] {
+        is_named(&database, &text, words).await;
+    }
+}
+
+/// A file of this text is refused, in all these words.
+async fn is_named(database: &Database, text: &str, words: &[&str]) {
+    let said = said_of(database, text).await;
+    for word in words {
+        assert!(said.contains(word), "{word}: {said}\n{text}");
+    }
+}
+
+async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Database) {
+    let list = |key: &str, item: &str| {
+        format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
+    };
+    let artifact = super::digest('a');
+    let approval = |more: &str| {
+        let state = if more.contains("state") { "" } else { "state: PENDING, " };
+        list(
+            "flows",
+            &format!(
+                "name: x, approvals: [{{artifact: {artifact}, base: {artifact}, name: n, {state}{more}}}]"
+            ),
+        )
+    };
+    let environment = |more: &str| list("environments", &format!("name: prod, {more}"));
+    let action = |more: &str| list("actions", &format!("name: a, environments: [prod], {more}"));
+    let target = |more: &str| {
+        action(&format!("number: 1, triggers: [ON_COMPLIANT_ENV], targets: [{{name: t, {more}}}]"))
+    };
+    for (text, words) in [
+        (approval("number: 0"), &["flows[0].approvals[0].number", "from 1"][..]),
         (approval("number: 1, state: MAYBE"), &["line 5", "MAYBE"]),
         (approval("number: 1, state: APPROVED"), &["approvals[0].approvals", "by and at"]),
         (approval("number: 1, state: PENDING, commits: [abc]"), &["approvals[0].commits", "40"]),
@@ -114,7 +132,7 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         (target("type: PIGEON"), &["line 5", "PIGEON"]),
         (target("type: WEBHOOK"), &["targets[0]", "url was expected"]),
         (target("type: WEBHOOK, url: {file: nowhere}"), &["targets[0]", "url", "nowhere"]),
-        (target(&format!("type: WEBHOOK, url: {{file: {ADMIN}}}")), &["targets[0]", "https URL"]),
+        (target(&format!("type: WEBHOOK, url: {{file: {ADMIN}}}")), &["targets[0]", "one https URL"]),
         (target("type: WEBHOOK, url: {file: url, variable: V}"), &["exactly one of file and variable"]),
         (target("type: SLACK, url: {variable: SUPERCARGO_NO_SUCH_VARIABLE}"), &["not set"]),
         (target("type: EMAIL, recipients: [ops@example.com]"), &["targets[0]", "smtp"]),
@@ -127,10 +145,7 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         ),
         ("generation: 1\nauthorities: bootstrap.yaml\norganizations: []".into(), &["authorities", "PEM"]),
     ] {
-        let said = said_of(&database, &text).await;
-        for word in words {
-            assert!(said.contains(word), "{word}: {said}\n{text}");
-        }
+        is_named(&database, &text, words).await;
     }
 }
 
@@ -218,6 +233,7 @@ super::on_both!(
     a_token_may_move_to_another_organization,
     what_is_taken_out_of_it_is_closed_and_kept,
     a_mistake_is_named_with_its_key_and_place,
+    a_mistake_in_what_is_judged_and_told_is_named_as_well,
     a_file_that_cannot_be_used_leaves_what_was_there,
     a_lower_generation_is_refused_at_the_start_and_later,
     an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,

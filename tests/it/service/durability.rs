@@ -349,6 +349,7 @@ fn options_that_cannot_be_used_are_exit_2() {
         (&["--listen", "nowhere"], "--listen"),
         (&["--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
         (&["--bootstrap", "missing.yaml"], "missing.yaml"),
+        (&["--allow-internal", "10.0.0.0/33"], "a network as 10.1.0.0/16"),
     ] {
         let home = tempfile::tempdir().unwrap();
         let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
@@ -368,8 +369,8 @@ fn an_empty_variable_is_one_that_is_not_set() {
     let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
     serve.env_clear().current_dir(home.path()).args(["serve", "--database", "sqlite::memory:"]);
     serve.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-    for variable in
-        ["SUPERCARGO_BOOTSTRAP", "SUPERCARGO_PUBLIC_URL", "SUPERCARGO_TLS_CERT", "SUPERCARGO_TLS_KEY"]
+    for variable in ["BOOTSTRAP", "PUBLIC_URL", "TLS_CERT", "TLS_KEY", "ALLOW_INTERNAL"]
+        .map(|variable| format!("SUPERCARGO_{variable}"))
     {
         serve.env(variable, "");
     }

@@ -113,12 +113,18 @@ async fn a_mail_says_what_happened_over_tls_and_no_name_makes_a_header_of_its_ow
     assert_eq!((&mail["from"], &mail["to"][0]), (&"from@example.com".into(), &"ops@example.com".into()));
     let text = mail["text"].as_str().unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    for line in ["Subject: prod (acme) is not compliant: 1 artifact", "To: ops@example.com", "Message-ID: <"]
-    {
+    for line in [
+        "Subject: prod (acme) is not compliant: 1 artifact",
+        "To: ops@example.com",
+        "Message-ID: <",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain; charset=utf-8",
+        "Auto-Submitted: auto-generated",
+    ] {
         assert!(head.contains(line), "{text}");
     }
     assert!(!head.contains("Bcc"), "{text}");
-    assert!(body.contains(&digest('a')[..12]) && body.contains("nobody approved it"), "{text}");
+    assert!(body.contains(&digest('a')[..12]) && body.contains("it is not approved"), "{text}");
     let works = async || service.read("/actions/acme/1").await["is_failing"] == false;
     eventually("it is recorded", works).await;
     let action = service.get(READER, "/actions/acme/1").await.json();

@@ -192,8 +192,11 @@ async fn a_target_that_never_answers_holds_up_no_other(database: Database) {
     eventually("six arrive", async || lively.seen().len() == 6).await;
     let body: Value = serde_json::from_slice(&lively.seen()[1].body).unwrap();
     let reason = "unit of the flow cart is missing";
-    let line = format!("• &lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
-    assert_eq!(body, json!({"text": format!("*prod (acme) is not compliant: 1 artifact*\n{line}")}));
+    let line = format!("&lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
+    let text = format!(
+        "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```"
+    );
+    assert_eq!(body, json!({ "text": text }));
     // One at a time is what the silent one gets.
     assert_eq!(silent.seen().len(), 1);
     let action = listed(&service, READER).await;
@@ -238,10 +241,9 @@ async fn an_address_is_a_credential_that_only_an_admin_sees(database: Database) 
     // Nor is it, or a secret, in the database.
     for table in ["targets", "actions", "audit", "notifications", "events"] {
         let columns = match table {
-            "targets" => "content",
+            "targets" | "events" => "content",
             "audit" => "change",
             "notifications" => "COALESCE(problem, '')",
-            "events" => "content",
             _ => "name",
         };
         let rows = service.database.rows(&format!("SELECT {columns} FROM {table}")).await.concat();

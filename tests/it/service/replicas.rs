@@ -87,13 +87,8 @@ async fn each_event_arrives_though_either_is_killed(database: Database) {
     for artifact in &acknowledged {
         assert!(told.contains(format!("ON_STARTED_ARTIFACT {artifact}").as_str()), "{artifact}");
     }
-    let repeated = arrived.values().filter(|(_, times)| *times > 1).count();
-    println!(
-        "{} reports acknowledged, {} events, {} notifications received ({repeated} of them more than once), none missing",
-        acknowledged.len(),
-        database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM events").await.concat(),
-        arrived.len(),
-    );
+    // Those that a killed one had in hand arrived more than once, under one identifier.
+    assert!(arrived.values().any(|(_, times)| *times > 1), "nothing was killed in the middle");
 }
 
 super::on_both!(each_event_arrives_though_either_is_killed);

@@ -10,12 +10,13 @@ use super::{ADMIN, Answer, Database, EXPIRED, READER, Running, report};
 const GUESSED: &str = "guessed-0123456789abcdef0123456";
 
 /// A service as it is without any option.
-async fn start(database: Database, policy: Policy) -> Running {
+async fn start(database: Database, policy: &Policy) -> Running {
+    let policy = *policy;
     Running::start_with(database, Options { policy, ..Options::default() }).await
 }
 
 async fn ten_wrong_tokens_make_an_address_wait_but_not_a_token_that_was_valid_before(database: Database) {
-    let service = start(database, Policy::default()).await;
+    let service = start(database, &Policy::default()).await;
     service.get(READER, "/trails/acme").await.expect(200);
     let url = format!("{}/api/v2/trails/acme", service.base);
     for n in 0..4 {
@@ -50,7 +51,7 @@ async fn ten_wrong_tokens_make_an_address_wait_but_not_a_token_that_was_valid_be
 async fn who_waited_is_asked_again(database: Database) {
     let within = Duration::from_millis(300);
     let policy = Policy { wrong_tokens: 1, wrong_tokens_within: within, ..Policy::default() };
-    let service = start(database, policy).await;
+    let service = start(database, &policy).await;
     service.get(GUESSED, "/trails/acme").await.expect(401);
     // A token that was not seen before has to wait, too.
     eventually("a valid one is let in", async || service.get(ADMIN, "/trails/acme").await.status == 200)
@@ -61,7 +62,7 @@ async fn who_waited_is_asked_again(database: Database) {
 
 async fn a_token_that_was_valid_and_is_no_longer_waits_like_others(database: Database) {
     let policy = Policy { wrong_tokens: 2, ..Policy::default() };
-    let service = start(database, policy).await;
+    let service = start(database, &policy).await;
     service.get(READER, "/trails/acme").await.expect(200);
     let without =
         bootstrap(2, "").lines().filter(|line| !line.contains(READER)).collect::<Vec<_>>().join("\n");
@@ -72,7 +73,7 @@ async fn a_token_that_was_valid_and_is_no_longer_waits_like_others(database: Dat
 }
 
 async fn the_database_is_not_asked_about_those_who_wait(database: Database) {
-    let service = start(database, Policy { wrong_tokens: 1, ..Policy::default() }).await;
+    let service = start(database, &Policy { wrong_tokens: 1, ..Policy::default() }).await;
     service.get(GUESSED, "/trails/acme").await.expect(401);
     service.database.set_reachable(false).await;
     service.get(GUESSED, "/trails/acme").await.expect(429);

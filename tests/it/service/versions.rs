@@ -47,7 +47,7 @@ fn rollout(from: &str, to: &str, number: i64) -> [String; 3] {
 async fn what_it_wrote_is_judged_and_nothing_stands_in_its_way(database: Database) {
     let policy = Policy {
         expiry_interval: Duration::from_millis(20),
-        judged_within: Duration::from_secs(3600),
+        judged_within: Duration::from_hours(1),
         ..Policy::default()
     };
     let options = Options { policy, bootstrap: bootstrap(1, POLICY), ..Options::default() };

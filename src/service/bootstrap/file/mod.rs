@@ -181,7 +181,11 @@ pub(super) fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Times
 }
 
 fn read_time<E: serde::de::Error>(text: &str) -> Result<Timestamp, E> {
-    let wrong = || E::custom(format!("{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z was expected"));
+    let wrong = || {
+        E::custom(format!(
+            "{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z, before 9999-12-30, was expected"
+        ))
+    };
     let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
     Ok(Timestamp::from_micros(time.as_microsecond()))
 }

@@ -137,7 +137,11 @@ fn resolve_target(target: &file::Target, path: &Path, has_smtp: bool) -> Result<
 
 /// The scheme and host of an address, which everybody may see. It is not quoted where it is wrong.
 fn origin(url: &SecretString) -> Result<String, String> {
-    let wrong = || "url: what it refers to was expected to be an https URL".to_owned();
+    let wrong = || "url: what it refers to was expected to be one https URL".to_owned();
+    // What parses a URL passes over line breaks within it.
+    if url.expose_secret().chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(wrong());
+    }
     let url: Url = url.expose_secret().parse().map_err(|_| wrong())?;
     if !matches!(url.scheme(), "https" | "http") || url.host_str().is_none_or(str::is_empty) {
         return Err(wrong());

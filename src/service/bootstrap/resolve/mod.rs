@@ -188,6 +188,7 @@ fn check_policy(policy: &Policy) -> Result<(), String> {
     let required: BTreeSet<_> = policy.attestations.iter().collect();
     match required.len() {
         n if n < policy.attestations.len() => Err("it requires an attestation twice".into()),
+        101.. => Err("it requires more than 100 attestations".into()),
         0 if !policy.approval => {
             Err("it requires nothing; attestations or approval: true was expected".into())
         }
