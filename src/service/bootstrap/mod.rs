@@ -4,6 +4,7 @@
 //! is wrong is said with its key and place and leaves what was there. Secrets are referred to and
 //! never stand in it.
 
+mod doubts;
 mod file;
 mod resolve;
 
@@ -60,10 +61,14 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     for (organization, environment) in &journal.environments {
         judged = judged.and(judge::again(&mut transaction, organization, environment, &cause).await?);
     }
+    let doubts = doubts::doubts(&mut transaction, &plan).await?;
     let audit = Audit::of_bootstrap(generation, journal.changes);
     audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
     audit.tell();
+    for doubt in doubts {
+        tracing::warn!("the bootstrap file: {doubt}");
+    }
     app.addresses.replace(addresses);
     judged.tell(app);
     Ok(generation)

@@ -53,6 +53,15 @@ pub struct Journal {
     pub environments: BTreeSet<(String, String)>,
 }
 
+/// The names that an organization has, declared or come into being.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Of environments.
+    pub environments: BTreeSet<String>,
+    /// Of flows.
+    pub flows: BTreeSet<String>,
+}
+
 /// A number that cannot be given to what a plan gives it to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of {organization} {why}: numbers are never given again")]
@@ -151,6 +160,25 @@ impl Transaction {
             self.reconcile_actions(name, &organization.actions, now, &mut journal).await?;
         }
         Ok(journal)
+    }
+
+    /// The names that an organization has.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn known_names(&mut self, organization: &str) -> Result<Names, Error> {
+        const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
+        const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
+        let mut names = Vec::new();
+        for select in [ENVIRONMENTS, FLOWS] {
+            let rows: Vec<String> = on!(self, |connection| {
+                sqlx::query_scalar(select).bind(organization).fetch_all(connection).await?
+            });
+            names.push(rows.into_iter().collect());
+        }
+        let (flows, environments) = (names.pop().unwrap_or_default(), names.pop().unwrap_or_default());
+        Ok(Names { environments, flows })
     }
 
     /// Closes a row: `close` is an `UPDATE` of `closed_at` by `id`.

@@ -2,6 +2,7 @@
 
 use supercargo::service::{Service, StartError};
 
+use super::process::{Process, command};
 use super::running::{Options, bootstrap, folder, setup};
 use super::{ADMIN, Database, READER, Running, STRANGER, pod, report};
 
@@ -239,6 +240,36 @@ super::on_both!(
     an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,
     without_a_file_and_without_an_organization_it_does_not_start,
 );
+
+#[test]
+fn a_name_that_nobody_knows_is_warned_of_and_the_audit_log_says_what_changed() {
+    let more = format!(
+        "    environments: [{{name: prod, policy: {{attestations: [{{flow: crat, name: unit}}, {{flow: cart, name: unit}}]}}}}]
+    flows:
+      - {{name: cart, approvals: [{{number: 1, artifact: {0}, base: {0}, name: n, state: PENDING, environment: prdo}}]}}
+    actions:
+      - {{number: 1, name: a, environments: [prod, pord], triggers: [ON_COMPLIANT_ENV],
+         targets: [{{name: t, type: SLACK, url: {{file: url}}}}]}}",
+        super::digest('a')
+    );
+    let folder = folder(&bootstrap(1, &more));
+    std::fs::write(folder.path().join("url"), "https://hooks.example.com/credential").unwrap();
+    let service = Process::run(command(&folder, "sqlite:x.db"), folder);
+    let warned: Vec<_> =
+        service.before.lines().filter(|line| line.contains("the bootstrap file: ")).collect();
+    assert_eq!(warned.len(), 3, "{}", service.before);
+    for words in ["flow \"crat\"", "approval 1 of the flow cart names the environment \"prdo\"", "\"pord\""] {
+        assert!(service.before.contains(words), "{words}: {}", service.before);
+    }
+    for words in [
+        "audit: bootstrap file, generation 1, acme: the organization was opened",
+        "the token expired of role admin, until 2020-01-01T00:00:00Z was opened",
+        "the action 1, a, sends ON_COMPLIANT_ENV of prod, pord to t at https://hooks.example.com",
+    ] {
+        assert!(service.before.contains(words), "{words}: {}", service.before);
+    }
+    assert!(!service.before.contains("credential"));
+}
 
 #[tokio::test]
 async fn the_example_can_be_used_as_it_stands() {

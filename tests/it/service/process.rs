@@ -14,6 +14,8 @@ pub struct Process {
     pub child: Child,
     pub base: String,
     pub folder: TempDir,
+    /// What it said on stderr before it served.
+    pub before: String,
     /// What it says on stderr once it serves.
     rest: Option<std::thread::JoinHandle<String>>,
 }
@@ -64,12 +66,13 @@ impl Process {
             }
         };
         let base = address.to_owned();
+        let before = said;
         let rest = Some(std::thread::spawn(move || {
             let mut rest = String::new();
             stderr.read_to_string(&mut rest).unwrap();
             rest
         }));
-        Self { child, base, folder, rest }
+        Self { child, base, folder, before, rest }
     }
 
     pub fn signal(&self, signal: Signal) {
