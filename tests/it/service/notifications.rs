@@ -204,6 +204,52 @@ async fn a_target_that_never_answers_holds_up_no_other(database: Database) {
     assert_eq!(chat["context"], json!({"channel_name": "#ops"}));
 }
 
+async fn however_much_waits_for_targets_that_never_answer_others_get_theirs(database: Database) {
+    let (silent, lively) = (Server::start(|_| Reply::Stall), Server::start(|_| Reply::text(200, "")));
+    let named = |name: &str, url: &str| {
+        WEBHOOK.replace("name: ops", &format!("name: {name}")).replace("ops.url", url)
+    };
+    let targets = ["a", "b", "c"].map(|name| named(name, "silent.url")).join(", ");
+    let targets = format!("{targets}, {}", named("lively", "lively.url"));
+    let files = [("silent.url", silent.url()), ("lively.url", lively.url())];
+    let mut options = options(&targets, &files);
+    // Fewer at once than there are of those that never answer.
+    options.policy.delivery.at_once = 2;
+    options.policy.delivery.timeout = Duration::from_millis(200);
+    options.policy.delivery.backoff = Backoff::default();
+    let service = Running::start_with(database, options).await;
+    for digit in "abcdef".chars() {
+        service.report(REPORTER, "prod", report(&[pod("p", "cart:1", digit)])).await.expect(201);
+    }
+    // Six that start, five that exit, and one environment that is not compliant.
+    eventually("all arrive", async || lively.seen().len() == 12).await;
+    assert!(silent.seen().len() <= 6, "{}", silent.seen().len());
+}
+
+async fn a_time_that_a_fast_clock_left_holds_up_nothing(database: Database) {
+    let receiver = Server::start(|_| Reply::text(200, ""));
+    let service = start(database, &receiver).await;
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    let ahead = "UPDATE environments SET judged_at = judged_at + 3600000000, last_report_at = last_report_at + 3600000000";
+    service.database.execute(ahead).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let started = async || triggers(&received(&receiver)).contains(&"ON_STARTED_ARTIFACT");
+    eventually("it arrives", started).await;
+}
+
+async fn nothing_waits_for_an_organization_that_is_closed(database: Database) {
+    let receiver = Server::start(|_| Reply::text(500, ""));
+    let service = start(database, &receiver).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let waits = async || service.metrics().await.contains("supercargo_notifications_waiting 2");
+    eventually("two wait", waits).await;
+    let whole = bootstrap(2, "");
+    let (_, stranger) = whole.split_once("  - name: stranger").unwrap();
+    service.reload(&format!("generation: 2\norganizations:\n  - name: stranger{stranger}")).await;
+    let over = async || service.metrics().await.contains("supercargo_notifications_waiting 0");
+    eventually("none does", over).await;
+}
+
 async fn an_internal_address_is_not_connected_to_however_it_is_written(database: Database) {
     let inside = Server::start(|_| Reply::text(200, ""));
     let port = inside.url().rsplit(':').next().unwrap().to_owned();
@@ -292,6 +338,9 @@ super::on_both!(
     what_never_arrives_is_given_up_and_says_why,
     either_secret_verifies_while_one_takes_the_other_s_place,
     a_target_that_never_answers_holds_up_no_other,
+    however_much_waits_for_targets_that_never_answer_others_get_theirs,
+    a_time_that_a_fast_clock_left_holds_up_nothing,
+    nothing_waits_for_an_organization_that_is_closed,
     an_internal_address_is_not_connected_to_however_it_is_written,
     an_address_is_a_credential_that_only_an_admin_sees,
     a_target_that_is_taken_out_gets_nothing_more,
