@@ -11,9 +11,9 @@ use crate::store::{Error, Transaction};
 
 /// A token, in words: its name and what it may do.
 fn said(token: &Token) -> String {
-    let Token { name, role, scope, expires_at, .. } = token;
+    let Token { name, role, scope, .. } = token;
     let scope = if scope.0.is_empty() { String::new() } else { format!(" for {}", scope.0.join(", ")) };
-    format!("token {name} of role {}{scope}, {}", role.as_str(), until(*expires_at))
+    format!("token {name} of role {}{scope}", role.as_str())
 }
 
 impl Transaction {
@@ -68,7 +68,7 @@ impl Transaction {
                 let insert = insert.bind(json(&token.scope)).bind(token.expires_at.map(Timestamp::micros));
                 insert.bind(now.micros()).execute(connection).await?;
             });
-            journal.note(organization, format!("the {} was opened", said(token)));
+            journal.note(organization, format!("the {} was opened {}", said(token), until(token.expires_at)));
         }
         Ok(())
     }

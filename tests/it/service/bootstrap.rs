@@ -263,7 +263,7 @@ fn a_name_that_nobody_knows_is_warned_of_and_the_audit_log_says_what_changed() {
     }
     for words in [
         "audit: bootstrap file, generation 1, acme: the organization was opened",
-        "the token expired of role admin, until 2020-01-01T00:00:00Z was opened",
+        "the token expired of role admin was opened until 2020-01-01T00:00:00Z",
         "the action 1, a, sends ON_COMPLIANT_ENV of prod, pord to t at https://hooks.example.com",
     ] {
         assert!(service.before.contains(words), "{words}: {}", service.before);
