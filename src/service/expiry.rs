@@ -1,7 +1,7 @@
 //! What only the time changes: an entry of the allow-list that ends. Besides, what was not judged for long is
 //! judged again, should something bear on it that nobody judged.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,15 +9,20 @@ use super::app::{App, now};
 use super::judge;
 use crate::domain::model::Timestamp;
 use crate::domain::notification::{Cause, CauseKind};
+use crate::domain::outage::{Outage, Say};
 use crate::process::causes;
 use crate::store;
 use crate::store::verdicts::Due;
+
+/// From one line about a database that does not answer to the next.
+const REMIND: Duration = Duration::from_mins(1);
 
 /// Judges such environments again, until `shutdown`; all of them when it starts, for another version may have
 /// written before.
 pub(super) async fn keep(app: App, shutdown: CancellationToken) {
     let mut interval = tokio::time::interval(app.policy.expiry_interval);
     let mut within = Duration::ZERO;
+    let mut outage = Outage::new(REMIND);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -26,20 +31,28 @@ pub(super) async fn keep(app: App, shutdown: CancellationToken) {
         match due(&app, within).await {
             Ok(due) => {
                 within = app.policy.judged_within;
+                let mut failed = false;
                 for environment in due {
                     // One that fails does not keep the others.
                     if let Err(error) = judge(&app, &environment).await {
-                        behind(&error);
+                        failed = true;
+                        behind(&mut outage, &error);
                     }
                 }
+                if !failed {
+                    outage.over(Instant::now());
+                }
             }
-            Err(error) => behind(&error),
+            Err(error) => behind(&mut outage, &error),
         }
     }
 }
 
-fn behind(error: &store::Error) {
-    tracing::warn!("verdicts are behind: {}", causes::said_once(error).join(": "));
+fn behind(outage: &mut Outage, error: &store::Error) {
+    let words = causes::said_once(error).join(": ");
+    if outage.failed(&words, Instant::now()) != Say::Nothing {
+        tracing::warn!("verdicts are behind: {words}");
+    }
 }
 
 async fn due(app: &App, within: Duration) -> Result<Vec<Due>, store::Error> {

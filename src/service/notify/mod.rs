@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::app::{App, Delivery, now};
 use crate::domain::model::Timestamp;
 use crate::domain::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
+use crate::domain::outage::{Outage, Say};
 use crate::domain::outcome::Backoff;
 use crate::process::causes;
 use crate::store;
@@ -70,6 +71,9 @@ enum SendError {
     #[error("what is to be sent cannot be read")]
     Unreadable,
 }
+
+/// From one line about a database that does not answer to the next.
+const REMIND: Duration = Duration::from_mins(1);
 
 /// Why nothing is sent for now.
 #[derive(Debug, thiserror::Error)]
@@ -138,6 +142,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let mut interval = tokio::time::interval(policy.interval);
     let mut sending = JoinSet::new();
     let mut resting = Resting::default();
+    let mut outage = Outage::new(REMIND);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -157,6 +162,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
         };
         match taken.await {
             Ok((sender, taken)) => {
+                outage.over(std::time::Instant::now());
                 for (target, leased) in taken {
                     resting.busy.insert(target.id);
                     let (app, sender) = (app.clone(), Arc::clone(&sender));
@@ -167,7 +173,10 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
                 }
             }
             Err(error) => {
-                tracing::warn!("notifications are behind: {}", causes::said_once(&error).join(": "));
+                let words = causes::said_once(&error).join(": ");
+                if outage.failed(&words, std::time::Instant::now()) != Say::Nothing {
+                    tracing::warn!("notifications are behind: {words}");
+                }
             }
         }
     }
