@@ -134,6 +134,8 @@ organizations:
   - name: {ORGANIZATION}
     tokens:
       - {{name: demo, role: admin, file: {TOKEN}}}
+    flows:
+      - name: {flow}
     environments:
       - name: {STOREFRONT}
         policy:
