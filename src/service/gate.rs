@@ -27,7 +27,7 @@ impl Gates {
         self.of(organization).read_owned().await
     }
 
-    /// Lets nobody else through: attestations.
+    /// Lets nobody else through: attestations, and the bootstrap file.
     pub(super) async fn hold(&self, organization: &str) -> OwnedRwLockWriteGuard<()> {
         self.of(organization).write_owned().await
     }

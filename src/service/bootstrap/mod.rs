@@ -8,6 +8,7 @@ mod doubts;
 mod file;
 mod resolve;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -48,6 +49,12 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     let Ok(Ok(read)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
     let (plan, addresses) = read?;
     let (path, generation) = (path.to_owned(), plan.generation);
+    // In one order, as the database's own locks are taken.
+    let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
+    let mut gates = Vec::new();
+    for name in names {
+        gates.push(app.gates.hold(name).await);
+    }
     let mut transaction = app.store.write().await?;
     let at = now();
     let journal = match transaction.reconcile(&plan, at).await? {
@@ -65,6 +72,7 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     let audit = Audit::of_bootstrap(generation, journal.changes);
     audit.record(&mut transaction, at).await?;
     transaction.commit().await?;
+    drop(gates);
     audit.tell();
     for doubt in doubts {
         tracing::warn!("the bootstrap file: {doubt}");
