@@ -1,0 +1,193 @@
+{{/* The spec of the agent's pod: (dict "root" ROOT "how" "watch"|"once"). It watches, or reports once and ends. */}}
+{{- define "supercargo.agentPod" -}}
+{{- $watches := eq .how "watch" -}}
+{{- with .root -}}
+serviceAccountName: {{ include "supercargo.serviceAccount" . | quote }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $watches }}
+# The last report takes 5 s at most.
+terminationGracePeriodSeconds: 15
+{{- else }}
+restartPolicy: Never
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ quote . }}
+{{- end }}
+containers:
+  - name: agent
+    image: {{ include "supercargo.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    args:
+      - agent
+      {{- if not $watches }}
+      - --once
+      - --timeout={{ .Values.cronjob.timeout }}
+      {{- end }}
+      - --config=/etc/supercargo/environments.yaml
+      {{- if $watches }}
+      - --listen={{ include "supercargo.listen" (list .Values.agent.bindAddress 8082) }}
+      - --interval={{ .Values.agent.interval }}
+      - --debounce={{ .Values.agent.debounce }}
+      {{- if not .Values.agent.witness }}
+      - --no-witness
+      {{- end }}
+      {{- end }}
+      - --containers={{ .Values.agent.containers }}
+      {{- if .Values.agent.excludeSelf }}
+      - --exclude-self
+      {{- end }}
+      {{- if .Values.compliance.allowHttp }}
+      - --allow-http
+      {{- end }}
+      {{- with int .Values.agent.verbosity }}
+      - -{{ repeat . "v" }}
+      {{- end }}
+    env:
+      - name: SUPERCARGO_BASE_URL
+        value: {{ include "supercargo.baseUrl" . | quote }}
+      - name: SUPERCARGO_ORG
+        value: {{ .Values.compliance.org | quote }}
+      - name: SUPERCARGO_TOKEN_FILE
+        value: /var/run/secrets/supercargo/token
+      {{- if include "supercargo.caBundle" . }}
+      - name: SUPERCARGO_CA_FILE
+        value: /etc/supercargo/ca.crt
+      {{- end }}
+      - name: SUPERCARGO_LOG_FORMAT
+        value: {{ .Values.agent.logFormat }}
+      - name: SUPERCARGO_POD_NAME
+        valueFrom:
+          fieldRef:
+            fieldPath: metadata.name
+      - name: SUPERCARGO_POD_UID
+        valueFrom:
+          fieldRef:
+            fieldPath: metadata.uid
+      {{- with .Values.proxy.https }}
+      - name: HTTPS_PROXY
+        value: {{ quote . }}
+      {{- end }}
+      {{- with .Values.proxy.all }}
+      - name: ALL_PROXY
+        value: {{ quote . }}
+      {{- end }}
+      {{- with include "supercargo.noProxy" . }}
+      - name: NO_PROXY
+        value: {{ quote . }}
+      {{- end }}
+      {{- with .Values.extraEnv }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    {{- with .Values.extraEnvFrom }}
+    envFrom:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- if $watches }}
+    ports:
+      - name: metrics
+        containerPort: 8082
+        protocol: TCP
+    livenessProbe:
+      httpGet:
+        path: /livez
+        port: metrics
+    # That the compliance service does not answer makes no pod unready: it is in the metrics and the log.
+    readinessProbe:
+      httpGet:
+        path: /readyz
+        port: metrics
+    {{- end }}
+    {{- with .Values.resources }}
+    resources:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with .Values.securityContext }}
+    securityContext:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    volumeMounts:
+      - name: config
+        mountPath: /etc/supercargo
+        readOnly: true
+      # A folder and no subPath, so that a token that is rotated arrives.
+      - name: token
+        mountPath: /var/run/secrets/supercargo
+        readOnly: true
+      {{- with .Values.extraVolumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+volumes:
+  - name: config
+    projected:
+      defaultMode: 0444
+      sources:
+        - configMap:
+            name: {{ include "supercargo.fullname" . | quote }}
+        {{- with include "supercargo.caBundle" . }}
+        {{- if ne . "own" }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- end }}
+  - name: token
+    secret:
+      secretName: {{ default (printf "%s-token" (include "supercargo.fullname" .)) .Values.compliance.token.existingSecret | quote }}
+      # Whatever user the pod runs as may read it.
+      defaultMode: 0444
+      items:
+        - key: {{ quote .Values.compliance.token.key }}
+          path: token
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- $tolerations := .Values.tolerations }}
+{{- if and $watches (not (kindIs "invalid" .Values.agent.lostNodeSeconds)) }}
+{{- range list "not-ready" "unreachable" }}
+{{- $tolerations = append $tolerations (dict "key" (printf "node.kubernetes.io/%s" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" $.root.Values.agent.lostNodeSeconds) }}
+{{- end }}
+{{- end }}
+{{- with $tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The source of the projected volume that holds the authorities; `own` where they are in the agent's ConfigMap. */}}
+{{- define "supercargo.caBundle" -}}
+{{- with .Values.compliance.caBundle }}
+{{- if .value }}own
+{{- else if or .configMap .secret -}}
+- {{ ternary "configMap" "secret" (ne .configMap "") }}:
+    name: {{ default .secret .configMap | quote }}
+    items:
+      - key: {{ quote .key }}
+        path: ca.crt
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Annotations of the agent's pod: another configuration is another pod. */}}
+{{- define "supercargo.agentAnnotations" -}}
+checksum/config: {{ list .Values.environments .Values.compliance.caBundle.value | toJson | sha256sum }}
+{{- end -}}

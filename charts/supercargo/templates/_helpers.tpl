@@ -1,0 +1,138 @@
+{{/* A name of at most so many letters: (list NAME MOST). One that is cut ends in a part of its hash, so that two do not
+     become one. */}}
+{{- define "supercargo.shortened" -}}
+{{- $name := index . 0 -}}{{- $most := int (index . 1) -}}
+{{- if le (len $name) $most -}}{{ $name }}
+{{- else -}}{{ printf "%s-%s" ($name | trunc (int (sub $most 9)) | trimSuffix "-") ($name | sha256sum | trunc 8) }}
+{{- end -}}
+{{- end -}}
+
+{{/* What names of objects begin with: 40 letters, since a StatefulSet's and a CronJob's may have 52 with what follows. */}}
+{{- define "supercargo.fullname" -}}
+{{- $chart := default .Chart.Name .Values.nameOverride -}}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
+{{- include "supercargo.shortened" (list (default $name .Values.fullnameOverride) 40) -}}
+{{- end -}}
+
+{{/* The name of what does not lie in the release's namespace: another release of this name may be in another. */}}
+{{- define "supercargo.rbacName" -}}
+{{- include "supercargo.shortened" (list (printf "%s-%s" (include "supercargo.fullname" .) .Release.Namespace) 63) -}}
+{{- end -}}
+
+{{/* The labels by which pods are selected: (list ROOT COMPONENT). They may never change. */}}
+{{- define "supercargo.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "supercargo.shortened" (list (default $root.Chart.Name $root.Values.nameOverride) 63) | quote }}
+app.kubernetes.io/instance: {{ quote $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* All labels of an object: (list ROOT COMPONENT). */}}
+{{- define "supercargo.labels" -}}
+{{- $root := index . 0 -}}
+{{- $own := dict
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_")
+  "app.kubernetes.io/version" ($root.Chart.AppVersion | replace "+" "_")
+  "app.kubernetes.io/part-of" "supercargo"
+  "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- toYaml (merge (include "supercargo.selector" . | fromYaml) $own $root.Values.commonLabels) -}}
+{{- end -}}
+
+{{/* Metadata of an object: (dict "root" ROOT "component" C "name" N), and "namespace", "labels", "annotations" as needed;
+     "cluster" true for what has no namespace. */}}
+{{- define "supercargo.metadata" -}}
+metadata:
+  name: {{ quote .name }}
+  {{- if not .cluster }}
+  namespace: {{ default .root.Release.Namespace .namespace | quote }}
+  {{- end }}
+  labels:
+    {{- toYaml (merge (include "supercargo.labels" (list .root .component) | fromYaml) (default dict .labels)) | nindent 4 }}
+  {{- with merge (dict) (default dict .annotations) .root.Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Metadata of a pod: (dict "root" ROOT "component" C "labels" L "annotations" A). No label of it names a version, since
+     another label is another pod. */}}
+{{- define "supercargo.podMetadata" -}}
+metadata:
+  labels:
+    {{- toYaml (merge (include "supercargo.selector" (list .root .component) | fromYaml) .labels .root.Values.commonLabels) | nindent 4 }}
+  {{- with merge (dict) .annotations .root.Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "supercargo.image" -}}
+{{- $image := .Values.image -}}
+{{- $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end -}}
+{{- end -}}
+
+{{- define "supercargo.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ default (include "supercargo.fullname" .) .Values.serviceAccount.name }}
+{{- else }}{{ default "default" .Values.serviceAccount.name }}{{ end -}}
+{{- end -}}
+
+{{/* ADDRESS:PORT: (list ADDRESS PORT). */}}
+{{- define "supercargo.listen" -}}
+{{- $address := index . 0 -}}
+{{- if contains ":" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}:{{ index . 1 }}
+{{- end -}}
+
+{{/* The seconds of a duration as 1h30m. */}}
+{{- define "supercargo.seconds" -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" . -1 -}}
+{{- $unit := regexFind "[hms]" . -}}
+{{- $sum = add $sum (mul (trimSuffix $unit . | int64) (get (dict "h" 3600 "m" 60 "s" 1) $unit)) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{/* The service of this release within the cluster. */}}
+{{- define "supercargo.ownUrl" -}}
+{{- $service := .Values.service -}}
+{{ ternary "https" "http" (ne $service.tls.existingSecret "") }}://{{ include "supercargo.fullname" . }}-serve.{{ .Release.Namespace }}.svc:{{ $service.port }}
+{{- end -}}
+
+{{/* The service that is reported to. */}}
+{{- define "supercargo.baseUrl" -}}
+{{- if .Values.compliance.baseUrl }}{{ .Values.compliance.baseUrl }}
+{{- else if .Values.service.enabled }}{{ include "supercargo.ownUrl" . }}{{ end -}}
+{{- end -}}
+
+{{/* The port of a URL: (list URL), by its scheme where it has none. */}}
+{{- define "supercargo.port" -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
+{{- default (get (dict "http" "80" "https" "443" "socks5" "1080") $url.scheme) $port -}}
+{{- end -}}
+
+{{/* What the agent lists, as it decides it itself (src/domain/selection.rs), in JSON: `namespaces` one by one where all are
+     named exactly, otherwise none and the whole cluster; and which it may have to look up, `named`: an environment that may
+     be empty has none. */}}
+{{- define "supercargo.scope" -}}
+{{- $all := list -}}{{- $named := list -}}{{- $exact := true -}}
+{{- range .Values.environments -}}
+{{- if or (not .namespaces) .namespacesRegex .excludeNamespaces .excludeNamespacesRegex }}{{ $exact = false }}{{ end -}}
+{{- $all = concat $all (default list .namespaces) -}}
+{{- if not .allowEmpty }}{{ $named = concat $named (default list .namespaces) }}{{ end -}}
+{{- end -}}
+{{- dict "namespaces" (ternary ($all | uniq | sortAlpha) list $exact) "named" ($named | uniq | sortAlpha) | toJson -}}
+{{- end -}}
+
+{{/* The verbs on pods: one that lists once does not watch. */}}
+{{- define "supercargo.podVerbs" -}}
+{{- if eq .Values.mode "cronjob" }}[list]{{ else }}[list, watch]{{ end -}}
+{{- end -}}
+
+{{/* NO_PROXY, without an empty entry, which the program refuses. */}}
+{{- define "supercargo.noProxy" -}}
+{{- $hosts := .Values.proxy.noProxy -}}
+{{- if and .Values.service.enabled (not .Values.compliance.baseUrl) }}{{ $hosts = append $hosts (urlParse (include "supercargo.ownUrl" .)).hostname }}{{ end -}}
+{{- if not .Values.proxy.forApiServer }}{{ $hosts = append $hosts "$(KUBERNETES_SERVICE_HOST)" }}{{ end -}}
+{{- join "," $hosts -}}
+{{- end -}}

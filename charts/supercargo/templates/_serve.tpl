@@ -1,0 +1,196 @@
+{{- define "supercargo.serveAccount" -}}
+{{- $account := .Values.service.serviceAccount -}}
+{{- if $account.create }}{{ default (printf "%s-serve" (include "supercargo.fullname" .)) $account.name }}
+{{- else }}{{ default "default" $account.name }}{{ end -}}
+{{- end -}}
+
+{{/* Where clients reach the service, for the links in its answers. */}}
+{{- define "supercargo.publicUrl" -}}
+{{- $service := .Values.service -}}
+{{- if $service.publicUrl }}{{ $service.publicUrl }}
+{{- else if $service.ingress.enabled }}{{ ternary "https" "http" (gt (len $service.ingress.tls) 0) }}://{{ first $service.ingress.hosts }}
+{{- else }}{{ include "supercargo.ownUrl" . }}{{ end -}}
+{{- end -}}
+
+{{/* The spec of the service's pod. */}}
+{{- define "supercargo.servePod" -}}
+{{- $service := .Values.service -}}
+{{- $isPostgres := ne $service.database.postgresql.existingSecret "" -}}
+{{- $port := ternary "https" "http" (ne $service.tls.existingSecret "") -}}
+serviceAccountName: {{ include "supercargo.serveAccount" . | quote }}
+# It asks no API server.
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- $security := deepCopy .Values.podSecurityContext }}
+{{- $group := $service.database.sqlite.fsGroup }}
+{{- if not (or $isPostgres (kindIs "invalid" $group) (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}
+{{- $security = merge $security (dict "fsGroup" $group "fsGroupChangePolicy" "OnRootMismatch") }}
+{{- end }}
+{{- with $security }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+# Requests under way are finished first, for 20 s at most.
+terminationGracePeriodSeconds: 30
+{{- with $service.priorityClassName }}
+priorityClassName: {{ quote . }}
+{{- end }}
+containers:
+  - name: serve
+    image: {{ include "supercargo.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    args:
+      - serve
+      - --listen={{ include "supercargo.listen" (list $service.bindAddress 8080) }}
+      - --admin-listen={{ include "supercargo.listen" (list $service.bindAddress 8081) }}
+      {{- if not $isPostgres }}
+      - --database=sqlite:/var/lib/supercargo/supercargo.db
+      {{- end }}
+      - --bootstrap=/etc/supercargo/bootstrap.yaml
+      - --public-url={{ include "supercargo.publicUrl" . }}
+      {{- if $service.tls.existingSecret }}
+      - --tls-cert=/etc/supercargo-tls/tls.crt
+      - --tls-key=/etc/supercargo-tls/tls.key
+      {{- end }}
+      {{- with $service.allowInternal }}
+      - --allow-internal={{ join "," . }}
+      {{- end }}
+      {{- with $service.maxReport }}
+      - --max-report={{ int64 . }}
+      {{- end }}
+      {{- with $service.maxAttachment }}
+      - --max-attachment={{ int64 . }}
+      {{- end }}
+      - --max-wrong-tokens={{ int64 $service.maxWrongTokens }}
+      {{- with int $service.verbosity }}
+      - -{{ repeat . "v" }}
+      {{- end }}
+    env:
+      - name: SUPERCARGO_LOG_FORMAT
+        value: {{ $service.logFormat }}
+      {{- if $isPostgres }}
+      - name: SUPERCARGO_DATABASE
+        valueFrom:
+          secretKeyRef:
+            name: {{ quote $service.database.postgresql.existingSecret }}
+            key: {{ quote $service.database.postgresql.key }}
+      {{- else }}
+      # Large answers are sorted in files, and nothing else here can be written to.
+      - name: SQLITE_TMPDIR
+        value: /var/lib/supercargo
+      {{- end }}
+      {{- with $service.extraEnv }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    {{- with $service.extraEnvFrom }}
+    envFrom:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    ports:
+      - name: {{ $port }}
+        containerPort: 8080
+        protocol: TCP
+      - name: metrics
+        containerPort: 8081
+        protocol: TCP
+    # Before it answers, it waits for its database, and may have to bring it to another schema: ten minutes.
+    startupProbe:
+      httpGet:
+        path: /livez
+        port: metrics
+      periodSeconds: 5
+      failureThreshold: 120
+    livenessProbe:
+      httpGet:
+        path: /livez
+        port: metrics
+    readinessProbe:
+      httpGet:
+        path: /readyz
+        port: metrics
+      timeoutSeconds: 5
+    {{- with $service.resources }}
+    resources:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with .Values.securityContext }}
+    securityContext:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    volumeMounts:
+      - name: config
+        mountPath: /etc/supercargo
+        readOnly: true
+      {{- if not $isPostgres }}
+      - name: data
+        mountPath: /var/lib/supercargo
+      {{- end }}
+      {{- if $service.tls.existingSecret }}
+      - name: tls
+        mountPath: /etc/supercargo-tls
+        readOnly: true
+      {{- end }}
+      {{- with $service.extraVolumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+volumes:
+  # The bootstrap file, and beside it what it refers to. Whatever user the pod runs as may read them.
+  - name: config
+    projected:
+      defaultMode: 0444
+      sources:
+        {{- $existing := $service.existingBootstrap }}
+        - {{ ternary "secret" "configMap" (ne $existing.secret "") }}:
+            name: {{ coalesce $existing.secret $existing.configMap (printf "%s-serve" (include "supercargo.fullname" .)) | quote }}
+            items:
+              - key: {{ ternary "bootstrap.yaml" $existing.key (eq (print $existing.secret $existing.configMap) "") | quote }}
+                path: bootstrap.yaml
+        {{- range $service.secrets }}
+        - secret:
+            name: {{ quote . }}
+        {{- end }}
+  {{- with $service.tls.existingSecret }}
+  - name: tls
+    secret:
+      secretName: {{ quote . }}
+      defaultMode: 0444
+  {{- end }}
+  {{- if not $isPostgres }}
+  {{- with $service.database.sqlite.existingClaim }}
+  - name: data
+    persistentVolumeClaim:
+      claimName: {{ quote . }}
+  {{- end }}
+  {{- end }}
+  {{- with $service.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $service.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $service.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $service.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml $service.topologySpreadConstraints | nindent 2 }}
+{{- else if $isPostgres }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "supercargo.selector" (list . "serve") | nindent 8 }}
+{{- end }}
+{{- with $service.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
