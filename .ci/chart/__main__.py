@@ -1,0 +1,102 @@
+"""Holds the chart to what it says: python .ci/chart [--write]
+
+--write renews what follows from the chart: the renders in tests/chart, the table in its README, and the bootstrap
+file's part of its schema. Without it, they have to be what they would be.
+"""
+
+import sys
+import tomllib
+
+import yaml
+
+import alerts
+import embed
+import helm
+import manifests
+import names
+import policy
+import readme
+import refusals
+import snapshots
+import values
+
+
+def drift(renders):
+    """What is committed is what would be written."""
+    expected = {embed.SCHEMA: embed.expected(), readme.README: readme.expected()} | snapshots.expected(renders)
+    for file in snapshots.FOLDER.iterdir():
+        if file not in expected:
+            yield f"{file.relative_to(helm.ROOT)} is of no case"
+    for file, text in expected.items():
+        if not file.exists() or file.read_text() != text:
+            yield f"{file.relative_to(helm.ROOT)} is not what .ci/chart --write makes of it"
+
+
+def write():
+    # Renders rest on the schema.
+    embed.SCHEMA.write_text(embed.expected())
+    readme.README.write_text(readme.expected())
+    snapshots.FOLDER.mkdir(exist_ok=True)
+    for file in snapshots.FOLDER.iterdir():
+        file.unlink()
+    for file, text in snapshots.expected(snapshots.renders()).items():
+        file.write_text(text)
+
+
+def versions():
+    """The chart has the program's version, and its image."""
+    version = tomllib.loads((helm.ROOT / "Cargo.toml").read_text())["package"]["version"]
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    default = yaml.safe_load((helm.CHART / "values.yaml").read_text())["image"]["repository"]
+    for key in ("version", "appVersion"):
+        if chart[key] != version:
+            yield f"Chart.yaml: {key} is {chart[key]}, and Cargo.toml has {version}"
+    images = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    if [image["image"] for image in images] != [f"{default}:{version}"]:
+        yield f"Chart.yaml: artifacthub.io/images is not {default}:{version}"
+    for key in ("artifacthub.io/changes", "artifacthub.io/links"):
+        yaml.safe_load(chart["annotations"][key])
+
+
+def lint():
+    for case, given in helm.cases():
+        for said in helm.lint(given):
+            yield f"{case}: {said}"
+
+
+def valid(renders):
+    for case, texts in renders.items():
+        for object in manifests.objects(texts):
+            for fault in manifests.faults(object):
+                yield f"{case}: {manifests.identity(object)}: {fault}"
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        write()
+        return
+    renders = snapshots.renders()
+    checks = {
+        "versions": versions(),
+        "helm lint": lint(),
+        "drift": drift(renders),
+        "refusals": refusals.faults(),
+        "manifests": valid(renders),
+        "names": names.faults(),
+        "values": values.faults(renders),
+        "alerts and dashboards": alerts.faults(renders),
+        "policies": policy.faults(),
+    }
+    failed = False
+    for name, faults in checks.items():
+        found = list(faults)
+        print(f"{name}: {'ok' if not found else ''}", flush=True)
+        for fault in found:
+            failed = True
+            print(f"  {fault}")
+    objects = sum(len(manifests.objects(texts)) for texts in renders.values())
+    print(f"{len(renders)} cases, {objects} objects, Kubernetes {', '.join(manifests.versions())}")
+    sys.exit(failed)
+
+
+main()

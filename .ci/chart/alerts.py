@@ -1,0 +1,68 @@
+"""Alerts and dashboards: the same as on docs/metrics.md, and of metrics that there are."""
+
+import json
+import re
+
+import promql_parser
+import yaml
+
+from helm import CHART, ROOT
+from manifests import objects
+
+PAGE = ROOT / "docs" / "metrics.md"
+CHAPTERS = {"agent": "The agent", "serve": "The service"}
+# What Grafana puts in place of its variables.
+GRAFANA = {"$__rate_interval": "5m", "$environment": "prod"}
+
+
+def page():
+    """Chapter -> text."""
+    parts = PAGE.read_text().split("\n## ")[1:]
+    return {part.split("\n", 1)[0]: part for part in parts}
+
+
+def metrics():
+    """The names that a query may use, of every metric of the page."""
+    names = set()
+    for name, kind in re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text(), flags=re.MULTILINE):
+        names |= {f"{name}_{suffix}" for suffix in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+    return names
+
+
+def used(query):
+    """The metrics of a query, which has to be one."""
+    promql_parser.parse(query)
+    words = re.sub(r'"[^"]*"|\[[^]]*\]|\b(by|on|group_left|group_right|ignoring|without) ?\([^)]*\)', "", query)
+    return set(re.findall(r"\b(?:supercargo|process)_\w+", words))
+
+
+def faults(renders):
+    known = metrics()
+    for component, chapter in CHAPTERS.items():
+        text = (CHART / "alerts" / f"{component}.yaml").read_text()
+        alerts = yaml.safe_load(text)
+        block = re.search(r"^```yaml\n(.*?)^```", page()[chapter], flags=re.MULTILINE | re.DOTALL)
+        if not block or block[1] != text:
+            yield f"the alerts of {PAGE.name}, {chapter}, are not those of alerts/{component}.yaml"
+        for alert in alerts:
+            for name in used(alert["expr"]) - known:
+                yield f"the alert {alert['alert']} is about {name}, which {PAGE.name} does not have"
+        dashboard = json.loads((CHART / "dashboards" / f"{component}.json").read_text())
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                query = target["expr"]
+                for variable, value in GRAFANA.items():
+                    query = query.replace(variable, value)
+                for name in used(query) - known:
+                    yield f"the panel {panel['title']} shows {name}, which {PAGE.name} does not have"
+        # As it is rendered where nothing is set that an alert follows.
+        for case in ("alerts", "monitoring"):
+            rendered = rules(renders[case], f"supercargo-{component}")
+            expected = [a | {"expr": a["expr"].replace("> 300", "> 600")} for a in alerts]
+            if rendered != (alerts if case == "alerts" else expected):
+                yield f"the rules of the case {case} are not those of alerts/{component}.yaml"
+
+
+def rules(texts, group):
+    found = [object for object in objects(texts) if object["kind"] == "PrometheusRule"]
+    return next((g["rules"] for o in found for g in o["spec"]["groups"] if g["name"] == group), None)

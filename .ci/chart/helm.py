@@ -1,0 +1,51 @@
+"""The chart, rendered by Helm's own engine."""
+
+import json
+from pathlib import Path
+
+import helm_python
+from helm_python import _native
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "supercargo"
+RELEASE = NAMESPACE = "supercargo"
+# What a cluster has besides Kubernetes' own APIs, by case.
+APIS = {"openshift": ["security.openshift.io/v1"]}
+
+
+class Refused(Exception):
+    """The schema or a template does not take the values."""
+
+
+def values(text):
+    """Values as Helm reads them from a file."""
+    return helm_python.values_from_yaml(text) if text.strip() else {}
+
+
+def render(given, *, name=RELEASE, namespace=NAMESPACE, apis=(), chart=CHART):
+    """Template -> text, without templates that render to nothing."""
+    options = {"name": name, "namespace": namespace, "api_versions": list(apis)}
+    try:
+        with helm_python.Chart.load(chart) as loaded:
+            loaded.validate_schema(given)
+            # The package's own `render` has no way to say which APIs there are.
+            rendered = _native.call_string(
+                "helm_render", loaded._raw(), json.dumps(given), json.dumps(options)
+            )
+    except helm_python.HelmError as error:
+        raise Refused(str(error)) from error
+    texts = {path.split("/", 1)[1]: text.strip() for path, text in json.loads(rendered).items()}
+    return {path: text for path, text in sorted(texts.items()) if text}
+
+
+def cases():
+    """Name and values of each case."""
+    for file in sorted(CHART.glob("ci/*-values.yaml")):
+        yield file.name.removesuffix("-values.yaml"), values(file.read_text())
+
+
+def lint(given):
+    """What `helm lint --strict` finds fault with. Information is none."""
+    report = helm_python.lint(CHART, given, strict=True)
+    said = [f"{message['path']}: {message['error']}" for message in report["messages"] if message["severity"] >= 2]
+    return said + report["errors"]

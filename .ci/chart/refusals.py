@@ -1,0 +1,140 @@
+"""Values that are refused, each with a part of what is said about it."""
+
+from helm import Refused, render, values
+
+# What is enough, and what each entry is laid over.
+ENOUGH = """
+environments: [{name: prod}]
+compliance: {baseUrl: "https://compliance.example.com", org: acme, token: {existingSecret: token}}
+"""
+SERVED = """
+agent: {enabled: false}
+service: {enabled: true, bootstrap: {generation: 1, organizations: []}}
+"""
+
+SCHEMA = [
+    # A misspelt key, at each level.
+    ("enviroments: []", "'enviroments' not allowed"),
+    ("image: {repo: x}", "/image': additional properties 'repo'"),
+    ("compliance: {url: x}", "/compliance': additional properties 'url'"),
+    ("compliance: {token: {secret: x}}", "/compliance/token': additional properties 'secret'"),
+    ("compliance: {caBundle: {file: x}}", "/compliance/caBundle': additional properties"),
+    ("environments: [{name: a, namespace: [x]}]", "/environments/0': additional properties 'namespace'"),
+    ("agent: {exclude_self: true}", "/agent': additional properties"),
+    ("cronjob: {cron: x}", "/cronjob': additional properties"),
+    ("proxy: {http: x}", "/proxy': additional properties"),
+    ("rbac: {enabled: true}", "/rbac': additional properties"),
+    ("serviceAccount: {annotation: {}}", "/serviceAccount': additional properties"),
+    ("resources: {limit: {}}", "/resources': additional properties"),
+    ("networkPolicy: {ingress: []}", "/networkPolicy': additional properties"),
+    ("networkPolicy: {service: {metricsFrom: []}}", "/networkPolicy/service': additional properties"),
+    ("monitoring: {serviceMonitor: {}}", "/monitoring': additional properties"),
+    ("monitoring: {podMonitor: {enable: true}}", "/monitoring/podMonitor': additional properties"),
+    ("service: {replicaCount: 2}", "/service': additional properties"),
+    ("service: {database: {mysql: {}}}", "/service/database': additional properties"),
+    ("service: {database: {sqlite: {storage: 1Gi}}}", "/service/database/sqlite': additional properties"),
+    ("service: {ingress: {host: x}}", "/service/ingress': additional properties"),
+    ("service: {bootstrap: {generation: 1, organisations: []}}", "'organisations' not allowed"),
+    (
+        "service: {bootstrap: {generation: 1, organizations: [{name: a, tokens: [{name: b, role: read, token: c}]}]}}",
+        "/service/bootstrap/organizations/0/tokens/0': additional properties 'token'",
+    ),
+    # A value of another type, or out of bounds.
+    ("mode: daemonset", "/mode': value must be one of"),
+    ("environments: {name: prod}", "/environments': got object, want array"),
+    ("environments: [{namespaces: [a]}]", "missing property 'name'"),
+    ("environments: [{name: a/b}]", "/environments/0/name': 'a/b' does not match"),
+    ("environments: [{name: ..}]", "/environments/0/name': 'not' failed"),
+    ("environments: [{name: a, namespaces: [Shop]}]", "'Shop' does not match"),
+    ("environments: [{name: a, namespaces: shop}]", "got string, want array"),
+    ("environments: [{name: a, namespaces: [b, b]}]", "items at 0 and 1 are equal"),
+    ("environments: [{name: a, namespacesRegex: ['']}]", "minLength"),
+    ("compliance: {baseUrl: compliance.example.com}", "/compliance/baseUrl"),
+    ("compliance: {baseUrl: 'https://x.example.com/api/v2'}", "/compliance/baseUrl"),
+    ("compliance: {baseUrl: 'https://user:password@x.example.com'}", "/compliance/baseUrl"),
+    ("compliance: {token: {value: \"a b\"}}", "/compliance/token/value"),
+    ("compliance: {caBundle: {value: certificate}}", "/compliance/caBundle/value"),
+    ("agent: {interval: 60}", "/agent/interval': got number, want string"),
+    ("agent: {interval: 1 minute}", "/agent/interval': '1 minute' does not match"),
+    ("agent: {debounce: 5s1m}", "/agent/debounce': '5s1m' does not match"),
+    ("agent: {bindAddress: localhost}", "/agent/bindAddress"),
+    ("agent: {verbosity: 4}", "/agent/verbosity': maximum"),
+    ("agent: {enabled: 'true'}", "/agent/enabled': got string, want boolean"),
+    ("cronjob: {schedule: hourly}", "/cronjob/schedule"),
+    ("proxy: {https: proxy.example.com}", "/proxy/https"),
+    ("proxy: {https: 'http://user:password@proxy.example.com'}", "/proxy/https"),
+    ("proxy: {noProxy: ['a,b']}", "/proxy/noProxy/0"),
+    ("proxy: {noProxy: ['']}", "/proxy/noProxy/0"),
+    ("image: {digest: sha256:abc}", "/image/digest"),
+    ("image: {pullPolicy: Sometimes}", "/image/pullPolicy"),
+    ("commonLabels: {a: 1}", "/commonLabels/a': got number, want string"),
+    ("service: {port: 0}", "/service/port': minimum"),
+    ("service: {port: 65536}", "/service/port': maximum"),
+    ("service: {maxReport: 67108865}", "/service/maxReport': maximum"),
+    ("service: {allowInternal: [intranet]}", "/service/allowInternal/0"),
+    ("service: {type: ExternalName}", "/service/type"),
+    ("service: {ipFamilies: [IPv5]}", "/service/ipFamilies/0"),
+    ("service: {database: {sqlite: {size: large}}}", "/service/database/sqlite/size"),
+    ("service: {bootstrap: {generation: one, organizations: []}}", "/service/bootstrap/generation': got string"),
+]
+
+TEMPLATES = [
+    ("environments: []", "environments is empty"),
+    ("environments: [{name: a}, {name: b}, {name: a}]", 'the name "a" is given 2 times'),
+    ("environments: [{name: a, namespaces: [x], excludeNamespaces: [x]}]", 'both names and excludes the namespace "x"'),
+    (f"environments: [{{name: a, namespaces: {[f'n{n}' for n in range(51)]}}}]", "51 namespaces are named"),
+    ("compliance: {org: ''}", "compliance.org is empty"),
+    ("compliance: {baseUrl: ''}", "compliance.baseUrl is empty"),
+    ("compliance: {baseUrl: 'http://compliance.example.com'}", "set compliance.allowHttp"),
+    ("compliance: {baseUrl: 'http://localhost.example.com'}", "set compliance.allowHttp"),
+    ("compliance: {token: {value: x}}", "both existingSecret and value"),
+    ("compliance: {token: {existingSecret: ''}}", "compliance.token is empty"),
+    ("compliance: {caBundle: {configMap: a, secret: b}}", "more than one of configMap, secret and value"),
+    ("agent: {interval: 0s}", "agent.interval is 0s"),
+    ("agent: {interval: 24h1s}", "agent.interval is 24h1s"),
+    ("cronjob: {timeout: 25h}", "cronjob.timeout is 25h"),
+    ("serviceAccount: {create: false}", "serviceAccount.name is empty"),
+    (
+        "{compliance: {baseUrl: ''}, service: {enabled: true, bootstrap: {generation: 1, organizations: []}}}",
+        "would be http://supercargo-serve.supercargo.svc:8080",
+    ),
+]
+
+SERVICE = [
+    ("service: {bootstrap: null}", "service.bootstrap is empty"),
+    ("service: {existingBootstrap: {configMap: a}}", "given more than once"),
+    ("service: {ingress: {enabled: true}}", "service.ingress.hosts is empty"),
+]
+
+# The edge of what is refused.
+TAKEN = [
+    f"environments: [{{name: a, namespaces: {[f'n{n}' for n in range(50)]}}}]",
+    f"environments: [{{name: a, namespacesRegex: ['^n'], namespaces: {[f'n{n}' for n in range(51)]}}}]",
+    "compliance: {baseUrl: 'http://127.0.0.1:8080'}",
+    "agent: {interval: 24h, debounce: 1m30s}",
+    "{global: {x: 1}, enabled: true}",
+    "environments: [{name: прод eu-1}]",
+]
+
+
+def over(base, more):
+    """`more` laid over `base`, as Helm lays one file of values over another."""
+    if not (isinstance(base, dict) and isinstance(more, dict)):
+        return more
+    return base | {key: over(base.get(key), value) for key, value in more.items()}
+
+
+def faults():
+    for base, refusals in [(ENOUGH, SCHEMA), (ENOUGH, TEMPLATES), (SERVED, SERVICE)]:
+        for text, says in refusals:
+            try:
+                render(over(values(base), values(text)))
+                yield f"taken, and was to be refused: {text}"
+            except Refused as refused:
+                if says not in str(refused):
+                    yield f"{text}: refused with {refused}, and not with {says!r}"
+    for text in TAKEN:
+        try:
+            render(over(values(ENOUGH), values(text)))
+        except Refused as refused:
+            yield f"refused, and was to be taken: {text}: {refused}"

@@ -1,0 +1,83 @@
+"""Values: in the schema and in values.yaml alike, documented, and each of them does something."""
+
+import copy
+import json
+
+import helm_python
+
+from helm import APIS, CHART, Refused, cases, render
+from readme import documented
+
+# Keys that others set: Helm on every chart below another, and the chart above as its condition.
+FOREIGN = {("global",), ("enabled",)}
+
+
+def resolved(node, schema):
+    while "$ref" in node:
+        node = schema["definitions"][node["$ref"].removeprefix("#/definitions/")]
+    return node
+
+
+def of_schema(node, schema, path=()):
+    """The paths that a schema knows, groups too; lists and free maps are ends."""
+    for key, part in resolved(node, schema).get("properties", {}).items():
+        yield (*path, key)
+        yield from of_schema(part, schema, (*path, key))
+
+
+def open_objects(node, path=()):
+    """Objects of the schema that take any key without saying of what kind it is."""
+    if isinstance(node, dict):
+        if "properties" in node and node.get("additionalProperties") is not False:
+            # Ours alone: what a bootstrap file keeps for its user is free.
+            yield path
+        for key, part in node.items():
+            yield from open_objects(part, (*path, key))
+
+
+def without(values, path):
+    """Values without one, or None where they do not have it."""
+    values = copy.deepcopy(values)
+    inner = values
+    for key in path[:-1]:
+        inner = inner.get(key)
+        if not isinstance(inner, dict):
+            return None
+    return values if inner.pop(path[-1], without) is not without else None
+
+
+def does_something(path, given, whole):
+    """Whether a case renders to something else without this value."""
+    for case, values in given.items():
+        less = without(values, path)
+        if less is None:
+            continue
+        try:
+            if render(less, apis=APIS.get(case, ())) != whole[case]:
+                return True
+        except Refused:
+            return True
+    return False
+
+
+def faults(whole):
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    for path in open_objects(schema):
+        yield f"the schema is open at {'.'.join(path) or 'its top'}"
+    rows = list(documented())
+    there = {path for path, _, _ in rows}
+    ends = {path for path, _, default in rows if default is not None}
+    known = {path for path in of_schema(schema, schema) if not any(path[:n] in ends for n in range(1, len(path)))}
+    for path in sorted(there - known):
+        yield f"{'.'.join(path)} is in values.yaml and not in the schema"
+    for path in sorted(known - there - FOREIGN):
+        yield f"{'.'.join(path)} is in the schema and not in values.yaml"
+    given = dict(cases())
+    for path, says, default in rows:
+        name = ".".join(path)
+        if not says or not says.endswith("."):
+            yield f"{name} has no comment above it, or one that is no sentence"
+        if default is not None and not does_something(path, given, whole):
+            yield f"{name}: no case renders to something else for it"
+    with helm_python.Chart.load(CHART) as chart:
+        chart.validate_schema({})
