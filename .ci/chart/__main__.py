@@ -9,6 +9,8 @@ import tomllib
 
 import yaml
 
+sys.dont_write_bytecode = True
+
 import alerts
 import embed
 import helm

@@ -100,11 +100,13 @@ containers:
       httpGet:
         path: /livez
         port: metrics
+      timeoutSeconds: 5
     # That the compliance service does not answer makes no pod unready: it is in the metrics and the log.
     readinessProbe:
       httpGet:
         path: /readyz
         port: metrics
+      timeoutSeconds: 5
     {{- end }}
     {{- with .Values.resources }}
     resources:

@@ -108,6 +108,7 @@ containers:
       httpGet:
         path: /livez
         port: metrics
+      timeoutSeconds: 5
     readinessProbe:
       httpGet:
         path: /readyz
