@@ -30,8 +30,11 @@ def metrics():
 
 
 def used(query):
-    """The metrics of a query, which has to be one."""
-    promql_parser.parse(query)
+    """The metrics of a query."""
+    try:
+        promql_parser.parse(query)
+    except ValueError as error:
+        raise ValueError(f"{query} is no query: {error}") from error
     words = re.sub(r'"[^"]*"|\[[^]]*\]|\b(by|on|group_left|group_right|ignoring|without) ?\([^)]*\)', "", query)
     return set(re.findall(r"\b(?:supercargo|process)_\w+", words))
 

@@ -9,7 +9,10 @@ environments: [{name: prod, namespaces: [shop]}]
 compliance: {org: acme, allowHttp: true, token: {value: x}}
 networkPolicy: {enabled: true}
 monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}
-service: {enabled: true, bootstrap: {generation: 1, organizations: []}, ingress: {enabled: true, hosts: [x.example.com]}}
+service:
+  enabled: true
+  bootstrap: {generation: 1, organizations: []}
+  ingress: {enabled: true, hosts: [x.example.com]}
 """)
 LONG = "a-release-whose-name-is-as-long-as-helm-allows-it-to"
 PAIRS = [

@@ -26,10 +26,9 @@ def of_schema(node, schema, path=()):
 
 
 def open_objects(node, path=()):
-    """Objects of the schema that take any key without saying of what kind it is."""
+    """Objects of the schema that name keys and take others as well. One that names none is a free map."""
     if isinstance(node, dict):
         if "properties" in node and node.get("additionalProperties") is not False:
-            # Ours alone: what a bootstrap file keeps for its user is free.
             yield path
         for key, part in node.items():
             yield from open_objects(part, (*path, key))

@@ -81,6 +81,9 @@ containers:
         value: {{ quote . }}
       {{- end }}
       {{- with include "supercargo.noProxy" . }}
+      {{- if not $.root.Values.proxy.forApiServer }}
+      # Wherever a proxy comes from, the API server is not asked through it.
+      {{- end }}
       - name: NO_PROXY
         value: {{ quote . }}
       {{- end }}
@@ -130,7 +133,7 @@ containers:
 volumes:
   - name: config
     projected:
-      defaultMode: 0444
+      defaultMode: 292 # 0444
       sources:
         - configMap:
             name: {{ include "supercargo.fullname" . | quote }}
@@ -143,7 +146,7 @@ volumes:
     secret:
       secretName: {{ default (printf "%s-token" (include "supercargo.fullname" .)) .Values.compliance.token.existingSecret | quote }}
       # Whatever user the pod runs as may read it.
-      defaultMode: 0444
+      defaultMode: 292 # 0444
       items:
         - key: {{ quote .Values.compliance.token.key }}
           path: token

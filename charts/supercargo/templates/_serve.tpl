@@ -142,7 +142,7 @@ volumes:
   # The bootstrap file, and beside it what it refers to. Whatever user the pod runs as may read them.
   - name: config
     projected:
-      defaultMode: 0444
+      defaultMode: 292 # 0444
       sources:
         {{- $existing := $service.existingBootstrap }}
         - {{ ternary "secret" "configMap" (ne $existing.secret "") }}:
@@ -158,7 +158,7 @@ volumes:
   - name: tls
     secret:
       secretName: {{ quote . }}
-      defaultMode: 0444
+      defaultMode: 292 # 0444
   {{- end }}
   {{- if not $isPostgres }}
   {{- with $service.database.sqlite.existingClaim }}
