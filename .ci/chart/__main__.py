@@ -91,6 +91,7 @@ def main():
         "names": names.faults(),
         "values": values.faults(renders),
         "alerts and dashboards": alerts.faults(renders),
+        "README": readme.faults(),
         "policies": policy.faults(),
     }
     failed = False
