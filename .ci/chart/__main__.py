@@ -1,7 +1,7 @@
 """Holds the chart to what it says: python .ci/chart [--write]
 
 --write renews what follows from the chart: the renders in tests/chart, the table in its README, and the bootstrap
-file's part of its schema. Without it, they have to be what they would be.
+file's part of its schema, and the plain manifests in deploy. Without it, they have to be what they would be.
 """
 
 import sys
@@ -13,6 +13,7 @@ import yaml
 sys.dont_write_bytecode = True
 
 import alerts
+import deploy
 import embed
 import helm
 import manifests
@@ -26,7 +27,8 @@ import values
 
 def drift(renders):
     """What is committed is what would be written."""
-    expected = {embed.SCHEMA: embed.expected(), readme.README: readme.expected()} | snapshots.expected(renders)
+    expected = {embed.SCHEMA: embed.expected(), readme.README: readme.expected()}
+    expected |= snapshots.expected(renders) | deploy.expected()
     for file in snapshots.FOLDER.iterdir():
         if file not in expected:
             yield f"{file.relative_to(helm.ROOT)} is of no case"
@@ -42,21 +44,29 @@ def write():
     snapshots.FOLDER.mkdir(exist_ok=True)
     for file in snapshots.FOLDER.iterdir():
         file.unlink()
-    for file, text in snapshots.expected(snapshots.renders()).items():
+    for file, text in (snapshots.expected(snapshots.renders()) | deploy.expected()).items():
         file.write_text(text)
+
+
+def image():
+    """The image of this version."""
+    repository = yaml.safe_load((helm.CHART / "values.yaml").read_text())["image"]["repository"]
+    return f"{repository}:{version()}"
+
+
+def version():
+    return tomllib.loads((helm.ROOT / "Cargo.toml").read_text())["package"]["version"]
 
 
 def versions():
     """The chart has the program's version, and its image."""
-    version = tomllib.loads((helm.ROOT / "Cargo.toml").read_text())["package"]["version"]
     chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
-    default = yaml.safe_load((helm.CHART / "values.yaml").read_text())["image"]["repository"]
     for key in ("version", "appVersion"):
-        if chart[key] != version:
-            yield f"Chart.yaml: {key} is {chart[key]}, and Cargo.toml has {version}"
+        if chart[key] != version():
+            yield f"Chart.yaml: {key} is {chart[key]}, and Cargo.toml has {version()}"
     images = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
-    if [image["image"] for image in images] != [f"{default}:{version}"]:
-        yield f"Chart.yaml: artifacthub.io/images is not {default}:{version}"
+    if [entry["image"] for entry in images] != [image()]:
+        yield f"Chart.yaml: artifacthub.io/images is not {image()}"
     for key in ("artifacthub.io/changes", "artifacthub.io/links"):
         yaml.safe_load(chart["annotations"][key])
 
@@ -88,6 +98,7 @@ def main():
         "drift": drift(renders),
         "refusals": refusals.faults(),
         "manifests": valid(renders),
+        "plain manifests": deploy.faults(image()),
         "names": names.faults(),
         "values": values.faults(renders),
         "alerts and dashboards": alerts.faults(renders),

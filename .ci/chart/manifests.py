@@ -56,18 +56,14 @@ kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.sche
 
 
 def faults(object):
-    """What is wrong with one object."""
+    """What is wrong with one object of the chart."""
     kind, _, name = identity(object)
     if len(name) > LONGEST.get(kind, 63):
         yield f"the name has {len(name)} letters"
     if object["apiVersion"].startswith("monitoring.coreos.com/"):
         yield from (error.message for error in jsonschema.Draft7Validator(CRDS[kind]).iter_errors(object))
         return
-    for version in versions():
-        try:
-            kubernetes_validate.validate(object, version, strict=True)
-        except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
-            yield f"Kubernetes {version}: {error.message}"
+    yield from unknown(object, versions())
     pod = pod_of(object)
     if pod:
         yield from not_restricted(pod["spec"])
@@ -76,6 +72,20 @@ def faults(object):
             yield "its selector does not select its pods"
         if selector and {key.split("/")[1] for key in selector} != {"name", "instance", "component"}:
             yield f"its selector holds {sorted(selector)}"
+        agent = pod["spec"]["containers"][0]["name"] == "agent"
+        if pod["spec"].get("automountServiceAccountToken") is not agent:
+            yield "its service account's token is mounted without need, or is not"
+        if pod["spec"].get("enableServiceLinks") is not False:
+            yield "it learns of every Service by variables"
+
+
+def unknown(object, versions):
+    """What these versions of Kubernetes do not know of an object."""
+    for version in versions:
+        try:
+            kubernetes_validate.validate(object, version, strict=True)
+        except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
+            yield f"Kubernetes {version}: {error.message}"
 
 
 def pod_of(object):
@@ -86,7 +96,7 @@ def pod_of(object):
             return object
         case "CronJob":
             return spec["jobTemplate"]["spec"]["template"]
-        case "Deployment" | "StatefulSet":
+        case "Deployment" | "StatefulSet" | "Job":
             return spec["template"]
     return None
 
@@ -104,7 +114,7 @@ def not_restricted(pod):
     for volume in pod.get("volumes", []):
         if not volume.keys() - {"name"} <= allowed:
             yield f"the volume {volume['name']} is of a kind that is not allowed"
-    for container in pod["containers"]:
+    for container in pod.get("initContainers", []) + pod["containers"]:
         context = container.get("securityContext", {})
         if context.get("allowPrivilegeEscalation") is not False or context.get("privileged"):
             yield "it may gain privileges"
@@ -114,8 +124,3 @@ def not_restricted(pod):
             yield "its root may be written to"
         if "memory" not in container["resources"]["limits"] or "cpu" not in container["resources"]["requests"]:
             yield "it has no limit of memory, or asks for no CPU"
-    agent = pod["containers"][0]["name"] == "agent"
-    if pod.get("automountServiceAccountToken") is not agent:
-        yield "its service account's token is mounted without need, or is not"
-    if pod.get("enableServiceLinks") is not False:
-        yield "it learns of every Service by variables"

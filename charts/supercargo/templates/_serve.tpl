@@ -78,10 +78,6 @@ containers:
           secretKeyRef:
             name: {{ quote $service.database.postgresql.existingSecret }}
             key: {{ quote $service.database.postgresql.key }}
-      {{- else }}
-      # Large answers are sorted in files, and nothing else here can be written to.
-      - name: SQLITE_TMPDIR
-        value: /var/lib/supercargo
       {{- end }}
       {{- with $service.extraEnv }}
       {{- toYaml . | nindent 6 }}
