@@ -208,7 +208,9 @@ async fn open_sqlite(
         .clone()
         .foreign_keys(true)
         .busy_timeout(patience.lock)
-        .pragma("journal_size_limit", "67108864");
+        .pragma("journal_size_limit", "67108864")
+        // In a container there may be no other folder to write to than the database's.
+        .pragma("temp_store", "memory");
     let single = |options: SqliteConnectOptions| pool.clone().max_connections(1).connect_with(options);
     if place == SqlitePlace::Memory {
         // Each connection would have a database of its own.
@@ -224,11 +226,20 @@ async fn open_sqlite(
         SqlitePlace::ReadOnlyFile => durable,
         _ => durable.journal_mode(SqliteJournalMode::Wal),
     };
+    // A full disk makes SQLite end a transaction by itself, which sqlx then takes to be open for ever
+    // (<https://sqlite.org/lang_transaction.html>, "Response To Errors Within A Transaction"). Such a connection is
+    // closed, and the next write opens another. A rollback that is under way is over after a ping.
+    let writers = pool.clone().max_connections(1).after_release(|connection, _| {
+        Box::pin(async move {
+            connection.ping().await?;
+            Ok(!connection.is_in_transaction())
+        })
+    });
     // Two processes that start at once both turn the log on, for which SQLite does not wait by itself
     // (<https://sqlite.org/wal.html>, "Sometimes Queries Return SQLITE_BUSY In WAL Mode").
     let start = Instant::now();
     let writer = loop {
-        match single(durable.clone()).await {
+        match writers.clone().connect_with(durable.clone()).await {
             Err(error) if is_busy(&error) && start.elapsed() < patience.lock => {
                 sleep(Duration::from_millis(20)).await;
             }
@@ -239,6 +250,7 @@ async fn open_sqlite(
     migrate_sqlite(&writer, begin).await?;
     // Who comes later finds the file, or nothing.
     let options = options.create_if_missing(false);
+    writer.set_connect_options(durable.create_if_missing(false));
     let toucher = single(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
     let readers = pool.max_connections(patience.connections).min_connections(1);
     let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;

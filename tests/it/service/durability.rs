@@ -227,7 +227,7 @@ async fn a_full_disk_is_503_for_writes_and_reads_go_on(database: Database) {
         let serve = command(&folder, &database.url());
         let mut limited = Command::new("bash");
         limited
-            .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$@\"", "bash"])
+            .args(["-c", "trap '' XFSZ; ulimit -S -f 1000; exec \"$@\"", "bash"])
             .arg(serve.get_program())
             .args(serve.get_args());
         limited
@@ -254,12 +254,16 @@ async fn a_full_disk_is_503_for_writes_and_reads_go_on(database: Database) {
         assert!(last.text.contains("nothing was recorded"), "{last:?}");
         let read = http.get(format!("{}/api/v2/attestations/acme/cart", process.base)).bearer_auth(READER);
         assert_eq!(Answer::of(read).await.expect(200).json()["pagination"]["total"], attested);
+        // With room again, it goes on, and so does one that starts then.
+        let pid = process.child.id().to_string();
+        let more = Command::new("prlimit").args(["--fsize=unlimited", "--pid", &pid]).status().unwrap();
+        assert!(more.success());
+        assert_eq!(attest(&http, &process.base, "with-room").await.unwrap(), 201);
         process.signal(Signal::SIGTERM);
         assert_eq!(process.wait().0, Some(0));
-        // With room again, it goes on.
         let process = Process::start(&database.url());
         assert_eq!(attest(&http, &process.base, "after").await.unwrap(), 201);
-        assert_eq!(trails(&database).await.len(), attested + 1);
+        assert_eq!(trails(&database).await.len(), attested + 2);
         process.signal(Signal::SIGTERM);
         assert_eq!(process.wait().0, Some(0));
     }
