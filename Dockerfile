@@ -1,0 +1,53 @@
+# The image: the program, whom it trusts, a user and the licences (scripts/rootfs), and nothing else.
+#   scripts/build-image docker buildx build --platform linux/amd64,linux/arm64 …
+#   scripts/build-image buildah build …
+
+# By digest: --build-arg RUST=docker.io/library/rust@sha256:…; a release's provenance names the one that it came from.
+ARG RUST=docker.io/library/rust:1.95-bookworm
+
+# On the machine's own architecture, which compiles for the other one.
+FROM --platform=$BUILDPLATFORM $RUST AS build
+ARG TARGETARCH
+WORKDIR /supercargo
+ENV CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+COPY scripts/as-released scripts/
+RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
+        apt-get update && \
+        apt-get install --yes --no-install-recommends "crossbuild-essential-$TARGETARCH" && \
+        rustup target add "$(scripts/as-released printenv CARGO_BUILD_TARGET)"; \
+    }
+
+# The dependencies by themselves, which change seldom: the program around them is empty.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir -p src benches/scale benches/soak && \
+    touch src/lib.rs benches/micro.rs benches/service.rs benches/scale/main.rs benches/soak/main.rs && \
+    echo 'fn main() {}' >src/main.rs && \
+    scripts/as-released cargo build --locked --release
+
+COPY src src/
+COPY migrations migrations/
+COPY examples/pods.json examples/
+# cargo compares times, and those of the sources may lie before the build above.
+RUN touch src/lib.rs src/main.rs && \
+    scripts/as-released cargo build --locked --release
+
+COPY LICENSE ./
+COPY scripts/rootfs scripts/third-party scripts/
+ARG SOURCE_DATE_EPOCH=0
+RUN scripts/rootfs "target/$(scripts/as-released printenv CARGO_BUILD_TARGET)/release/supercargo" /rootfs
+
+FROM scratch
+ARG VERSION REVISION CREATED
+LABEL org.opencontainers.image.title="supercargo" \
+    org.opencontainers.image.description="Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service" \
+    org.opencontainers.image.url="https://github.com/supercargo/supercargo" \
+    org.opencontainers.image.source="https://github.com/supercargo/supercargo" \
+    org.opencontainers.image.documentation="https://github.com/supercargo/supercargo/blob/v$VERSION/README.md" \
+    org.opencontainers.image.version="$VERSION" \
+    org.opencontainers.image.revision="$REVISION" \
+    org.opencontainers.image.created="$CREATED" \
+    org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /rootfs /
+USER 65532:65532
+ENTRYPOINT ["/supercargo"]
