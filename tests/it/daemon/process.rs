@@ -88,10 +88,15 @@ impl Starting {
     }
 
     /// Environments by a configuration file.
-    pub fn config(mut self, yaml: &str) -> Self {
+    pub fn config(self, yaml: &str) -> Self {
         std::fs::write(self.home.path().join("config.yaml"), yaml).unwrap();
+        self.without_environment().args(["--config", "config.yaml"])
+    }
+
+    /// Its arguments say which.
+    pub fn without_environment(mut self) -> Self {
         self.environment = None;
-        self.args(["--config", "config.yaml"])
+        self
     }
 
     /// Another way to the cluster.
