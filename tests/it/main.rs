@@ -35,6 +35,7 @@ mod pods_from;
 mod read;
 mod real;
 mod recorded;
+mod rights;
 mod secrets;
 mod service;
 #[cfg(feature = "service")]

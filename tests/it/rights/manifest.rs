@@ -1,0 +1,249 @@
+//! Who runs the agent, how, and with which rights, by the manifests of one file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::Need;
+use super::asked::How;
+
+/// An access rule, taken apart: one verb on one resource, and where it is bound.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub verb: String,
+    pub group: String,
+    pub resource: String,
+    /// The only object that it is for.
+    pub name: Option<String>,
+    /// Where it is bound; in all namespaces, and where there is none, without it.
+    pub namespace: Option<String>,
+}
+
+impl Right {
+    /// As Kubernetes' RBAC decides, but for `*`, which is no right that an agent is to have.
+    pub fn covers(&self, need: &Need) -> bool {
+        self.verb == need.verb
+            && self.group == need.group
+            && self.resource == need.resource
+            && (self.name.is_none() || self.name == need.name)
+            && (self.namespace.is_none() || self.namespace == need.namespace)
+    }
+
+    /// Whether this need is what it is for: one in all namespaces is not for a need in one of them, unless it
+    /// is for one namespace by its name.
+    pub fn is_no_wider_than(&self, need: &Need) -> bool {
+        self.covers(need) && (self.namespace == need.namespace || self.name.is_some())
+    }
+}
+
+/// The objects of a file of manifests.
+pub struct Manifests {
+    file: PathBuf,
+    objects: Vec<Value>,
+}
+
+/// An agent that is run by one of them.
+#[derive(Debug)]
+pub struct Agent {
+    pub how: How,
+    account: Value,
+    namespace: Value,
+    pub rights: BTreeSet<Right>,
+}
+
+impl Manifests {
+    pub fn parse(file: &Path, yaml: &str) -> Self {
+        let objects: Vec<Value> =
+            serde_saphyr::from_multiple(yaml).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let objects = objects.into_iter().filter(|object| !object.is_null());
+        // What `kubectl get` prints, and some tools write.
+        let objects = objects.flat_map(|object| match object["items"].as_array() {
+            Some(items) => items.clone(),
+            None => vec![object],
+        });
+        Self { file: file.to_owned(), objects: objects.collect() }
+    }
+
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(move |object| object["kind"] == kind)
+    }
+
+    fn find(&self, kind: &str, name: &Value, namespace: &Value) -> &Value {
+        let is = |object: &&Value| {
+            object["metadata"]["name"] == *name && object["metadata"]["namespace"] == *namespace
+        };
+        let found = self.of_kind(kind).find(is);
+        found.unwrap_or_else(|| panic!("{}: no {kind} {name} in {namespace}", self.file.display()))
+    }
+
+    /// Each container of the name `agent`.
+    pub fn agents(&self) -> Vec<Agent> {
+        let workloads = self.objects.iter().filter_map(|object| {
+            let spec = &object["spec"];
+            let pod = match object["kind"].as_str()? {
+                "Deployment" | "Job" => &spec["template"]["spec"],
+                "CronJob" => &spec["jobTemplate"]["spec"]["template"]["spec"],
+                "Pod" => spec,
+                _ => return None,
+            };
+            let containers =
+                ["initContainers", "containers"].into_iter().filter_map(|list| pod[list].as_array());
+            let container = containers.flatten().find(|container| container["name"] == "agent")?;
+            Some((&object["metadata"]["namespace"], pod, container))
+        });
+        let agent = |(namespace, pod, container)| Agent {
+            how: self.how(namespace, pod, container),
+            rights: self.rights_of(&pod["serviceAccountName"], namespace),
+            account: pod["serviceAccountName"].clone(),
+            namespace: namespace.clone(),
+        };
+        workloads.map(agent).collect()
+    }
+
+    /// How it is run, but for where it reports to, and how it comes to the cluster.
+    fn how(&self, namespace: &Value, pod: &Value, container: &Value) -> How {
+        let file = self.file.display();
+        assert!(container["command"].is_null(), "{file}: the image's entry point is the program");
+        let variables = variables(container, namespace.as_str().unwrap_or("default"));
+        let texts = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+        let texts = texts.map(|text| {
+            let replaced = variables
+                .iter()
+                .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("$({name})"), value));
+            assert!(!replaced.contains("$("), "{file}: {text}");
+            replaced
+        });
+        let mut words = texts.flat_map(|text| match text.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => vec![option.to_owned(), value.to_owned()],
+            _ => vec![text],
+        });
+        assert_eq!(words.next().as_deref(), Some("agent"), "{file}");
+        let mut how = How::default();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--once" => how.is_once = true,
+                "--config" => {
+                    how.config = Some(self.mounted(&words.next().unwrap(), namespace, pod, container));
+                }
+                "--listen" => _ = words.next(),
+                _ => how.args.push(word),
+            }
+        }
+        let is_kept = |(name, _): &(String, String)| name.starts_with("SUPERCARGO_POD_");
+        how.env = variables.into_iter().filter(is_kept).collect();
+        how
+    }
+
+    /// What is in a file of the container that comes from a `ConfigMap`.
+    fn mounted(&self, path: &str, namespace: &Value, pod: &Value, container: &Value) -> String {
+        let (folder, name) = path.rsplit_once('/').unwrap();
+        let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let mount = all(&container["volumeMounts"]).into_iter().find(|mount| mount["mountPath"] == folder);
+        let mount =
+            mount.unwrap_or_else(|| panic!("{}: nothing is mounted at {folder}", self.file.display()));
+        let volume = all(&pod["volumes"]).into_iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        let map = self.find("ConfigMap", &volume["configMap"]["name"], namespace);
+        map["data"][name].as_str().unwrap_or_else(|| panic!("{map} has no {name}")).to_owned()
+    }
+
+    /// All that a service account may do.
+    fn rights_of(&self, account: &Value, namespace: &Value) -> BTreeSet<Right> {
+        let is_bound = |binding: &&Value| {
+            let subjects = binding["subjects"].as_array().unwrap();
+            subjects.iter().any(|subject| {
+                subject["kind"] == "ServiceAccount"
+                    && subject["name"] == *account
+                    && subject["namespace"] == *namespace
+            })
+        };
+        let everywhere = self.of_kind("ClusterRoleBinding").filter(is_bound).map(|binding| (binding, None));
+        let here = self.of_kind("RoleBinding").filter(is_bound).map(|binding| {
+            let namespace = &binding["metadata"]["namespace"];
+            (binding, Some(namespace.as_str().expect("a namespace that a Role is bound in").to_owned()))
+        });
+        let rights = everywhere.chain(here).flat_map(|(binding, namespace)| {
+            let role = &binding["roleRef"];
+            let place = match role["kind"].as_str().unwrap() {
+                "Role" => binding["metadata"]["namespace"].clone(),
+                _ => Value::Null,
+            };
+            rights(self.find(role["kind"].as_str().unwrap(), &role["name"], &place), namespace.as_deref())
+        });
+        rights.collect()
+    }
+
+    fn bindings(&self) -> impl Iterator<Item = &Value> {
+        self.of_kind("RoleBinding").chain(self.of_kind("ClusterRoleBinding"))
+    }
+
+    /// What is bound to others than its agents, and roles that are bound to nobody.
+    pub fn for_others(&self) -> Vec<String> {
+        let agents = self.agents();
+        let is_agent = |subject: &Value| {
+            let is =
+                |agent: &Agent| agent.account == subject["name"] && agent.namespace == subject["namespace"];
+            subject["kind"] == "ServiceAccount" && agents.iter().any(is)
+        };
+        let bindings = self.bindings();
+        let others = bindings.filter(|binding| !binding["subjects"].as_array().unwrap().iter().all(is_agent));
+        let roles = self.of_kind("Role").chain(self.of_kind("ClusterRole"));
+        let is_bound = |role: &&Value| {
+            let is = |binding: &Value| {
+                let role_ref = &binding["roleRef"];
+                role_ref["kind"] == role["kind"] && role_ref["name"] == role["metadata"]["name"]
+            };
+            self.bindings().any(is)
+        };
+        let unbound = roles.filter(|role| !is_bound(role));
+        others
+            .chain(unbound)
+            .map(|object| format!("{} {}", object["kind"], object["metadata"]["name"]))
+            .collect()
+    }
+}
+
+fn rights(role: &Value, namespace: Option<&str>) -> Vec<Right> {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = Vec::new();
+    for rule in role["rules"].as_array().unwrap() {
+        let names = match texts(&rule["resourceNames"]) {
+            names if names.is_empty() => vec![None],
+            names => names.into_iter().map(Some).collect(),
+        };
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    for name in &names {
+                        rights.push(Right {
+                            verb: verb.clone(),
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            name: name.clone(),
+                            namespace: namespace.map(str::to_owned),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// The variables of a container, as the kubelet fills them in.
+fn variables(container: &Value, namespace: &str) -> BTreeMap<String, String> {
+    let variables = container["env"].as_array().cloned().unwrap_or_default();
+    let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+        None => variable["value"].as_str().unwrap_or_default().to_owned(),
+        Some("metadata.name") => "agent-0".to_owned(),
+        Some("metadata.uid") => "7b0c8a52-1c1e-4b7e-9a51-0d9f1c2b3a41".to_owned(),
+        Some("metadata.namespace") => namespace.to_owned(),
+        Some(path) => panic!("{path} is not known here"),
+    };
+    variables
+        .iter()
+        .map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable)))
+        .collect()
+}
