@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use supercargo::cli::{Cli, Exit, Failure, Threads};
 use supercargo::process::causes;
 use supercargo::process::logs;
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     let (format, verbosity) = cli.logging();
     if let Err(error) = logs::start(format, verbosity) {
         logs::fail(format, &causes::said_once(&error), None);

@@ -22,7 +22,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
@@ -168,6 +169,14 @@ pub enum ServiceError {
 }
 
 impl Cli {
+    /// Reads the arguments; says what is wrong with them and ends the process, if anything is.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let mut command = without_empty_variables(Self::command());
+        let matches = command.get_matches_mut();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+
     /// How logs are wanted.
     #[must_use]
     pub fn logging(&self) -> (Format, Verbosity) {
@@ -246,6 +255,14 @@ impl Service {
 }
 
 /// An empty variable is one that is not set: charts and pipelines write it so.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
+}
+
+/// And so is an empty argument, which a shell makes of an empty variable.
 fn given<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
     value.filter(|v| !v.as_ref().is_empty())
 }
@@ -267,8 +284,6 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// The commands of a text: lines that begin with the program's name, as a shell would read them.

@@ -1,7 +1,7 @@
 //! Bad input at the command line, and what it gets.
 
 use crate::fake::{Reply, Server};
-use crate::program::{TOKEN, once, supercargo};
+use crate::program::{TOKEN, once, recorded_report, supercargo};
 
 #[test]
 fn a_name_that_cannot_be_an_environment_is_refused() {
@@ -193,4 +193,23 @@ fn a_file_that_is_too_long_is_refused_and_not_cut() {
     let program = once().args(["--environment", "a", "--token-file", "t"]).file("t", token).recorded_pods();
     let outcome = program.args(["--base-url", "https://compliance.example.com", "--org", "acme"]).run();
     outcome.says(2, &["--token-file", "longer than 65536 bytes"]);
+}
+
+#[test]
+fn a_variable_that_is_empty_is_one_that_is_not_set() {
+    let outcome = once()
+        .args(["--dry-run", "--environment", "x"])
+        .recorded_pods()
+        .env("SUPERCARGO_LOG_FORMAT", "")
+        .env("SUPERCARGO_BASE_URL", "")
+        .run();
+    assert_eq!(outcome.says(0, &[]).stdout, recorded_report());
+    // What is wrong comes after what could not be read.
+    let serve =
+        supercargo().args(["serve", "--database", "postgres://user:password@db.example.com/evidence"]);
+    let serve =
+        ["LISTEN", "ADMIN_LISTEN", "TLS_CERT", "TLS_KEY", "BOOTSTRAP", "PUBLIC_URL", "ALLOW_INTERNAL"]
+            .into_iter()
+            .fold(serve, |serve, name| serve.env(&format!("SUPERCARGO_{name}"), ""));
+    serve.run().says(2, &["give the URL in SUPERCARGO_DATABASE"]);
 }
