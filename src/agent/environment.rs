@@ -49,25 +49,35 @@ pub enum ConfigError {
 /// The largest file that is read, in bytes.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The file, key by key.
+/// The file, key by key. What is said of each is in `docs/configuration.md`.
 #[derive(Deserialize)]
+#[cfg_attr(all(test, feature = "service"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Config {
+    /// The environments, one at least, each once.
     environments: Vec<Entry>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(all(test, feature = "service"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
+    /// Its name at the service.
     name: Parsed<EnvironmentName>,
+    /// Namespaces to report. Where every environment has this key, and none has another one about
+    /// namespaces, they are listed one by one, 50 at most, and a Role in each is enough.
     #[serde(default)]
     namespaces: Vec<Parsed<NamespaceName>>,
+    /// Report the namespaces in whose name one of these expressions is found, too.
     #[serde(default)]
     namespaces_regex: Vec<Parsed<Regex>>,
+    /// Namespaces to leave out.
     #[serde(default)]
     exclude_namespaces: Vec<Parsed<NamespaceName>>,
+    /// Leave out the namespaces in whose name one of these expressions is found.
     #[serde(default)]
     exclude_namespaces_regex: Vec<Parsed<Regex>>,
+    /// Report it also where no pod is in its namespaces, or these do not exist.
     #[serde(default)]
     allow_empty: bool,
 }
@@ -128,6 +138,27 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
         let text = String::deserialize(from)?;
         text.parse().map(Self).map_err(serde::de::Error::custom)
     }
+}
+
+#[cfg(all(test, feature = "service"))]
+impl<T> schemars::JsonSchema for Parsed<T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "text".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+/// The JSON Schema of the file.
+#[cfg(all(test, feature = "service"))]
+pub(crate) fn schema() -> serde_json::Value {
+    schemars::schema_for!(Config).to_value()
 }
 
 fn shown(path: &Path) -> String {

@@ -12,6 +12,8 @@ mod fingerprints;
 mod manual;
 mod output;
 mod read;
+#[cfg(test)]
+mod reference;
 #[cfg(feature = "service")]
 mod serve;
 mod wait;

@@ -1,0 +1,346 @@
+//! `docs/configuration.md` has every option, variable and key, made from what reads them.
+//!
+//! The page is a person's; what stands between its two marks is written here.
+
+#![cfg(feature = "service")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::builder::StyledStr;
+use clap::{Arg, ArgAction, ArgGroup, Command, CommandFactory};
+use regex::Regex;
+use serde_json::Value;
+
+use super::Cli;
+
+const BEGIN: &str = "<!-- generated: begin -->\n";
+const END: &str = "<!-- generated: end -->\n";
+
+/// Variables that clap does not read, so that they show in no message of its own, or are other programs' too.
+const VARIABLES: [(&str, &str, &str); 10] = [
+    (
+        "`SUPERCARGO_TOKEN`",
+        "all that talk to the service",
+        "The token, where no `--token-file` is given; there is no option for it, since arguments show in the process list",
+    ),
+    (
+        "`SUPERCARGO_DATABASE`",
+        "`serve`",
+        "The URL of `--database`, where that is not given; it may hold a password, which the option refuses",
+    ),
+    (
+        "`SUPERCARGO_POD_NAME`",
+        "`agent`",
+        "The name of the pod that it runs in, for `--exclude-self`: the downward API's `metadata.name`",
+    ),
+    ("`SUPERCARGO_POD_UID`", "`agent`", "The same pod's `metadata.uid`"),
+    (
+        "`KUBECONFIG`",
+        "`agent`",
+        "Kubeconfigs as `kubectl` takes them, separated by colons, where no `--kubeconfig` is given",
+    ),
+    (
+        "`HTTPS_PROXY`, `ALL_PROXY`",
+        "all that talk to the service",
+        "The proxy on the way to the service and to the API server; never for plain http",
+    ),
+    (
+        "`NO_PROXY`",
+        "all that talk to the service",
+        "Hosts that are reached without it, separated by commas; `*` is all",
+    ),
+    ("`RUST_LOG`", "every command", "A filter such as `supercargo=debug`, which goes before `-v`"),
+    (
+        "`NO_COLOR`",
+        "every command",
+        "Where it holds anything, nothing is coloured; nor is it in a pipe, or where `TERM` is `dumb`",
+    ),
+    (
+        "those of the CI system",
+        "`attest junit`",
+        "What was tested, as GitHub Actions, GitLab and others say it: `--dry-run` shows which variable said what",
+    ),
+];
+
+/// A row of the options' table, but for the commands that have it.
+#[derive(PartialEq, Eq)]
+struct Row {
+    option: String,
+    variable: String,
+    default: String,
+    what: String,
+}
+
+/// The options of all commands, each once with the commands that have it.
+fn options() -> Vec<(Vec<String>, Row)> {
+    fn collect(command: &Command, path: &str, rows: &mut Vec<(Vec<String>, Row)>) {
+        for arg in command.get_arguments().filter(|arg| is_shown(arg)) {
+            if !path.is_empty() && arg.is_global_set() {
+                continue;
+            }
+            let name = match arg.get_help_heading() {
+                Some("Compliance service") if path.is_empty() => "all that talk to the service".to_owned(),
+                _ if path.is_empty() => "every command".to_owned(),
+                _ => format!("`{path}`"),
+            };
+            let row = row(command, arg);
+            match rows.iter_mut().find(|(_, other)| *other == row) {
+                Some((commands, _)) => commands.push(name),
+                None => rows.push((vec![name], row)),
+            }
+        }
+        for inner in
+            command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+        {
+            collect(inner, format!("{path} {}", inner.get_name()).trim(), rows);
+        }
+    }
+    let mut command = Cli::command();
+    command.build();
+    let mut rows = Vec::new();
+    collect(&command, "", &mut rows);
+    rows
+}
+
+fn is_shown(arg: &Arg) -> bool {
+    !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str())
+}
+
+fn row(command: &Command, arg: &Arg) -> Row {
+    let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
+    let value =
+        arg.get_value_names().filter(|_| takes_value).map_or_else(String::new, |names| names.join(" "));
+    let short = arg.get_short().map(|short| format!("-{short}"));
+    let long = arg.get_long().map(|long| format!("--{long}"));
+    let flags = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
+    let repeated = if matches!(arg.get_action(), ArgAction::Append) { "…" } else { "" };
+    let option = format!("`{}{repeated}`", format!("{flags} {value}").trim());
+    let variable = arg.get_env().map_or_else(String::new, |name| format!("`{}`", name.to_string_lossy()));
+    let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+    let defaults: Vec<_> = defaults.filter(|_| takes_value).map(|value| format!("`{value}`")).collect();
+    let default = match defaults.as_slice() {
+        [] if arg.is_required_set() => "required".to_owned(),
+        [] => alternatives(command, arg),
+        defaults => defaults.join(", "),
+    };
+    let help = arg.get_long_help().or_else(|| arg.get_help()).map(StyledStr::to_string).unwrap_or_default();
+    // What the heading says of when it counts.
+    let when = arg.get_help_heading().filter(|heading| heading.starts_with("With"));
+    let help = match when {
+        Some(when) => format!("{when}: {}", uncapitalized(&help)),
+        None => help,
+    };
+    let possible = arg.get_possible_values().into_iter().filter(|value| takes_value && !value.is_hide_set());
+    let possible: Vec<_> = possible
+        .map(|value| match value.get_help() {
+            Some(help) => format!("`{}` ({})", value.get_name(), uncapitalized(&help.to_string())),
+            None => format!("`{}`", value.get_name()),
+        })
+        .collect();
+    let possible = if possible.is_empty() { String::new() } else { format!(": {}", possible.join(", ")) };
+    let what = cell(&format!("{help}{possible}"));
+    Row { option, variable, default, what }
+}
+
+/// What may be given instead of an option, where one of a group has to be.
+fn alternatives(command: &Command, arg: &Arg) -> String {
+    let group = command.get_groups().find(|group| {
+        ArgGroup::clone(group).is_required_set() && group.get_args().any(|id| id == arg.get_id())
+    });
+    let Some(group) = group else { return String::new() };
+    let others = command.get_arguments().filter(|other| group.get_args().any(|id| id == other.get_id()));
+    let others = others.filter(|other| other.get_id() != arg.get_id());
+    let others: Vec<_> = others.filter_map(Arg::get_long).map(|long| format!("`--{long}`")).collect();
+    format!("this or {}", others.join(", "))
+}
+
+/// A sentence's first word as within one, unless it is a name.
+fn uncapitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Text in a cell of a table: in one line, its options and variables as code.
+fn cell(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let name = Regex::new(
+        r"(^|[ (])(--[a-z][a-z-]*|-[ov]+|SUPERCARGO_[A-Z_]+|KUBECONFIG|/livez|/readyz|/metrics|/api/v2)",
+    )
+    .unwrap();
+    // What stands between backquotes is code already.
+    let parts = text.split('`').enumerate().map(|(n, part)| match n % 2 {
+        0 => name.replace_all(part, "$1`$2`").into_owned(),
+        _ => format!("`{part}`"),
+    });
+    parts.collect()
+}
+
+/// The keys of a file by its JSON Schema: what is required first, and what holds further keys last.
+fn keys(schema: &Value) -> Vec<[String; 4]> {
+    let mut rows = Vec::new();
+    properties(schema, schema, "", &mut rows);
+    rows
+}
+
+fn properties(root: &Value, object: &Value, path: &str, rows: &mut Vec<[String; 4]>) {
+    let Some(all) = object["properties"].as_object() else { return };
+    let is_required = |key: &str| object["required"].as_array().into_iter().flatten().any(|name| name == key);
+    let mut all: Vec<_> = all.iter().map(|(key, property)| (key, property, kind(root, property))).collect();
+    all.sort_by_key(|(key, _, (.., inner))| (inner.is_some(), !is_required(key), *key));
+    for (key, property, (suffix, kind, inner)) in all {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let default = match &property["default"] {
+            _ if is_required(key) => "required".to_owned(),
+            Value::Null => String::new(),
+            Value::Array(items) if items.is_empty() => String::new(),
+            Value::Object(entries) if entries.is_empty() => String::new(),
+            Value::String(text) if text.is_empty() => String::new(),
+            Value::String(text) => format!("`{text}`"),
+            other => format!("`{other}`"),
+        };
+        let what = property["description"].as_str().unwrap_or_default();
+        rows.push([format!("`{path}`"), kind, default, cell(what.trim_end_matches('.'))]);
+        if let Some(inner) = inner {
+            properties(root, inner, &format!("{path}{suffix}"), rows);
+        }
+    }
+}
+
+/// What a value is: what its key gets before further ones (`[]` for a list), words, and the object that it
+/// holds.
+fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option<&'a Value>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.strip_prefix("#/$defs/").unwrap();
+        return kind(root, &root["$defs"][name]);
+    }
+    if let Some(one) = schema["anyOf"].as_array() {
+        let mut meant = one.iter().filter(|schema| schema["type"] != "null");
+        let meant = (meant.next().unwrap(), meant.next());
+        assert!(meant.1.is_none(), "{schema}");
+        return kind(root, meant.0);
+    }
+    let words = |values: &mut dyn Iterator<Item = &'a Value>| {
+        values.filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    };
+    if let Some(one) = schema["oneOf"].as_array() {
+        let mut all = one.iter().flat_map(|schema| match schema["enum"].as_array() {
+            Some(values) => values.iter().collect(),
+            None => vec![&schema["const"]],
+        });
+        return ("", words(&mut all), None);
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return ("", words(&mut values.iter()), None);
+    }
+    let kind_of = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    };
+    match kind_of {
+        Some("array") => {
+            let (suffix, words, inner) = kind(root, &schema["items"]);
+            assert_eq!(suffix, "", "{schema}");
+            let words = if inner.is_some() { "list".to_owned() } else { format!("list of {words}") };
+            ("[]", words, inner)
+        }
+        Some("object") if schema["properties"].is_object() => ("", "map".to_owned(), Some(schema)),
+        Some("object") if schema["additionalProperties"]["type"] == "string" => {
+            ("", "map of text".to_owned(), None)
+        }
+        Some("object") => ("", "map".to_owned(), None),
+        Some("string") if schema["format"] == "date-time" => ("", "time".to_owned(), None),
+        Some("string") => ("", "text".to_owned(), None),
+        Some("integer") => ("", "number".to_owned(), None),
+        Some("boolean") => ("", "`true`, `false`".to_owned(), None),
+        other => panic!("{other:?}: {schema}"),
+    }
+}
+
+fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let line = |cells: &[String]| {
+        format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |")
+    };
+    let mut text = line(&head.map(str::to_owned));
+    writeln!(text, "|{}", "---|".repeat(N)).unwrap();
+    rows.into_iter().for_each(|row| text.push_str(&line(&row)));
+    text
+}
+
+/// All that stands between the marks.
+fn reference() -> String {
+    let mut text = String::from("\n### Options\n\n");
+    let options = options().into_iter().map(|(commands, Row { option, variable, default, what })| {
+        [commands.join(", "), option, variable, default, what]
+    });
+    text.push_str(&table(["command", "option", "variable", "default", "what"], options));
+    text.push_str("\n### Variables without an option\n\n");
+    let variables = VARIABLES.map(|(name, command, what)| [name, command, what].map(str::to_owned));
+    text.push_str(&table(["variable", "command", "what"], variables));
+    for (heading, schema) in [
+        ("Keys of the agent's `--config`", crate::agent::environment::schema()),
+        ("Keys of the service's `--bootstrap`", crate::service::bootstrap::schema()),
+    ] {
+        write!(text, "\n### {heading}\n\n").unwrap();
+        text.push_str(&table(["key", "type", "default", "what"], keys(&schema)));
+    }
+    text.push('\n');
+    text
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_page_of_the_configuration_is_the_code_s() {
+    let path = root().join("docs/configuration.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("the mark of the beginning");
+    let (_, after) = rest.split_once(END).expect("the mark of the end");
+    let expected = format!("{before}{BEGIN}{}{END}{after}", reference());
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert_eq!(page, expected, "run with INSTA_UPDATE=always once you agree");
+    }
+}
+
+#[test]
+fn every_option_and_key_is_explained() {
+    for (commands, Row { option, what, .. }) in options() {
+        assert!(!what.is_empty(), "{commands:?} {option}");
+    }
+    for schema in [crate::agent::environment::schema(), crate::service::bootstrap::schema()] {
+        for [key, .., what] in keys(&schema) {
+            assert!(!what.is_empty(), "{key}");
+        }
+    }
+}
+
+/// Whatever the program reads of its environment under a name of its own is on the page.
+#[test]
+fn every_variable_of_the_sources_is_on_the_page() {
+    fn sources(folder: &Path) -> Vec<PathBuf> {
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    }
+    let name = Regex::new(r"\bSUPERCARGO_[A-Z_]*[A-Z]").unwrap();
+    let mut named = BTreeMap::new();
+    for path in sources(&root().join("src")).iter().filter(|path| !path.ends_with(file!())) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        named.extend(name.find_iter(code).map(|found| (found.as_str().to_owned(), path.clone())));
+    }
+    assert!(named.len() > 10, "{named:?}");
+    let page = reference();
+    for (name, path) in named {
+        assert!(page.contains(&format!("`{name}`")), "{name} of {} is missing", path.display());
+    }
+}
