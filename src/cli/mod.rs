@@ -330,11 +330,8 @@ mod tests {
     }
 
     #[test]
-    fn every_example_of_the_help_and_the_documents_is_understood() {
-        let documents =
-            [include_str!("../../README.md"), include_str!("../../docs/metrics.md")].map(commands);
-        let said: Vec<_> =
-            examples(&Cli::command()).into_iter().chain(documents.into_iter().flatten()).collect();
+    fn every_example_of_the_help_is_understood() {
+        let said = examples(&Cli::command());
         assert!(said.len() > 15, "{said:?}");
         for words in said {
             // A sentence that begins with the name, a version, and the log's first line are no commands.

@@ -23,9 +23,9 @@ mod command_line;
 mod daemon;
 #[cfg(feature = "service")]
 mod demo;
-mod endpoint;
 #[cfg(feature = "service")]
-mod examples;
+mod documents;
+mod endpoint;
 mod house;
 mod kubeconfig;
 mod namespaces;

@@ -1,0 +1,94 @@
+//! The documents: each fenced block is of a kind that a check knows, and what is the program's own in them
+//! works: its commands, environments files, queries of its database. `.ci/documents` looks at the rest.
+
+mod blocks;
+mod commands;
+mod examples;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use self::blocks::{Block, blocks};
+use crate::program::once;
+use crate::service::{Database, Running};
+
+/// What a block may be.
+const LANGUAGES: [&str; 8] = ["console", "yaml", "json", "python", "sql", "promql", "text", "toml"];
+
+#[test]
+fn every_block_says_what_it_is() {
+    let pages: BTreeSet<_> = blocks().into_iter().map(|block| block.page).collect();
+    assert!(pages.len() >= 3, "{pages:?}");
+    let unknown = blocks().into_iter().filter(|block| !LANGUAGES.contains(&block.language.as_str()));
+    let unknown: Vec<_> = unknown.map(|block| format!("{}: \"{}\"", block.place(), block.language)).collect();
+    assert!(unknown.is_empty(), "one of {LANGUAGES:?} was expected: {unknown:#?}");
+    for block in blocks().into_iter().filter(|block| block.language == "console") {
+        assert!(!commands::lines(&block.text).is_empty(), "{}: no line begins with $", block.place());
+    }
+}
+
+fn yaml(block: &Block) -> Vec<Value> {
+    let read = serde_saphyr::from_multiple(&block.text);
+    read.unwrap_or_else(|error| panic!("{}: {error}", block.place()))
+}
+
+fn of_language(language: &str) -> impl Iterator<Item = Block> {
+    blocks().into_iter().filter(move |block| block.language == language)
+}
+
+#[test]
+fn each_environments_file_is_read() {
+    let pods = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/pods.json")).unwrap();
+    let mut read = 0;
+    for block in of_language("yaml") {
+        let is_file = |document: &Value| {
+            document.as_object().is_some_and(|keys| keys.keys().map(String::as_str).eq(["environments"]))
+        };
+        if !block.text.starts_with("# environments.yaml") && !yaml(&block).iter().any(is_file) {
+            continue;
+        }
+        let program = once().file("environments.yaml", &block.text).file("pods.json", &pods);
+        let outcome =
+            program.args(["--dry-run", "--config", "environments.yaml", "--pods-from", "pods.json"]).run();
+        // 8: a namespace of it is not in the example.
+        assert!([0, 8].contains(&outcome.code), "{}: {outcome:#?}", block.place());
+        read += 1;
+    }
+    assert!(read > 0);
+}
+
+/// In steps of a workflow, and in the arguments of containers.
+#[test]
+fn each_command_in_yaml_is_understood() {
+    fn commands(value: &Value) -> Vec<Vec<String>> {
+        let own = match (value["run"].as_str(), value["image"].as_str(), value["args"].as_array()) {
+            (Some(script), ..) => commands::of_program(script),
+            (None, Some(image), Some(args)) if image.contains("/supercargo:") => {
+                let args = args.iter().map(|arg| arg.as_str().unwrap().to_owned());
+                vec![std::iter::once("supercargo".to_owned()).chain(args).collect()]
+            }
+            _ => Vec::new(),
+        };
+        let inner: Vec<&Value> = match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(entries) => entries.values().collect(),
+            _ => Vec::new(),
+        };
+        own.into_iter().chain(inner.into_iter().flat_map(commands)).collect()
+    }
+    for block in of_language("yaml") {
+        for words in yaml(&block).iter().flat_map(commands) {
+            examples::is_understood(&words).unwrap_or_else(|error| panic!("{}: {error}", block.place()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_query_finds_its_tables() {
+    let service = Running::start(Database::sqlite()).await;
+    for block in of_language("sql") {
+        service.database.execute(&block.text).await;
+    }
+    service.stop().await;
+}
