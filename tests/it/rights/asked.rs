@@ -114,9 +114,10 @@ async fn watch(how: &How, cluster: &Cluster, gate: &Gate) {
     };
     let daemon = starting.start();
     for name in how.names() {
-        let no_pods = format!("environment=\"{name}\",reason=\"no_pods\"");
+        let labels = format!("environment=\"{name}\"");
+        let no_pods = format!("{labels},reason=\"no_pods\"");
         let is_settled = async || {
-            gate.last_accepted(&name).is_some()
+            daemon.metric("supercargo_agent_last_accepted_timestamp_seconds", &labels).await > 0.0
                 || daemon.count("supercargo_agent_withheld", &no_pods).await > 0
         };
         let said = || format!("it said {:#?}", daemon.said());

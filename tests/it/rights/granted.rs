@@ -1,11 +1,11 @@
-//! What manifests grant the agent, beside what it asks for.
+//! The manifests that are committed grant the agent what it asks for, and nothing else.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::Need;
 use super::asked::asked;
-use super::manifest::{Manifests, Right};
+use super::manifest::{Agent, Manifests, Right};
 
 /// What is wrong: needs that no right covers, and rights that no need has.
 fn difference(needs: &BTreeSet<Need>, rights: &BTreeSet<Right>) -> Vec<String> {
@@ -15,6 +15,41 @@ fn difference(needs: &BTreeSet<Need>, rights: &BTreeSet<Right>) -> Vec<String> {
         .map(|need| format!("not granted: {need}"))
         .chain(unused.map(|right| format!("granted, and nobody uses it: {right:?}")))
         .collect()
+}
+
+/// What may hold an agent: each render of the chart, and the files of each folder of manifests.
+fn files() -> Vec<Vec<PathBuf>> {
+    let below = |folder: &str| {
+        let all =
+            walkdir::WalkDir::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).sort_by_file_name();
+        let files = all.into_iter().filter_map(Result::ok).map(walkdir::DirEntry::into_path);
+        files.filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+    };
+    let mut folders = BTreeMap::<_, Vec<_>>::new();
+    for file in below("deploy") {
+        folders.entry(file.parent().unwrap().to_owned()).or_default().push(file);
+    }
+    below("tests/chart").map(|file| vec![file]).chain(folders.into_values()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_manifest_grants_what_its_agent_asks_for_and_nothing_else() {
+    let mut agents = 0;
+    for manifests in files().iter().map(|files| Manifests::read(files)) {
+        let file = manifests.file.display();
+        let all = manifests.agents().into_iter();
+        for Agent { how, rights, .. } in all.filter(|agent| manifests.brings_account_of(agent)) {
+            let mut needs = BTreeSet::new();
+            for how in &how {
+                needs.extend(asked(how).await);
+            }
+            let wrong = difference(&needs, &rights);
+            assert!(wrong.is_empty(), "{file}: {wrong:#?}");
+            agents += 1;
+        }
+        assert!(manifests.for_others().is_empty(), "{file}: {:?}", manifests.for_others());
+    }
+    assert!(agents >= 5, "{agents} agents in {:?}", files());
 }
 
 /// Two environments in namespaces of their own, and the rights for them.
@@ -96,7 +131,7 @@ spec:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_lacks_and_one_that_nobody_uses_are_found() {
     let agent = |yaml: &str| Manifests::parse(Path::new("sample"), yaml).agents().pop().unwrap();
-    let needs = [asked(&agent(SAMPLE).how).await, asked(&agent(ONCE).how).await];
+    let needs = [asked(&agent(SAMPLE).how[0]).await, asked(&agent(ONCE).how[0]).await];
     let wrong = |sample: &str, needs, from: &str, to: &str| {
         assert!(sample.contains(from), "{from}");
         difference(needs, &agent(&sample.replacen(from, to, 1)).rights).join("; ")

@@ -37,22 +37,30 @@ impl Right {
     }
 }
 
-/// The objects of a file of manifests.
+/// The objects of manifests that belong together.
 pub struct Manifests {
-    file: PathBuf,
+    /// The first file.
+    pub file: PathBuf,
     objects: Vec<Value>,
 }
 
-/// An agent that is run by one of them.
+/// A service account that agents run as.
 #[derive(Debug)]
 pub struct Agent {
-    pub how: How,
-    account: Value,
-    namespace: Value,
+    /// How each of them is run.
+    pub how: Vec<How>,
     pub rights: BTreeSet<Right>,
+    name: Value,
+    namespace: Value,
 }
 
 impl Manifests {
+    /// The objects of some files, as if they stood in one.
+    pub fn read(files: &[PathBuf]) -> Self {
+        let all: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        Self::parse(files.first().unwrap(), &all.join("\n---\n"))
+    }
+
     pub fn parse(file: &Path, yaml: &str) -> Self {
         let objects: Vec<Value> =
             serde_saphyr::from_multiple(yaml).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -77,28 +85,35 @@ impl Manifests {
         found.unwrap_or_else(|| panic!("{}: no {kind} {name} in {namespace}", self.file.display()))
     }
 
-    /// Each container of the name `agent`.
+    /// Each service account that a container of the name `agent` runs with.
     pub fn agents(&self) -> Vec<Agent> {
-        let workloads = self.objects.iter().filter_map(|object| {
+        let mut agents = Vec::<Agent>::new();
+        for object in &self.objects {
             let spec = &object["spec"];
-            let pod = match object["kind"].as_str()? {
-                "Deployment" | "Job" => &spec["template"]["spec"],
-                "CronJob" => &spec["jobTemplate"]["spec"]["template"]["spec"],
-                "Pod" => spec,
-                _ => return None,
+            let pod = match object["kind"].as_str() {
+                Some("Deployment" | "Job") => &spec["template"]["spec"],
+                Some("CronJob") => &spec["jobTemplate"]["spec"]["template"]["spec"],
+                Some("Pod") => spec,
+                _ => continue,
             };
             let containers =
                 ["initContainers", "containers"].into_iter().filter_map(|list| pod[list].as_array());
-            let container = containers.flatten().find(|container| container["name"] == "agent")?;
-            Some((&object["metadata"]["namespace"], pod, container))
-        });
-        let agent = |(namespace, pod, container)| Agent {
-            how: self.how(namespace, pod, container),
-            rights: self.rights_of(&pod["serviceAccountName"], namespace),
-            account: pod["serviceAccountName"].clone(),
-            namespace: namespace.clone(),
-        };
-        workloads.map(agent).collect()
+            let Some(container) = containers.flatten().find(|container| container["name"] == "agent") else {
+                continue;
+            };
+            let (name, namespace) = (&pod["serviceAccountName"], &object["metadata"]["namespace"]);
+            let how = self.how(namespace, pod, container);
+            match agents.iter_mut().find(|agent| agent.name == *name && agent.namespace == *namespace) {
+                Some(agent) => agent.how.push(how),
+                None => agents.push(Agent {
+                    how: vec![how],
+                    rights: self.rights_of(name, namespace),
+                    name: name.clone(),
+                    namespace: namespace.clone(),
+                }),
+            }
+        }
+        agents
     }
 
     /// How it is run, but for where it reports to, and how it comes to the cluster.
@@ -143,8 +158,11 @@ impl Manifests {
         let mount =
             mount.unwrap_or_else(|| panic!("{}: nothing is mounted at {folder}", self.file.display()));
         let volume = all(&pod["volumes"]).into_iter().find(|volume| volume["name"] == mount["name"]).unwrap();
-        let map = self.find("ConfigMap", &volume["configMap"]["name"], namespace);
-        map["data"][name].as_str().unwrap_or_else(|| panic!("{map} has no {name}")).to_owned()
+        let sources = all(&volume["projected"]["sources"]);
+        let maps = sources.iter().chain([&volume]).filter(|source| source["configMap"].is_object());
+        let mut maps = maps.map(|source| self.find("ConfigMap", &source["configMap"]["name"], namespace));
+        let found = maps.find_map(|map| map["data"][name].as_str());
+        found.unwrap_or_else(|| panic!("{}: no {path}", self.file.display())).to_owned()
     }
 
     /// All that a service account may do.
@@ -160,7 +178,7 @@ impl Manifests {
         let everywhere = self.of_kind("ClusterRoleBinding").filter(is_bound).map(|binding| (binding, None));
         let here = self.of_kind("RoleBinding").filter(is_bound).map(|binding| {
             let namespace = &binding["metadata"]["namespace"];
-            (binding, Some(namespace.as_str().expect("a namespace that a Role is bound in").to_owned()))
+            (binding, Some(namespace.as_str().unwrap_or("default").to_owned()))
         });
         let rights = everywhere.chain(here).flat_map(|(binding, namespace)| {
             let role = &binding["roleRef"];
@@ -173,6 +191,14 @@ impl Manifests {
         rights.collect()
     }
 
+    /// Whether the account of an agent is made here; where it is another's, so are its rights.
+    pub fn brings_account_of(&self, agent: &Agent) -> bool {
+        let is = |account: &Value| {
+            account["metadata"]["name"] == agent.name && account["metadata"]["namespace"] == agent.namespace
+        };
+        self.of_kind("ServiceAccount").any(is)
+    }
+
     fn bindings(&self) -> impl Iterator<Item = &Value> {
         self.of_kind("RoleBinding").chain(self.of_kind("ClusterRoleBinding"))
     }
@@ -181,8 +207,7 @@ impl Manifests {
     pub fn for_others(&self) -> Vec<String> {
         let agents = self.agents();
         let is_agent = |subject: &Value| {
-            let is =
-                |agent: &Agent| agent.account == subject["name"] && agent.namespace == subject["namespace"];
+            let is = |agent: &Agent| agent.name == subject["name"] && agent.namespace == subject["namespace"];
             subject["kind"] == "ServiceAccount" && agents.iter().any(is)
         };
         let bindings = self.bindings();
