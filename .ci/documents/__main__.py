@@ -1,0 +1,54 @@
+"""Validates what stands in the fenced blocks of the documents: python .ci/documents
+
+What is the program's own in them (its commands, environments files, queries) is run by cargo test, in
+tests/it/documents. This is the rest: values of the chart, manifests, other programs' commands.
+"""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+# How the chart is rendered, and what a manifest has to be.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "chart"))
+
+import promql_parser
+
+import blocks
+import commands
+import manifests_and_values
+
+
+def python(text):
+    compile(text, "a document", "exec")
+
+
+CHECKS = {
+    "console": commands.faults,
+    "yaml": manifests_and_values.faults,
+    "json": lambda block, page: blocks.said(json.loads, block.text),
+    "python": lambda block, page: blocks.said(python, block.text),
+    "promql": lambda block, page: blocks.said(promql_parser.parse, block.text),
+    "toml": lambda block, page: blocks.said(tomllib.loads, block.text),
+    # By cargo test.
+    "sql": lambda block, page: [],
+    # What the program says.
+    "text": lambda block, page: [],
+}
+
+
+def main():
+    failed, checked = False, {}
+    for page in blocks.pages():
+        for block in page:
+            checked[block.language] = checked.get(block.language, 0) + 1
+            check = CHECKS.get(block.language)
+            for fault in check(block, page) if check else ["no check knows such a block"]:
+                failed = True
+                print(f"{block.place}: {fault}")
+    print(", ".join(f"{count} {language}" for language, count in sorted(checked.items())))
+    sys.exit(failed)
+
+
+main()

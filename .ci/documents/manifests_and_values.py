@@ -1,0 +1,99 @@
+"""YAML in the documents, by what it is."""
+
+import json
+import subprocess
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+import alerts
+import helm
+import kustomize
+from blocks import ROOT
+from manifests import CRDS, Strict, versions
+
+BOOTSTRAP = json.loads((ROOT / "examples" / "bootstrap.schema.json").read_text())
+
+
+def faults(block, page):
+    try:
+        documents = [document for document in yaml.load_all(block.text, Loader=Strict) if document is not None]
+    except yaml.YAMLError as error:
+        return [f"it is no YAML: {error}"]
+    if block.name == "values.yaml":
+        return values(block.text)
+    if block.name == "kustomization.yaml":
+        built, found = kustomize.build_text(block.text)
+        return found + [fault for object in yaml.safe_load_all(built) if object for fault in manifest(object)]
+    if block.name.startswith(".github/workflows/"):
+        return [fault for document in documents for fault in steps(document)]
+    return [fault for document in documents for fault in of_document(document)]
+
+
+def of_document(document):
+    keys = set(document) if isinstance(document, dict) else set()
+    if isinstance(document, list) and all("alert" in entry for entry in document):
+        return queries(document)
+    if {"generation", "organizations"} <= keys:
+        return [error.message for error in jsonschema.Draft202012Validator(BOOTSTRAP).iter_errors(document)]
+    if {"apiVersion", "kind"} <= keys:
+        return manifest(document)
+    if keys == {"environments"}:
+        # By cargo test.
+        return []
+    return [f"what this is, is not said, and no check knows it: {sorted(keys)}"]
+
+
+def values(text):
+    try:
+        return [] if helm.render(helm.values(text)) else ["nothing is rendered"]
+    except helm.Refused as refused:
+        return [f"the chart does not take it: {refused}"]
+
+
+def manifest(document):
+    if document["kind"] in CRDS:
+        return [error.message for error in jsonschema.Draft7Validator(CRDS[document["kind"]]).iter_errors(document)]
+    found = []
+    # Not the oldest, which has no native sidecars.
+    for version in versions()[1:]:
+        try:
+            kubernetes_validate.validate(document, version, strict=True)
+        except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
+            found.append(f"Kubernetes {version}: {error.message}")
+    return found
+
+
+def queries(entries):
+    known = alerts.metrics()
+    for entry in entries:
+        try:
+            unknown = alerts.used(entry["expr"]) - known
+        except ValueError as error:
+            yield f"{entry['alert']}: {error}"
+            continue
+        for name in unknown:
+            yield f"{entry['alert']} is about {name}, which {alerts.PAGE.name} does not have"
+
+
+def steps(document):
+    """Steps of a workflow, alone or with what is around them."""
+    if isinstance(document, list):
+        jobs = {"": {"steps": document}}
+    elif "jobs" in document:
+        jobs = document["jobs"]
+    else:
+        jobs = document
+    for name, job in jobs.items():
+        for step in job.get("steps") or [{}]:
+            if not {"run", "uses"} & step.keys():
+                yield f"{name}: a step that neither runs nor uses anything: {step}"
+            if "run" in step:
+                yield from shell(step["run"])
+
+
+def shell(script):
+    """Whether a shell can read it."""
+    read = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    return [read.stderr.strip()] if read.returncode else []
