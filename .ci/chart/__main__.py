@@ -46,6 +46,7 @@ def write():
         file.unlink()
     for file, text in (snapshots.expected(snapshots.renders()) | deploy.expected()).items():
         file.write_text(text)
+    deploy.write_built()
 
 
 def image():

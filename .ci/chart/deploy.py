@@ -10,8 +10,12 @@ import manifests
 from helm import ROOT, render, values
 
 FOLDER = ROOT / "deploy"
+# What kustomize makes of each, for the tests that have no kubectl.
+BUILT = ROOT / "tests" / "deploy"
 # The directory, and the namespace that it is rendered for.
 RENDERED = {"cluster": "supercargo", "namespaced": "shop", "cronjob": "supercargo"}
+DIRECTORIES = [*RENDERED, "sidecar-example"]
+HEAD_OF_BUILT = "# kubectl kustomize deploy/{}, by .ci/chart --write\n"
 # Native sidecars are on by default from 1.29.
 SIDECAR_VERSIONS = ["1.29.0", "1.32.0", kubernetes_validate.latest_version()]
 HEAD = "# ../../charts/supercargo with values.yaml, by .ci/chart --write\n"
@@ -40,16 +44,24 @@ def expected():
 
 
 def built(directory):
-    """What kustomize makes of a directory."""
+    """What kustomize makes of a directory, as text."""
     command = ["kubectl", "kustomize", FOLDER / directory]
-    text = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    return manifests.objects({f"{directory}.yaml": text})
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def write_built():
+    BUILT.mkdir(exist_ok=True)
+    for directory in DIRECTORIES:
+        (BUILT / f"{directory}.yaml").write_text(HEAD_OF_BUILT.format(directory) + built(directory))
 
 
 def faults(image):
     """What is wrong with what kustomize makes of each, and with images of ours that are not `image`."""
-    for directory in [*RENDERED, "sidecar-example"]:
-        objects = built(directory)
+    for directory in DIRECTORIES:
+        objects = manifests.objects({f"{directory}.yaml": built(directory)})
+        kept = BUILT / f"{directory}.yaml"
+        if not kept.exists() or manifests.objects({kept.name: kept.read_text()}) != objects:
+            yield f"{kept.relative_to(ROOT)} is not what kustomize makes: run .ci/chart --write"
         print(f"deploy/{directory}: " + ", ".join(f"{o['kind']} {o['metadata']['name']}" for o in objects))
         for object in objects:
             where = f"deploy/{directory}: {manifests.identity(object)}"

@@ -45,8 +45,8 @@ OPTIONS = {
     "buildah build": "--tag -t --build-arg --platform --isolation --build-context --layers --target",
     "curl": "-s -f -S -L -o -O -H --fail --silent --show-error --location --cacert --header --output",
     "sqlite3": "",
-    "pg_dump": "--format --file",
-    "pg_restore": "--dbname --clean --if-exists",
+    "pg_dump": "--host --username --format --file",
+    "pg_restore": "--host --username --dbname --clean --if-exists",
     "psql": "-c --command --file -f",
     "openssl": None,
     "git": None,
@@ -278,7 +278,7 @@ def applied(words, page):
     paths = option(words, "-k", "--kustomize") + (words[2:3] if words[1] == "kustomize" else [])
     for path in paths:
         local = kustomize.REMOTE.sub(r"\1", path)
-        if (ROOT / local).exists():
+        if local != "." and (ROOT / local).exists():
             yield from kustomize.build(ROOT / local)[1]
         elif not any(block.name == "kustomization.yaml" for block in page):
             yield f"there is no {path}, and the page has no block that begins with # kustomization.yaml"

@@ -30,4 +30,7 @@ def build_text(text):
         for name in re.findall(r"^ *- ([\w-]+\.yaml)$", text, flags=re.MULTILINE):
             # What the reader has there.
             (own / name).write_text("apiVersion: v1\nkind: List\nitems: []\n")
+        for names in re.findall(r"^ *files: \[(.*)\]$", text, flags=re.MULTILINE):
+            for name in names.split(", "):
+                (own / name).write_text("something\n")
         return build(own)

@@ -4,7 +4,6 @@
 //! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
 
 mod breakdown;
-mod chart;
 pub mod cluster;
 mod credentials;
 mod endpoint;

@@ -55,10 +55,8 @@ pub struct Agent {
 }
 
 impl Manifests {
-    /// The objects of some files, as if they stood in one.
-    pub fn read(files: &[PathBuf]) -> Self {
-        let all: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-        Self::parse(files.first().unwrap(), &all.join("\n---\n"))
+    pub fn read(file: &Path) -> Self {
+        Self::parse(file, &std::fs::read_to_string(file).unwrap())
     }
 
     pub fn parse(file: &Path, yaml: &str) -> Self {
@@ -85,7 +83,7 @@ impl Manifests {
         found.unwrap_or_else(|| panic!("{}: no {kind} {name} in {namespace}", self.file.display()))
     }
 
-    /// Each service account that a container of the name `agent` runs with.
+    /// Each service account that an agent runs with.
     pub fn agents(&self) -> Vec<Agent> {
         let mut agents = Vec::<Agent>::new();
         for object in &self.objects {
@@ -98,7 +96,8 @@ impl Manifests {
             };
             let containers =
                 ["initContainers", "containers"].into_iter().filter_map(|list| pod[list].as_array());
-            let Some(container) = containers.flatten().find(|container| container["name"] == "agent") else {
+            let Some(container) = containers.flatten().find(|container| container["args"][0] == "agent")
+            else {
                 continue;
             };
             let (name, namespace) = (&pod["serviceAccountName"], &object["metadata"]["namespace"]);
@@ -120,7 +119,7 @@ impl Manifests {
     fn how(&self, namespace: &Value, pod: &Value, container: &Value) -> How {
         let file = self.file.display();
         assert!(container["command"].is_null(), "{file}: the image's entry point is the program");
-        let variables = variables(container, namespace.as_str().unwrap_or("default"));
+        let variables = self.variables(namespace, container);
         let texts = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
         let texts = texts.map(|text| {
             let replaced = variables
@@ -165,7 +164,28 @@ impl Manifests {
         found.unwrap_or_else(|| panic!("{}: no {path}", self.file.display())).to_owned()
     }
 
-    /// All that a service account may do.
+    /// The variables of a container, as the kubelet fills them in.
+    fn variables(&self, namespace: &Value, container: &Value) -> BTreeMap<String, String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let value = |variable: &Value| {
+            let from = &variable["valueFrom"];
+            let (key, path) = (&from["configMapKeyRef"], from["fieldRef"]["fieldPath"].as_str());
+            match path {
+                None if key.is_object() => {
+                    text(&self.find("ConfigMap", &key["name"], namespace)["data"][text(&key["key"])])
+                }
+                None => text(&variable["value"]),
+                Some("metadata.name") => "agent-0".to_owned(),
+                Some("metadata.uid") => "7b0c8a52-1c1e-4b7e-9a51-0d9f1c2b3a41".to_owned(),
+                Some("metadata.namespace") => namespace.as_str().unwrap_or("default").to_owned(),
+                Some(path) => panic!("{path} is not known here"),
+            }
+        };
+        let variables = container["env"].as_array().cloned().unwrap_or_default();
+        variables.iter().map(|variable| (text(&variable["name"]), value(variable))).collect()
+    }
+
+    /// All that a service account may do, but for what others need it for.
     fn rights_of(&self, account: &Value, namespace: &Value) -> BTreeSet<Right> {
         let is_bound = |binding: &&Value| {
             let subjects = binding["subjects"].as_array().unwrap();
@@ -186,7 +206,13 @@ impl Manifests {
                 "Role" => binding["metadata"]["namespace"].clone(),
                 _ => Value::Null,
             };
-            rights(self.find(role["kind"].as_str().unwrap(), &role["name"], &place), namespace.as_deref())
+            let role = self.find(role["kind"].as_str().unwrap(), &role["name"], &place);
+            let whose = role["metadata"]["labels"]["app.kubernetes.io/part-of"].as_str();
+            if whose.is_none_or(|whose| whose == "supercargo") {
+                rights(role, namespace.as_deref())
+            } else {
+                Vec::new()
+            }
         });
         rights.collect()
     }
@@ -255,20 +281,4 @@ fn rights(role: &Value, namespace: Option<&str>) -> Vec<Right> {
         }
     }
     rights
-}
-
-/// The variables of a container, as the kubelet fills them in.
-fn variables(container: &Value, namespace: &str) -> BTreeMap<String, String> {
-    let variables = container["env"].as_array().cloned().unwrap_or_default();
-    let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
-        None => variable["value"].as_str().unwrap_or_default().to_owned(),
-        Some("metadata.name") => "agent-0".to_owned(),
-        Some("metadata.uid") => "7b0c8a52-1c1e-4b7e-9a51-0d9f1c2b3a41".to_owned(),
-        Some("metadata.namespace") => namespace.to_owned(),
-        Some(path) => panic!("{path} is not known here"),
-    };
-    variables
-        .iter()
-        .map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable)))
-        .collect()
 }

@@ -7,6 +7,7 @@ mod access;
 mod approvals;
 mod attest;
 mod bootstrap;
+mod chart;
 mod compliance;
 mod database;
 mod durability;
