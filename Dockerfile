@@ -9,8 +9,6 @@ ARG RUST=docker.io/library/rust:1.95-bookworm
 FROM --platform=$BUILDPLATFORM $RUST AS build
 ARG TARGETARCH
 WORKDIR /supercargo
-ENV CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
-    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 COPY scripts/as-released scripts/
 RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
         apt-get update && \
