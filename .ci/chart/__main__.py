@@ -103,7 +103,6 @@ def main():
         "names": names.faults(),
         "values": values.faults(renders),
         "alerts and dashboards": alerts.faults(renders),
-        "README": readme.faults(),
         "policies": policy.faults(),
     }
     failed = False

@@ -20,7 +20,7 @@ HEAD_OF_BUILT = "# kubectl kustomize deploy/{}, by .ci/chart --write\n"
 SIDECAR_VERSIONS = ["1.29.0", "1.32.0", kubernetes_validate.latest_version()]
 HEAD = "# ../../charts/supercargo with values.yaml, by .ci/chart --write\n"
 # What only Helm has a use for.
-HELMS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE)
+HELMS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^ +annotations:\n +checksum/config: .*\n", re.MULTILINE)
 
 
 def expected():
@@ -36,7 +36,7 @@ def expected():
                 object = yaml.safe_load(part)
                 if object and object["kind"] == "ConfigMap":
                     # kustomize makes it again, so that pods are replaced when it changes.
-                    files[FOLDER / directory / "environments.yaml"] = HEAD + object["data"]["environments.yaml"]
+                    files[FOLDER / directory / "environments.yaml"] = HEAD + object["data"]["environments.yaml"].strip() + "\n"
                 elif object:
                     objects.append(HELMS.sub("", part).strip() + "\n")
         files[FOLDER / directory / "supercargo.yaml"] = HEAD + "---\n".join(objects)

@@ -5,7 +5,7 @@ import re
 
 import yaml
 
-from helm import CHART, Refused, render, values
+from helm import CHART
 
 README = CHART / "README.md"
 BEGIN, END = "<!-- values: made by .ci/chart --write -->", "<!-- /values -->"
@@ -45,18 +45,6 @@ def table():
         shown = "" if default is None else f"`{json.dumps(default[0])}`"
         rows.append(f"| `{'.'.join(path)}` | {says.replace('|', chr(92) + '|')} | {shown} |")
     return "\n".join(rows)
-
-
-def faults():
-    """The values that the README shows are taken."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), flags=re.MULTILINE | re.DOTALL)
-    if not blocks:
-        yield "it shows no values"
-    for block in blocks:
-        try:
-            render(values(block))
-        except Refused as refused:
-            yield f"{refused}: {block}"
 
 
 def expected():

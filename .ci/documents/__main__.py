@@ -5,6 +5,7 @@ tests/it/documents. This is the rest: values of the chart, manifests, other prog
 """
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -38,8 +39,24 @@ CHECKS = {
 }
 
 
+# A version of ours, wherever a page has one.
+VERSION = re.compile(r"(?:ghcr\.io/supercargo/[\w/]+:|\?ref=v|refs/tags/v|--version |supercargo[- ])(\d+\.\d+\.\d+)")
+
+
+def other_versions():
+    version = tomllib.loads((blocks.ROOT / "Cargo.toml").read_text())["package"]["version"]
+    for file in blocks.files():
+        for number, line in enumerate(file.read_text().split("\n"), start=1):
+            for said in VERSION.findall(line):
+                if said != version:
+                    yield f"{file.relative_to(blocks.ROOT)}:{number}: it says {said}, and this is {version}"
+
+
 def main():
     failed, checked = False, {}
+    for fault in other_versions():
+        failed = True
+        print(fault)
     for page in blocks.pages():
         for block in page:
             checked[block.language] = checked.get(block.language, 0) + 1

@@ -20,10 +20,13 @@ class Block:
         return first.removeprefix("# ").split(":")[0].split(" ")[0] if first.startswith("# ") else ""
 
 
+def files():
+    return [ROOT / "README.md", *(file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md")))]
+
+
 def pages():
     """The blocks of each page."""
-    files = [ROOT / "README.md", *(file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md")))]
-    for file in files:
+    for file in files():
         yield list(of_page(file.relative_to(ROOT), file.read_text()))
 
 

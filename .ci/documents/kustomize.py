@@ -29,8 +29,11 @@ def build_text(text):
         (own / "kustomization.yaml").write_text(REMOTE.sub(r"../../\1", text))
         for name in re.findall(r"^ *- ([\w-]+\.yaml)$", text, flags=re.MULTILINE):
             # What the reader has there.
-            (own / name).write_text("apiVersion: v1\nkind: List\nitems: []\n")
+            shutil.copy(ROOT / "deploy/sidecar-example" / name, own)
         for names in re.findall(r"^ *files: \[(.*)\]$", text, flags=re.MULTILINE):
             for name in names.split(", "):
                 (own / name).write_text("something\n")
-        return build(own)
+        built, found = build(own)
+        if "/deploy/sidecar?" in text and "restartPolicy: Always" not in built:
+            found.append("nothing got the sidecar")
+        return built, found

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+
 from container import USER, Containers
 from dns import Dns
 from kube_api import KubeApi
@@ -296,11 +298,10 @@ def get(port, path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) == 2:
+        os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv, "in its own network"])
+    if len(sys.argv) != 3:
         sys.exit("usage: python3 .ci/image PROGRAM")
-    if "IMAGE_NETWORK" not in os.environ:
-        os.environ["IMAGE_NETWORK"] = "own"
-        os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv])
     # crun can do without control groups, but not where both of their versions are mounted.
     if Path("/sys/fs/cgroup/unified").exists():
         subprocess.run(["mount", "--types", "tmpfs", "none", "/sys/fs/cgroup"], check=True)

@@ -104,7 +104,7 @@ metadata:
 {{- else if .Values.service.enabled }}{{ include "supercargo.ownUrl" . }}{{ end -}}
 {{- end -}}
 
-{{/* The port of a URL: (list URL), by its scheme where it has none. */}}
+{{/* The port of a URL, by its scheme where it has none. */}}
 {{- define "supercargo.port" -}}
 {{- $url := urlParse . -}}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
@@ -126,7 +126,7 @@ metadata:
 
 {{/* The verbs on pods: one that lists once does not watch. */}}
 {{- define "supercargo.podVerbs" -}}
-{{- if eq .Values.mode "cronjob" }}[list]{{ else }}[list, watch]{{ end -}}
+{{- if eq .Values.mode "cronjob" }}list{{ else }}list, watch{{ end -}}
 {{- end -}}
 
 {{/* NO_PROXY, without an empty entry, which the program refuses. */}}

@@ -20,7 +20,7 @@ const JOB: (&str, &str) = ("deploy-1-x7k2p", "6f0d8a52-1c1e-4b7e-9a51-0d9f1c2b3a
 const NEXT_JOB: (&str, &str) = ("deploy-2-p9w4c", "0c1d2e3f-1c1e-4b7e-9a51-0d9f1c2b3a41");
 
 /// An environment that is silent soon after the last report.
-const SOON_SILENT: &str = "    environments:\n      - {name: prod, silentAfter: 2s}\n";
+const SOON_SILENT: &str = "    environments:\n      - {name: prod, silentAfter: 5s}\n";
 
 /// A replica of what is deployed.
 fn cart(version: char, n: usize) -> Pod {
