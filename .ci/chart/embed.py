@@ -15,9 +15,23 @@ def definitions():
     """Name -> schema: `bootstrap`, and what it refers to."""
     text = SOURCE.read_text().replace('"#/$defs/', '"#/definitions/bootstrap')
     whole = json.loads(text)
+    # Helm holds numbers as floating point: above this, one becomes another.
+    for integer in integers(whole):
+        integer["maximum"] = 2**53 - 1
     parts = {f"bootstrap{name}": part for name, part in whole.pop("$defs").items()}
     whole.pop("$schema")
     return {"bootstrap": whole, **parts}
+
+
+def integers(schema):
+    if isinstance(schema, dict):
+        if "integer" in (schema.get("type"), *(schema["type"] if isinstance(schema.get("type"), list) else [])):
+            yield schema
+        for inner in schema.values():
+            yield from integers(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from integers(inner)
 
 
 def expected():

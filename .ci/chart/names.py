@@ -1,6 +1,6 @@
 """Names of objects: no two releases share one, and none is too long."""
 
-from helm import render, values
+from helm import Refused, render, values
 from manifests import faults as faults_of
 from manifests import identity, objects
 
@@ -11,7 +11,7 @@ networkPolicy: {enabled: true}
 monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}
 service:
   enabled: true
-  bootstrap: {generation: 1, organizations: []}
+  bootstrap: {generation: 1, organizations: [{name: acme}]}
   ingress: {enabled: true, hosts: [x.example.com]}
 """)
 LONG = "a-release-whose-name-is-as-long-as-helm-allows-it-to"
@@ -20,6 +20,8 @@ PAIRS = [
     (("supercargo", "one"), ("other", "one")),
     (("supercargo", "one"), ("supercargo", "other")),
     ((f"{LONG}1", "one"), (f"{LONG}2", "one")),
+    # Whose name and namespace are the same letters.
+    (("supercargo", "a-b"), ("supercargo-a", "b")),
     ((LONG, "n" * 62 + "1"), (LONG, "n" * 62 + "2")),
 ]
 
@@ -37,3 +39,9 @@ def faults():
                 for object in rendered:
                     for fault in faults_of(object):
                         yield f"{identity(object)}: {fault}"
+    try:
+        render(EVERYTHING, name="1st")
+        yield "taken, and no Service may have that name: 1st-supercargo-serve"
+    except Refused as refused:
+        if "give fullnameOverride" not in str(refused):
+            yield str(refused)

@@ -76,6 +76,17 @@ SCHEMA = [
     ("service: {ipFamilies: [IPv5]}", "/service/ipFamilies/0"),
     ("service: {database: {sqlite: {size: large}}}", "/service/database/sqlite/size"),
     ("service: {bootstrap: {generation: one, organizations: []}}", "/service/bootstrap/generation': got string"),
+    ("service: {bootstrap: {generation: 9007199254740993, organizations: []}}", "/service/bootstrap/generation': maximum"),
+    ("service: {allowInternal: [999.1.1.1]}", "/service/allowInternal/0"),
+    ("service: {allowInternal: [10.1.0.0/33]}", "/service/allowInternal/0"),
+    ("agent: {bindAddress: 999.0.0.1}", "/agent/bindAddress"),
+    ("compliance: {baseUrl: 'https://x.example.com:99999'}", "/compliance/baseUrl"),
+    ("compliance: {caBundle: {value: '-----BEGIN CERTIFICATE-----'}}", "/compliance/caBundle/value"),
+    ("proxy: {noProxy: [é]}", "/proxy/noProxy/0"),
+    # What is unset has no default any more.
+    ("tolerations: null", "missing property 'tolerations'"),
+    ("compliance: {token: null}", "missing property 'token'"),
+    ("cronjob: null", "missing property 'cronjob'"),
 ]
 
 TEMPLATES = [
@@ -83,6 +94,14 @@ TEMPLATES = [
     ("environments: [{name: a}, {name: b}, {name: a}]", 'the name "a" is given 2 times'),
     ("environments: [{name: a, namespaces: [x], excludeNamespaces: [x]}]", 'both names and excludes the namespace "x"'),
     (f"environments: [{{name: a, namespaces: {[f'n{n}' for n in range(51)]}}}]", "51 namespaces are named"),
+    (
+        "environments: [{name: a, namespaces: [x], excludeNamespacesRegex: ['^x']}]",
+        'both names and excludes the namespace "x"',
+    ),
+    ("environments: [{name: a, namespacesRegex: ['(']}]", "error parsing regexp"),
+    (f"environments: [{{name: {'é' * 128}}}]", "more than 255 bytes"),
+    ("extraEnv: [{name: SUPERCARGO_TOKEN_FILE, value: /x}]", "the chart sets SUPERCARGO_TOKEN_FILE itself"),
+    ("extraEnv: [{name: NO_PROXY, value: x}]", "the chart sets NO_PROXY itself"),
     ("compliance: {org: ''}", "compliance.org is empty"),
     ("compliance: {baseUrl: ''}", "compliance.baseUrl is empty"),
     ("compliance: {baseUrl: 'http://compliance.example.com'}", "set compliance.allowHttp"),
@@ -94,16 +113,26 @@ TEMPLATES = [
     ("agent: {interval: 24h1s}", "agent.interval is 24h1s"),
     ("cronjob: {timeout: 25h}", "cronjob.timeout is 25h"),
     ("serviceAccount: {create: false}", "serviceAccount.name is empty"),
+    ("service: {enabled: true}", "service.bootstrap is empty"),
     (
-        "{compliance: {baseUrl: ''}, service: {enabled: true, bootstrap: {generation: 1, organizations: []}}}",
+        "{compliance: {baseUrl: ''}, service: {enabled: true, bootstrap: {generation: 1, organizations: [{name: acme}]}}}",
         "would be http://supercargo-serve.supercargo.svc:8080",
+    ),
+    (
+        "{compliance: {baseUrl: '', allowHttp: true}, service: {enabled: true, bootstrap: {generation: 1, organizations: []}}}",
+        'service.bootstrap has no organization "acme"',
+    ),
+    (
+        "service: {enabled: true, bootstrap: {generation: 1, organizations: []}, serviceAccount: {name: supercargo}}",
+        "the service is to have no rights",
     ),
 ]
 
 SERVICE = [
-    ("service: {bootstrap: null}", "service.bootstrap is empty"),
     ("service: {existingBootstrap: {configMap: a}}", "given more than once"),
     ("service: {ingress: {enabled: true}}", "service.ingress.hosts is empty"),
+    ("service: {ingress: {enabled: true, hosts: ['*.example.com']}}", "service.publicUrl is empty"),
+    ("service: {extraEnv: [{name: SUPERCARGO_DATABASE, value: x}]}", "the chart sets SUPERCARGO_DATABASE itself"),
 ]
 
 # The edge of what is refused.

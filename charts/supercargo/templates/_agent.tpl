@@ -53,9 +53,9 @@ containers:
       {{- end }}
     env:
       - name: SUPERCARGO_BASE_URL
-        value: {{ include "supercargo.baseUrl" . | quote }}
+        value: {{ include "supercargo.baseUrl" . | replace "$(" "$$(" | quote }}
       - name: SUPERCARGO_ORG
-        value: {{ .Values.compliance.org | quote }}
+        value: {{ .Values.compliance.org | replace "$(" "$$(" | quote }}
       - name: SUPERCARGO_TOKEN_FILE
         value: /var/run/secrets/supercargo/token
       {{- if include "supercargo.caBundle" . }}

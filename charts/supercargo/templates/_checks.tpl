@@ -10,8 +10,22 @@
 {{- end -}}
 {{- end -}}
 {{- range $environment := .Values.environments -}}
-{{- range .namespaces }}{{ if has . (default list $environment.excludeNamespaces) }}{{ fail (printf "environments: %q both names and excludes the namespace %q" $environment.name .) }}{{ end }}{{ end -}}
+{{- if or (gt (len .name) 255) (ne .name (trim .name)) }}
+{{- fail (printf "environments: the name %q has more than 255 bytes, or white space at an end" .name) }}
 {{- end -}}
+{{- range concat (default list .namespacesRegex) (default list .excludeNamespacesRegex) }}{{ $_ := mustRegexMatch . "" }}{{ end -}}
+{{- range $namespace := .namespaces }}
+{{- $isExcluded := has . (default list $environment.excludeNamespaces) -}}
+{{- range $environment.excludeNamespacesRegex }}{{ if regexMatch . $namespace }}{{ $isExcluded = true }}{{ end }}{{ end -}}
+{{- if $isExcluded }}
+{{- fail (printf "environments: %q both names and excludes the namespace %q" $environment.name .) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $ours := list "BASE_URL" "ORG" "TOKEN_FILE" "CA_FILE" "LOG_FORMAT" "POD_NAME" "POD_UID" -}}
+{{- $names := list "HTTPS_PROXY" "ALL_PROXY" "NO_PROXY" -}}
+{{- range $ours }}{{ $names = append $names (printf "SUPERCARGO_%s" .) }}{{ end -}}
+{{- include "supercargo.checkEnv" (list "extraEnv" .Values.extraEnv $names) -}}
 {{- $namespaces := (include "supercargo.scope" . | fromJson).namespaces -}}
 {{- if gt (len $namespaces) 50 }}
 {{- fail (printf "environments: %d namespaces are named, and the agent watches at most 50 one by one; select them by namespacesRegex, for which it gets a ClusterRole" (len $namespaces)) }}
@@ -44,6 +58,15 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Variables of one's own must not have the name of the chart's: of two with one name, an update that takes one out takes
+     out both. (list KEY ENTRIES NAMES) */}}
+{{- define "supercargo.checkEnv" -}}
+{{- $key := index . 0 -}}{{- $names := index . 2 -}}
+{{- range index . 1 }}
+{{- if has .name $names }}{{ fail (printf "%s: the chart sets %s itself, by a value of its own" $key .name) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* How often each environment is named, in JSON. */}}
 {{- define "supercargo.countedNames" -}}
 {{- $counts := dict -}}
@@ -60,6 +83,24 @@
 {{- end -}}
 {{- if gt (int $given) 1 }}
 {{- fail "the bootstrap file is given more than once: give one of service.bootstrap, service.existingBootstrap.configMap and service.existingBootstrap.secret" }}
+{{- end -}}
+{{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT")) -}}
+{{- $name := include "supercargo.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
+{{- fail (printf "the name of a Service cannot begin with %q: give fullnameOverride, of lower-case letters, digits and hyphens" $name) }}
+{{- end -}}
+{{- if and .Values.agent.enabled (eq (include "supercargo.serveAccount" .) (include "supercargo.serviceAccount" .)) (or $s.serviceAccount.create .Values.serviceAccount.create) }}
+{{- fail "service.serviceAccount.name is the agent's: the service is to have no rights" }}
+{{- end -}}
+{{- if and .Values.agent.enabled $s.bootstrap (not .Values.compliance.baseUrl) }}
+{{- $organizations := list -}}
+{{- range $s.bootstrap.organizations }}{{ $organizations = append $organizations .name }}{{ end -}}
+{{- if not (has .Values.compliance.org $organizations) }}
+{{- fail (printf "service.bootstrap has no organization %q, which compliance.org reports for" .Values.compliance.org) }}
+{{- end -}}
+{{- end -}}
+{{- if and $s.ingress.enabled (not $s.publicUrl) $s.ingress.hosts (hasPrefix "*" (first $s.ingress.hosts)) }}
+{{- fail "service.publicUrl is empty, and no client reaches the host *: say where they do" }}
 {{- end -}}
 {{- if and $s.ingress.enabled (not $s.ingress.hosts) }}
 {{- fail "service.ingress.hosts is empty: name a host" }}

@@ -16,7 +16,7 @@
 
 {{/* The name of what does not lie in the release's namespace: another release of this name may be in another. */}}
 {{- define "supercargo.rbacName" -}}
-{{- include "supercargo.shortened" (list (printf "%s-%s" (include "supercargo.fullname" .) .Release.Namespace) 63) -}}
+{{- include "supercargo.shortened" (list (printf "%s:%s" (include "supercargo.fullname" .) .Release.Namespace) 63) -}}
 {{- end -}}
 
 {{/* The labels by which pods are selected: (list ROOT COMPONENT). They may never change. */}}
