@@ -143,6 +143,7 @@ TAKEN = [
     "agent: {interval: 24h, debounce: 1m30s}",
     "{global: {x: 1}, enabled: true}",
     "environments: [{name: прод eu-1}]",
+    "extraEnv: [{name: HTTPS_PROXY, valueFrom: {secretKeyRef: {name: a, key: b}}}]",
 ]
 
 

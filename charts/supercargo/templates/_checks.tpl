@@ -22,9 +22,11 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $ours := list "BASE_URL" "ORG" "TOKEN_FILE" "CA_FILE" "LOG_FORMAT" "POD_NAME" "POD_UID" -}}
-{{- $names := list "HTTPS_PROXY" "ALL_PROXY" "NO_PROXY" -}}
-{{- range $ours }}{{ $names = append $names (printf "SUPERCARGO_%s" .) }}{{ end -}}
+{{- $names := list "SUPERCARGO_BASE_URL" "SUPERCARGO_ORG" "SUPERCARGO_TOKEN_FILE" "SUPERCARGO_LOG_FORMAT" "SUPERCARGO_POD_NAME" "SUPERCARGO_POD_UID" -}}
+{{- if include "supercargo.caBundle" . }}{{ $names = append $names "SUPERCARGO_CA_FILE" }}{{ end -}}
+{{- if .Values.proxy.https }}{{ $names = append $names "HTTPS_PROXY" }}{{ end -}}
+{{- if .Values.proxy.all }}{{ $names = append $names "ALL_PROXY" }}{{ end -}}
+{{- if include "supercargo.noProxy" . }}{{ $names = append $names "NO_PROXY" }}{{ end -}}
 {{- include "supercargo.checkEnv" (list "extraEnv" .Values.extraEnv $names) -}}
 {{- $namespaces := (include "supercargo.scope" . | fromJson).namespaces -}}
 {{- if gt (len $namespaces) 50 }}
@@ -87,7 +89,7 @@
 {{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT")) -}}
 {{- $name := include "supercargo.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-{{- fail (printf "the name of a Service cannot begin with %q: give fullnameOverride, of lower-case letters, digits and hyphens" $name) }}
+{{- fail (printf "%s-serve cannot be the name of a Service: give fullnameOverride, of lower-case letters, digits and hyphens" $name) }}
 {{- end -}}
 {{- if and .Values.agent.enabled (eq (include "supercargo.serveAccount" .) (include "supercargo.serviceAccount" .)) (or $s.serviceAccount.create .Values.serviceAccount.create) }}
 {{- fail "service.serviceAccount.name is the agent's: the service is to have no rights" }}
