@@ -150,6 +150,13 @@ impl Evidence {
 }
 
 impl Compliance {
+    /// What can be said of it now: what may run is only shown as such while somebody says that it runs there, and
+    /// while everything still holds by which it may.
+    #[must_use]
+    pub fn confirmed(self, is_confirmed: bool) -> Self {
+        if is_confirmed { self } else { self.max(Self::Unknown) }
+    }
+
     /// The verdict that reasons add up to.
     #[must_use]
     pub fn of(verdict: &Result<(), Vec<Reason>>) -> Self {

@@ -23,6 +23,7 @@ pub mod provenance;
 pub mod report;
 pub mod roster;
 pub mod selection;
+pub mod session;
 pub mod snapshot;
 pub mod standing;
 pub mod throttle;

@@ -42,6 +42,11 @@ pub(super) struct Asking {
 pub(super) struct KnownAs(Arc<OnceLock<String>>);
 
 impl KnownAs {
+    /// Leaves the name there.
+    pub(super) fn is(&self, name: &str) {
+        let _ = self.0.set(name.to_owned());
+    }
+
     /// The name, fit for a log; empty where nobody is known.
     pub(super) fn shown(&self) -> String {
         self.0.get().map_or_else(String::new, |name| Visible(name).to_string())
@@ -74,7 +79,7 @@ pub(super) async fn admit(
         return Err(Problem::unauthorized());
     };
     app.throttle.admitted(known.sha256);
-    let _ = asking.known_as.0.set(known.name.clone());
+    asking.known_as.is(&known.name);
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
     if known.organization != organization || !role.permits(&scope, operation) {
@@ -91,7 +96,7 @@ pub(super) async fn admit(
 }
 
 /// The token of this hash, while it is open and has not expired.
-async fn valid(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
+pub(super) async fn valid(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
     let Some(hash) = hash else { return Ok(None) };
     let Some(known) = app.store.token(hash).await? else { return Ok(None) };
     let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));

@@ -15,6 +15,7 @@ use super::notify::Addresses;
 use super::throttle::Throttle;
 use crate::domain::model::Timestamp;
 use crate::domain::outcome::Backoff;
+use crate::domain::session;
 use crate::store::Store;
 
 /// Limits, and how long things may take.
@@ -46,6 +47,8 @@ pub struct Policy {
     pub judged_within: Duration,
     /// How notifications are sent.
     pub delivery: Delivery,
+    /// How long browsers stay signed in.
+    pub session: session::Policy,
 }
 
 /// How notifications are sent.
@@ -83,6 +86,7 @@ impl Default for Policy {
             expiry_interval: Duration::from_secs(1),
             judged_within: Duration::from_mins(10),
             delivery: Delivery::default(),
+            session: session::Policy::default(),
         }
     }
 }

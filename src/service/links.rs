@@ -47,10 +47,20 @@ impl Links {
         BTreeMap::from([("trails", Link { href: url.to_string() })])
     }
 
+    /// The path of a page. Pages lead to each other by paths alone, so that they work whichever way a browser
+    /// came to the host.
+    pub(super) fn page(&self, segments: &[&str]) -> String {
+        self.below(&["ui"], segments).path().to_owned()
+    }
+
     fn operation(&self, segments: &[&str]) -> Url {
+        self.below(&["api", "v2"], segments)
+    }
+
+    fn below(&self, start: &[&str], segments: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().extend(["api", "v2"]).extend(segments);
+            path.pop_if_empty().extend(start).extend(segments);
         }
         url
     }
@@ -62,8 +72,9 @@ mod tests {
 
     #[test]
     fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
-        let links = Links::new("https://example.com/evidence/".parse().unwrap());
-        let links = links.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
+        let pages = Links::new("https://example.com/evidence/".parse().unwrap());
+        let links = pages.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
+        assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
         assert_eq!(
             links["self"].href,
             "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F?provider=gitlab"

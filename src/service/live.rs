@@ -125,14 +125,11 @@ fn choose<'a>(
     }
 }
 
-/// What can be said of an artifact now. What may run is only shown as such while somebody says that it runs
-/// there, and while everything still holds by which it may.
+/// What can be said of an artifact now.
 fn compliance(app: &App, running: &Running) -> Compliance {
     let environment = &running.environment;
     let is_over = environment.compliant_until.is_some_and(|until| until <= now());
-    let least =
-        if is_silent(app, environment) || is_over { Compliance::Unknown } else { Compliance::Compliant };
-    running.compliance.max(least)
+    running.compliance.confirmed(!is_silent(app, environment) && !is_over)
 }
 
 fn is_silent(app: &App, environment: &Environment) -> bool {

@@ -23,6 +23,7 @@ mod live;
 mod metrics;
 pub mod notify;
 mod observe;
+mod pages;
 mod parameters;
 mod problem;
 mod report;

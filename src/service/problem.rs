@@ -81,6 +81,16 @@ impl Problem {
         Self { status, body, retry_after: None }
     }
 
+    /// The status.
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What went wrong, for people.
+    pub(super) fn message(&self) -> &str {
+        &self.body.message
+    }
+
     /// 400: what was sent is wrong.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
@@ -119,6 +129,11 @@ impl Problem {
     /// 403: the same whether what was asked for exists or not.
     pub(super) fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "this token may not do this, or belongs to another organization")
+    }
+
+    /// 403: a form that another site's page sent.
+    pub(super) fn foreign() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "this form did not come from a page of this service: open it again")
     }
 
     /// 404.

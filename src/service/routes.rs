@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::app::App;
 use super::problem::Problem;
-use super::{actions, approvals, attest, attestations, live, observe, report, trails};
+use super::{actions, approvals, attest, attestations, live, observe, pages, report, trails};
 
 /// What the interface puts in front of every path.
 const PREFIX: &str = "/api/v2";
@@ -64,6 +64,7 @@ pub(super) fn router(app: App) -> Router {
     };
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
+        .merge(pages::router(&app))
         .fallback(async || Problem::not_found("there is nothing here: the operations lie under /api/v2, and /api/v2/openapi.json describes them"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         // Each operation has limits of its own.

@@ -17,6 +17,7 @@ mod live;
 mod mail;
 mod notifications;
 mod operation;
+mod pages;
 mod process;
 mod replicas;
 mod report;

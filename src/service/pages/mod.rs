@@ -1,0 +1,65 @@
+//! What people look at: pages below `/ui/`, made from what the store holds.
+//!
+//! The router of `serve` takes them in. A page admits its visitor by the session that a token was exchanged
+//! for, reads, and shows; the only things that are written here are sessions. Nothing is loaded from
+//! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
+
+mod cookie;
+mod layout;
+mod organization;
+mod refusal;
+mod sign_in;
+mod visitor;
+mod words;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use self::refusal::Refusal;
+use super::app::App;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The pages. All lie below `/ui`, so that no organization's name collides with the API.
+pub(super) fn router(app: &App) -> Router<App> {
+    Router::new()
+        .route("/ui", get(sign_in::home))
+        .route("/ui/", get(sign_in::home))
+        .route("/ui/style.css", get(style))
+        .route("/ui/sign-in", get(sign_in::form).post(sign_in::sign_in))
+        .route("/ui/sign-out", post(sign_in::sign_out))
+        .route("/ui/{organization}", get(organization::page))
+        .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
+        .layer(from_fn_with_state(app.clone(), guarded))
+}
+
+/// What browsers are told of every page: nothing runs in it, nothing is loaded but files of ours, nobody frames it,
+/// nobody learns where a link in it was followed from, and no cache keeps it.
+async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+    const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
+                          base-uri 'none'; frame-ancestors 'none'";
+    let mut response = next.run(request).await;
+    if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
+        response = refusal.shown(&app);
+    }
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value| headers.insert(name, HeaderValue::from_static(value));
+    set(CONTENT_SECURITY_POLICY, POLICY);
+    set(X_FRAME_OPTIONS, "DENY");
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(REFERRER_POLICY, "no-referrer");
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn style() -> Response {
+    ([(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, "max-age=3600")], STYLE).into_response()
+}

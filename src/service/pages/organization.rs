@@ -1,0 +1,95 @@
+//! An organization: its environments as cards.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::layout;
+use super::refusal::Refusal;
+use super::visitor::Visitor;
+use super::words::{badge, count, moment, span};
+use crate::domain::model::Timestamp;
+use crate::service::app::{App, now};
+use crate::service::segments::Segments;
+use crate::store::overview::{Environment, Hours};
+
+/// How many hours a chart shows, the current one included.
+const HOURS: i64 = 24;
+
+const HOUR: i64 = 3_600_000_000;
+
+/// The environments, each as a card.
+pub(super) async fn page(
+    State(app): State<App>,
+    Segments(organization): Segments<String>,
+    visitor: Visitor,
+) -> Result<Html<String>, Refusal> {
+    visitor.of(&organization)?;
+    let now = now();
+    let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
+    let mut transaction = app.store.read().await?;
+    let environments = transaction.overview(&organization).await?;
+    let hours = transaction.hours(&organization, since).await?;
+    drop(transaction);
+    let content = html! {
+        h1 { (organization) }
+        @if environments.is_empty() {
+            p { "No environment was reported or declared yet." }
+        }
+        ul.cards {
+            @for environment in &environments { li { (card(&app, environment, &hours, now)) } }
+        }
+    };
+    Ok(layout::page(&app, &organization, Some(&visitor), &content))
+}
+
+fn card(app: &App, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
+    let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
+    let is_silent = environment.last_report_at.is_none_or(|last| now.distance(last) > longest);
+    let is_over = environment.compliant_until.is_some_and(|until| until <= now);
+    html! {
+        article.silent[is_silent] {
+            h2 { (environment.name) }
+            p { (badge(environment.compliance.confirmed(!is_silent && !is_over))) }
+            dl {
+                dt { "Runs" }
+                dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }
+                dt { "Last report" }
+                dd { (heard(environment, is_silent, longest, now)) }
+            }
+            (chart(environment, hours))
+        }
+    }
+}
+
+/// When an environment was last heard of, and that this is too long ago.
+fn heard(environment: &Environment, is_silent: bool, longest: Duration, now: Timestamp) -> Markup {
+    let Some(last) = environment.last_report_at else { return html! { "never" } };
+    html! {
+        (moment(last, now))
+        @if is_silent { strong.late { " silent for longer than " (span(longest)) } }
+    }
+}
+
+/// What happened in the last day: a bar an hour.
+fn chart(environment: &Environment, hours: &Hours) -> Markup {
+    let counts: Vec<i64> =
+        (0..HOURS).map(|hour| hours.get(&(environment.id, hour)).copied().unwrap_or_default()).collect();
+    let total: i64 = counts.iter().sum();
+    let most = counts.iter().copied().max().unwrap_or_default().max(1);
+    let said = format!("{} in the last day", count(total, "event", "events"));
+    html! {
+        figure {
+            svg viewBox={ "0 0 " (HOURS * 4) " 24" } preserveAspectRatio="none" role="img" aria-label=(said) {
+                @for (hour, number) in counts.iter().enumerate().filter(|(_, number)| **number > 0) {
+                    // At least a tenth of the height, so that one event shows beside a thousand.
+                    @let height = (number * 24 / most).max(2);
+                    rect x=(hour * 4) y=(24 - height) width="3" height=(height) {}
+                }
+            }
+            figcaption { (said) }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Who looks at a page: the token behind the session that a browser's cookie names.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use super::cookie::Cookie;
+use super::refusal::Refusal;
+use crate::domain::access::{Operation, Role, Scope};
+use crate::domain::model::Fingerprint;
+use crate::process::listener;
+use crate::service::access::{KnownAs, valid};
+use crate::service::app::{App, now};
+use crate::store;
+
+/// Who looks at a page, and may read what is of their organization.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor {
+    /// The organization.
+    pub(super) organization: String,
+    /// The token's name.
+    pub(super) name: String,
+}
+
+/// Who is not signed in, and what they wanted to see.
+#[derive(Debug, Clone)]
+pub(super) struct Stranger {
+    /// The path and query of what they wanted.
+    pub(super) wanted: String,
+}
+
+/// A browser, signed in or not.
+pub(super) type Signed = Result<Visitor, Stranger>;
+
+/// A request's [`Signed`].
+pub(super) struct Browser(pub(super) Signed);
+
+impl FromRequestParts<App> for Browser {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let visitor = visitor(app, parts).await?;
+        let wanted = parts.uri.path_and_query().map_or("/ui", |path| path.as_str());
+        Ok(Self(visitor.ok_or_else(|| Stranger { wanted: wanted.to_owned() })))
+    }
+}
+
+/// Only who is signed in: others are sent to sign in, and come back.
+impl FromRequestParts<App> for Visitor {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let Browser(signed) = Browser::from_request_parts(parts, app).await?;
+        signed.map_err(|stranger| Refusal::SignIn { wanted: stranger.wanted })
+    }
+}
+
+impl Visitor {
+    /// 404 outside of the visitor's organization, whether it is there or not.
+    pub(super) fn of(&self, organization: &str) -> Result<(), Refusal> {
+        if self.organization == organization { Ok(()) } else { Err(Refusal::NotFound) }
+    }
+}
+
+/// Where a request comes from.
+pub(super) struct Peer(pub(super) IpAddr);
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // The listener names the peer of every request.
+        let peer = parts.extensions.get::<listener::Peer>();
+        Ok(Self(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip())))
+    }
+}
+
+async fn visitor(app: &App, parts: &Parts) -> Result<Option<Visitor>, store::Error> {
+    let Some(secret) = Cookie::of(app.links.base()).read(&parts.headers) else { return Ok(None) };
+    let hash = Fingerprint::of(secret.as_bytes());
+    let session = app.store.read().await?.session(hash).await?;
+    let (now, policy) = (now(), &app.policy.session);
+    let Some(session) = session.filter(|session| !session.used.is_over(now, policy)) else { return Ok(None) };
+    // With its token the session is gone.
+    let Some(visitor) = reader(app, session.token).await? else { return Ok(None) };
+    if session.used.has_to_be_noted(now, policy) {
+        let mut transaction = app.store.write().await?;
+        transaction.note_session(hash, now).await?;
+        transaction.commit().await?;
+    }
+    if let Some(known_as) = parts.extensions.get::<KnownAs>() {
+        known_as.is(&visitor.name);
+    }
+    Ok(Some(visitor))
+}
+
+/// Whose token this is, while it is valid and may read.
+pub(super) async fn reader(app: &App, token: Fingerprint) -> Result<Option<Visitor>, store::Error> {
+    let Some(known) = valid(app, Some(token)).await? else { return Ok(None) };
+    let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
+    let may_read = role.permits(&Scope::default(), Operation::Read);
+    Ok(may_read.then_some(Visitor { organization: known.organization, name: known.name }))
+}

@@ -1,0 +1,82 @@
+//! How things are said on pages.
+
+use std::time::Duration;
+
+use jiff::{Timestamp as Instant, tz::TimeZone};
+use maud::{Markup, html};
+
+use crate::domain::compliance::Compliance;
+use crate::domain::model::Timestamp;
+
+/// A moment, in UTC, and how long ago that was.
+pub(super) fn moment(time: Timestamp, now: Timestamp) -> Markup {
+    let utc = utc(time);
+    html! { time datetime=(utc) title=(utc) { (age(now, time)) } }
+}
+
+/// How long ago a moment was, in its largest unit.
+fn age(now: Timestamp, time: Timestamp) -> String {
+    let seconds = if time > now { 0 } else { now.distance(time).as_secs() };
+    match seconds {
+        0..10 => "now".to_owned(),
+        10..60 => format!("{seconds} s ago"),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..172_800 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+/// A moment in UTC, to the second: `2026-10-03T14:00:00Z`.
+pub(super) fn utc(time: Timestamp) -> String {
+    let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::UNIX_EPOCH);
+    instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A span, in its largest unit.
+pub(super) fn span(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
+    }
+}
+
+/// A verdict, as a badge: its word says it, and the colour only helps.
+pub(super) fn badge(compliance: Compliance) -> Markup {
+    let (class, word) = match compliance {
+        Compliance::Compliant => ("good", "compliant"),
+        Compliance::Unknown => ("open", "unknown"),
+        Compliance::NonCompliant => ("bad", "non-compliant"),
+    };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+/// A number of things.
+pub(super) fn count(number: i64, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_one_unit() {
+        let now = Timestamp::from_micros(1_000_000_000_000);
+        for (seconds, expected) in [
+            (0, "now"),
+            (9, "now"),
+            (10, "10 s ago"),
+            (60, "1 min ago"),
+            (3_599, "59 min ago"),
+            (3_600, "1 h ago"),
+            (172_799, "47 h ago"),
+            (172_800, "2 days ago"),
+            (-5, "now"),
+        ] {
+            let time = Timestamp::from_micros(now.micros() - seconds * 1_000_000);
+            assert_eq!(age(now, time), expected, "{seconds}");
+        }
+        assert_eq!(utc(now), "1970-01-12T13:46:40Z");
+    }
+}

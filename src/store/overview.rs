@@ -1,0 +1,94 @@
+//! All environments of an organization, for people who look at them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::types::Uuid;
+
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::compliance::Compliance;
+use crate::domain::model::Timestamp;
+
+/// An environment, and what runs there.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Its identifier.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its current snapshot; 0 before the first.
+    pub snapshot: i64,
+    /// When it was last reported; `None`: never.
+    pub last_report_at: Option<Timestamp>,
+    /// How long it may be silent; `None`: the default.
+    pub silent_after: Option<Duration>,
+    /// How it stood when that was last decided.
+    pub compliance: Compliance,
+    /// When an entry of its allow-list ends that was relied on.
+    pub compliant_until: Option<Timestamp>,
+    /// Artifacts that run.
+    pub artifacts: i64,
+    /// Pods that run.
+    pub pods: i64,
+}
+
+/// How much happened in an environment, by the hour that it happened in.
+pub type Hours = HashMap<(Uuid, i64), i64>;
+
+type Row = (Uuid, String, i64, Option<i64>, Option<i64>, Option<String>, Option<i64>, i64, i64);
+
+impl Transaction {
+    /// The environments of an organization, by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn overview(&mut self, organization: &str) -> Result<Vec<Environment>, Error> {
+        const SELECT: &str = "
+            SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
+                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL),
+                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL)
+            FROM environments e WHERE e.organization = $1";
+        let rows: Vec<Row> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?
+        });
+        let environments =
+            rows.into_iter().map(|(id, name, snapshot, last, silent, word, until, artifacts, pods)| {
+                let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
+                Ok(Environment {
+                    id,
+                    name,
+                    snapshot,
+                    last_report_at: last.map(Timestamp::from_micros),
+                    silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+                    compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
+                    compliant_until: until.map(Timestamp::from_micros),
+                    artifacts,
+                    pods,
+                })
+            });
+        let mut environments: Vec<_> = environments.collect::<Result<_, Error>>()?;
+        // Not by the database, which sorts names as its locale does.
+        environments.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(environments)
+    }
+
+    /// What happened in an organization's environments since a moment, by the hours since then.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn hours(&mut self, organization: &str, since: Timestamp) -> Result<Hours, Error> {
+        // From whole numbers to whole numbers, on both databases.
+        const SELECT: &str = "
+            SELECT v.environment, (v.occurred_at - $2) / 3600000000, COUNT(*)
+            FROM environments e JOIN events v ON v.environment = e.id AND v.occurred_at >= $2
+            WHERE e.organization = $1
+            GROUP BY 1, 2";
+        let rows: Vec<(Uuid, i64, i64)> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(organization).bind(since.micros()).fetch_all(connection).await?
+        });
+        Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
+    }
+}

@@ -1,0 +1,98 @@
+//! Browsers that are signed in.
+
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::session::Used;
+
+/// A session, and what it was made of.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The hash of its token, which may be closed meanwhile.
+    pub token: Fingerprint,
+    /// When it was used.
+    pub used: Used,
+}
+
+impl Transaction {
+    /// Opens a session of a token, under the hash of its secret.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn open_session(
+        &mut self,
+        session: Fingerprint,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        const INSERT: &str =
+            "INSERT INTO sessions (sha256, token, created_at, last_used_at) VALUES ($1, $2, $3, $3)";
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(session.bytes().as_slice()).bind(token.bytes().as_slice());
+            insert.bind(now.micros()).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// The session of this hash, over or not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn session(&mut self, session: Fingerprint) -> Result<Option<Session>, Error> {
+        const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
+        let row: Option<(Vec<u8>, i64, i64)> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(session.bytes().as_slice()).fetch_optional(connection).await?
+        });
+        row.map(|(token, created_at, last_used_at)| {
+            let (created_at, last_used_at) =
+                (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
+            Ok(Session {
+                token: super::access::fingerprint(&token)?,
+                used: Used { created_at, last_used_at },
+            })
+        })
+        .transpose()
+    }
+
+    /// Notes that a session is used.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn note_session(&mut self, session: Fingerprint, now: Timestamp) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE sessions SET last_used_at = $2 WHERE sha256 = $1 AND last_used_at < $2";
+        on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(session.bytes().as_slice());
+            update.bind(now.micros()).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn close_session(&mut self, session: Fingerprint) -> Result<(), Error> {
+        const DELETE: &str = "DELETE FROM sessions WHERE sha256 = $1";
+        on!(self, |connection| {
+            sqlx::query(DELETE).bind(session.bytes().as_slice()).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Removes the sessions that nobody used since `idle`, and those that began before `oldest`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn remove_sessions(&mut self, idle: Timestamp, oldest: Timestamp) -> Result<(), Error> {
+        const DELETE: &str = "DELETE FROM sessions WHERE last_used_at < $1 OR created_at < $2";
+        on!(self, |connection| {
+            sqlx::query(DELETE).bind(idle.micros()).bind(oldest.micros()).execute(connection).await?;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! Pages, as a browser gets them.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use supercargo::domain::session;
+use supercargo::service::Policy;
+
+use super::running::{Options, bootstrap, client, eventually};
+use super::{ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, pod, report};
+
+/// A browser with one cookie, which follows no redirect by itself.
+struct Browser<'a> {
+    service: &'a Running,
+    http: reqwest::Client,
+    cookie: Option<String>,
+}
+
+impl<'a> Browser<'a> {
+    fn of(service: &'a Running) -> Self {
+        let http = client(&Options::default()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self { service, http, cookie: None }
+    }
+
+    async fn send(&mut self, request: reqwest::RequestBuilder) -> Answer {
+        let request = match &self.cookie {
+            Some(cookie) => request.header(COOKIE, cookie),
+            None => request,
+        };
+        let answer = Answer::of(request).await;
+        if let Some(set) = answer.headers.get(SET_COOKIE) {
+            let set = set.to_str().unwrap();
+            let (cookie, how) = set.split_once("; ").unwrap();
+            assert!(how.starts_with("Path=/; HttpOnly; SameSite=Lax"), "{set}");
+            self.cookie = (!how.contains("Max-Age=0")).then(|| cookie.to_owned());
+        }
+        answer
+    }
+
+    async fn get(&mut self, path: &str) -> Answer {
+        self.send(self.http.get(format!("{}{path}", self.service.base))).await
+    }
+
+    async fn post(&mut self, path: &str, origin: &str, form: &[(&str, &str)]) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.service.base)).header(ORIGIN, origin);
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        self.send(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)).await
+    }
+
+    async fn sign_in(&mut self, token: &str, next: &str) -> Answer {
+        let origin = self.service.base.clone();
+        self.post("/ui/sign-in", &origin, &[("token", token), ("next", next)]).await
+    }
+
+    /// Signs in, and is taken to a page.
+    async fn signed_in(service: &'a Running, token: &str) -> Self {
+        let mut browser = Self::of(service);
+        assert_eq!(browser.sign_in(token, "").await.status, 303);
+        browser
+    }
+}
+
+fn leads_to(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 303, "{answer:?}");
+    answer.headers[LOCATION].to_str().unwrap()
+}
+
+async fn a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out(database: Database) {
+    let service = Running::start(database).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+    let mut browser = Browser::of(&service);
+    // Who wants a page is asked to sign in, and comes back.
+    let asked = browser.get("/ui/acme?at=x").await;
+    assert_eq!(leads_to(&asked), "/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx");
+    let form = browser.get("/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx").await;
+    assert_eq!(form.status, 200);
+    assert!(form.text.contains(r#"name="next" value="/ui/acme?at=x""#), "{}", form.text);
+    assert_eq!(leads_to(&browser.sign_in(READER, "/ui/acme?at=x").await), "/ui/acme?at=x");
+    let page = browser.get("/ui/acme").await;
+    assert_eq!(page.status, 200);
+    for expected in ["prod", "1 artifact in 1 pod", "1 event in the last day", "unknown", "reader"] {
+        assert!(page.text.contains(expected), "{expected}: {}", page.text);
+    }
+    assert_eq!(leads_to(&browser.get("/ui").await), "/ui/acme");
+    let cookie = browser.cookie.clone();
+    let origin = service.base.clone();
+    assert_eq!(leads_to(&browser.post("/ui/sign-out", &origin, &[]).await), "/ui/sign-in");
+    assert_eq!(browser.cookie, None);
+    // The cookie by itself is worth nothing any more.
+    browser.cookie = cookie;
+    assert!(leads_to(&browser.get("/ui/acme").await).starts_with("/ui/sign-in"));
+    assert_eq!(service.database.rows("SELECT sha256 FROM sessions").await.len(), 0);
+}
+
+async fn who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there(database: Database) {
+    let service = Running::start(database).await;
+    for token in [REPORTER, ATTESTER, EXPIRED, "guessed-0123456789abcdef0123", ""] {
+        let mut browser = Browser::of(&service);
+        let answer = browser.sign_in(token, "").await;
+        assert_eq!(answer.status, 403, "{token}");
+        assert!(answer.text.contains("No valid token of role read or admin"), "{}", answer.text);
+        assert!(token.is_empty() || !answer.text.contains(token));
+        assert_eq!(browser.cookie, None);
+    }
+    let mut browser = Browser::signed_in(&service, STRANGER).await;
+    assert_eq!(browser.get("/ui/stranger").await.status, 200);
+    for path in ["/ui/acme", "/ui/nobody", "/ui/stranger/environments/prod"] {
+        let answer = browser.get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.text.contains("nothing that you may see"), "{}", answer.text);
+    }
+}
+
+async fn another_site_s_form_is_refused_and_nobody_is_led_elsewhere(database: Database) {
+    let service = Running::start(database).await;
+    let mut browser = Browser::of(&service);
+    for origin in ["https://evil.example.com", "null", "http://127.0.0.1:1", ""] {
+        let answer = browser.post("/ui/sign-in", origin, &[("token", READER)]).await;
+        assert_eq!(answer.status, 403, "{origin}");
+        assert!(answer.text.contains("did not come from a page of this service"), "{}", answer.text);
+    }
+    for next in
+        ["https://evil.example.com", "//evil.example.com", "/uievil", "/ui\\evil", "/api/v2/trails/acme"]
+    {
+        assert_eq!(leads_to(&browser.sign_in(READER, next).await), "/ui/acme", "{next}");
+    }
+    let cookie = browser.cookie.clone();
+    assert_eq!(browser.post("/ui/sign-out", "https://evil.example.com", &[]).await.status, 403);
+    assert_eq!((browser.get("/ui/acme").await.status.as_u16(), &browser.cookie), (200, &cookie));
+}
+
+async fn a_session_ends_with_its_token_and_when_nobody_uses_it(database: Database) {
+    let session = session::Policy { idle: Duration::from_millis(1), ..session::Policy::default() };
+    let impatient = Policy { wrong_tokens: u32::MAX, session, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy: impatient, ..Options::default() }).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let path = "/ui/acme";
+    let sent_away = async |browser: &mut Browser<'_>| browser.get(path).await.status == 303;
+    while !sent_away(&mut browser).await {
+        tokio::task::yield_now().await;
+    }
+    let database = service.stop().await;
+
+    let service = Running::start(database).await;
+    let mut browser = Browser::signed_in(&service, ADMIN).await;
+    assert_eq!(browser.get(path).await.status, 200);
+    let without =
+        bootstrap(2, "").replace(&format!("      - {{name: admin, role: admin, file: {ADMIN}}}\n"), "");
+    service.reload(&without).await;
+    assert!(sent_away(&mut browser).await);
+}
+
+async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database) {
+    let options = Options {
+        bootstrap: bootstrap(1, "    environments: [{name: \"<script>alert(1)<b>\"}, {name: 'a\"b&c'}]"),
+        ..Options::default()
+    };
+    let service = Running::start_with(database, options).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let page = browser.get("/ui/acme").await;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("&lt;script&gt;alert(1)&lt;b&gt;"), "{}", page.text);
+    assert!(page.text.contains("a&quot;b&amp;c") && !page.text.contains("<script"), "{}", page.text);
+    assert!(page.text.contains("never"), "{}", page.text);
+    for answer in [page, browser.get("/ui/nothing/there").await, Browser::of(&service).get("/ui/acme").await]
+    {
+        let header = |name: &str| answer.headers[name].to_str().unwrap();
+        assert!(header("content-security-policy").starts_with("default-src 'none';"), "{answer:?}");
+        assert!(!header("content-security-policy").contains("unsafe"), "{answer:?}");
+        assert_eq!(header("x-frame-options"), "DENY");
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert_eq!(header("cache-control"), "no-store");
+    }
+    let style = browser.get("/ui/style.css").await;
+    assert_eq!(
+        (style.status.as_u16(), style.headers["content-type"].to_str().unwrap()),
+        (200, "text/css; charset=utf-8")
+    );
+}
+
+async fn many_wrong_tokens_wait_here_too(database: Database) {
+    let policy = Policy { wrong_tokens: 3, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    let mut browser = Browser::of(&service);
+    eventually("it has to wait", async || {
+        let mut guess = Browser::of(&service);
+        guess.sign_in("guessed-0123456789abcdef0123", "").await.status == 429
+    })
+    .await;
+    let answer = browser.sign_in("another-0123456789abcdef0123", "").await;
+    assert_eq!(answer.status, 429);
+    assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+}
+
+super::on_both!(
+    a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out,
+    who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there,
+    another_site_s_form_is_refused_and_nobody_is_led_elsewhere,
+    a_session_ends_with_its_token_and_when_nobody_uses_it,
+    names_are_data_and_browsers_are_told_to_run_nothing,
+    many_wrong_tokens_wait_here_too,
+);
