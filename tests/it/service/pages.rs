@@ -168,7 +168,7 @@ async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database)
         assert!(header("content-security-policy").starts_with("default-src 'none';"), "{answer:?}");
         assert!(!header("content-security-policy").contains("unsafe"), "{answer:?}");
         assert_eq!(header("x-frame-options"), "DENY");
-        assert_eq!(header("referrer-policy"), "no-referrer");
+        assert_eq!(header("referrer-policy"), "same-origin");
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
     }
