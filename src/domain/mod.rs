@@ -10,6 +10,7 @@ pub mod compliance;
 pub mod confirmation;
 pub mod departure;
 pub mod event;
+pub mod hindsight;
 #[cfg(feature = "agent")]
 pub mod junit;
 pub mod model;

@@ -86,9 +86,10 @@ impl Problem {
         self.status
     }
 
-    /// What went wrong, for people.
-    pub(super) fn message(&self) -> &str {
-        &self.body.message
+    /// What went wrong and what was expected, for people.
+    pub(super) fn told(&self) -> String {
+        let expected = self.body.errors.values().map(|why| format!(": {why}"));
+        std::iter::once(self.body.message.clone()).chain(expected).collect()
     }
 
     /// 400: what was sent is wrong.

@@ -13,6 +13,7 @@ pub mod bootstrap;
 mod connect;
 mod error;
 pub mod events;
+pub mod inspected;
 pub mod live;
 pub mod outbox;
 pub mod overview;

@@ -38,6 +38,35 @@ pub type Hours = HashMap<(Uuid, i64), i64>;
 
 type Row = (Uuid, String, i64, Option<i64>, Option<i64>, Option<String>, Option<i64>, i64, i64);
 
+/// An organization's environments, and more of its `WHERE`.
+macro_rules! select_environments {
+    ($more:literal) => {
+        concat!(
+            "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
+                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL),
+                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL)
+            FROM environments e WHERE e.organization = $1",
+            $more
+        )
+    };
+}
+
+fn read(row: Row) -> Result<Environment, Error> {
+    let (id, name, snapshot, last, silent, word, until, artifacts, pods) = row;
+    let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
+    Ok(Environment {
+        id,
+        name,
+        snapshot,
+        last_report_at: last.map(Timestamp::from_micros),
+        silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+        compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
+        compliant_until: until.map(Timestamp::from_micros),
+        artifacts,
+        pods,
+    })
+}
+
 impl Transaction {
     /// The environments of an organization, by name.
     ///
@@ -45,33 +74,30 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn overview(&mut self, organization: &str) -> Result<Vec<Environment>, Error> {
-        const SELECT: &str = "
-            SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
-                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL),
-                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL)
-            FROM environments e WHERE e.organization = $1";
         let rows: Vec<Row> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?
+            sqlx::query_as(select_environments!("")).bind(organization).fetch_all(connection).await?
         });
-        let environments =
-            rows.into_iter().map(|(id, name, snapshot, last, silent, word, until, artifacts, pods)| {
-                let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
-                Ok(Environment {
-                    id,
-                    name,
-                    snapshot,
-                    last_report_at: last.map(Timestamp::from_micros),
-                    silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
-                    compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
-                    compliant_until: until.map(Timestamp::from_micros),
-                    artifacts,
-                    pods,
-                })
-            });
-        let mut environments: Vec<_> = environments.collect::<Result<_, Error>>()?;
+        let mut environments: Vec<_> = rows.into_iter().map(read).collect::<Result<_, Error>>()?;
         // Not by the database, which sorts names as its locale does.
         environments.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(environments)
+    }
+
+    /// The environment of this name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn one_of_overview(
+        &mut self,
+        organization: &str,
+        name: &str,
+    ) -> Result<Option<Environment>, Error> {
+        let row: Option<Row> = on!(self, |connection| {
+            let select = sqlx::query_as(select_environments!(" AND e.name = $2"));
+            select.bind(organization).bind(name).fetch_optional(connection).await?
+        });
+        row.map(read).transpose()
     }
 
     /// What happened in an organization's environments since a moment, by the hours since then.

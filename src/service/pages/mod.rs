@@ -5,10 +5,15 @@
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
 mod cookie;
+mod environment;
+mod filter;
 mod layout;
 mod organization;
 mod refusal;
+mod runs;
 mod sign_in;
+mod stands;
+mod table;
 mod visitor;
 mod words;
 
@@ -37,6 +42,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/ui/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
         .route("/ui/{organization}", get(organization::page))
+        .route("/ui/{organization}/environments/{environment}", get(environment::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
         .layer(from_fn_with_state(app.clone(), guarded))
 }

@@ -1,15 +1,14 @@
 //! An organization: its environments as cards.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout;
 use super::refusal::Refusal;
+use super::stands::Stands;
 use super::visitor::Visitor;
-use super::words::{badge, count, moment, span};
+use super::words::{badge, count};
 use crate::domain::model::Timestamp;
 use crate::service::app::{App, now};
 use crate::service::segments::Segments;
@@ -39,37 +38,26 @@ pub(super) async fn page(
             p { "No environment was reported or declared yet." }
         }
         ul.cards {
-            @for environment in &environments { li { (card(&app, environment, &hours, now)) } }
+            @for environment in &environments { li { (card(&app, &organization, environment, &hours, now)) } }
         }
     };
     Ok(layout::page(&app, &organization, Some(&visitor), &content))
 }
 
-fn card(app: &App, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
-    let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
-    let is_silent = environment.last_report_at.is_none_or(|last| now.distance(last) > longest);
-    let is_over = environment.compliant_until.is_some_and(|until| until <= now);
+fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
+    let stands = Stands::of(environment, &app.policy, now);
     html! {
-        article.silent[is_silent] {
-            h2 { (environment.name) }
-            p { (badge(environment.compliance.confirmed(!is_silent && !is_over))) }
+        article.silent[stands.is_silent] {
+            h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (environment.name) } }
+            p { (badge(stands.compliance)) }
             dl {
                 dt { "Runs" }
                 dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }
                 dt { "Last report" }
-                dd { (heard(environment, is_silent, longest, now)) }
+                dd { (stands.heard(now)) }
             }
             (chart(environment, hours))
         }
-    }
-}
-
-/// When an environment was last heard of, and that this is too long ago.
-fn heard(environment: &Environment, is_silent: bool, longest: Duration, now: Timestamp) -> Markup {
-    let Some(last) = environment.last_report_at else { return html! { "never" } };
-    html! {
-        (moment(last, now))
-        @if is_silent { strong.late { " silent for longer than " (span(longest)) } }
     }
 }
 

@@ -38,7 +38,7 @@ impl Refusal {
                 said(app, StatusCode::NOT_FOUND, "Not found", why)
             }
             Self::Problem(problem) => {
-                let mut page = said(app, problem.status(), "It did not work", problem.message());
+                let mut page = said(app, problem.status(), "It did not work", &problem.told());
                 let wait = problem.clone().into_response().headers_mut().remove(RETRY_AFTER);
                 page.headers_mut().extend(wait.map(|wait| (RETRY_AFTER, wait)));
                 page

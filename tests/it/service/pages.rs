@@ -1,5 +1,7 @@
 //! Pages, as a browser gets them.
 
+mod environment;
+
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};

@@ -1,0 +1,312 @@
+//! An environment: what runs there and why it may, or what ran at a moment.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::filter::{Filter, field, word};
+use super::layout;
+use super::refusal::Refusal;
+use super::runs::{self, Counts, Shown, Verdicts};
+use super::stands::Stands;
+use super::table::{Table, extent};
+use super::visitor::Visitor;
+use super::words::{badge, count, span, utc};
+use crate::domain::compliance::Compliance;
+use crate::domain::hindsight::{Hindsight, Record};
+use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::standing::{Seen, Standing, Verdict};
+use crate::service::app::{App, now};
+use crate::service::segments::Segments;
+use crate::store::inspected::Ran;
+use crate::store::overview::Environment;
+use crate::store::{self, Transaction};
+
+/// The moment that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    at: Timestamp,
+    snapshot: Option<i64>,
+    hindsight: Hindsight,
+}
+
+/// How much runs, or ran.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    artifacts: i64,
+    pods: i64,
+}
+
+/// What runs in an environment, or ran at `?at=`.
+pub(super) async fn page(
+    State(app): State<App>,
+    Segments((organization, name)): Segments<(String, String)>,
+    visitor: Visitor,
+    uri: Uri,
+) -> Result<Html<String>, Refusal> {
+    visitor.of(&organization)?;
+    let filter = Filter::read(&uri)?;
+    let now = now();
+    let mut transaction = app.store.read().await?;
+    let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let stands = Stands::of(&environment, &app.policy, now);
+    let past = match filter.at {
+        Some(at) => Some(past(&mut transaction, &environment, &stands, at, now).await?),
+        None => None,
+    };
+    let ran = match past {
+        Some(past) if !past.hindsight.says_something() => Vec::new(),
+        _ => transaction.ran(&organization, environment.id, filter.at, &filter.q).await?,
+    };
+    let kept = transaction.verdicts(environment.id, filter.at).await?;
+    let then = past.map(|_| Extent::of(&ran));
+    let rows = runs::rows(ran);
+    let is_confirmed = past.map_or(stands.is_confirmed, |past| past.hindsight == Hindsight::Known);
+    let verdicts = Verdicts { kept: &kept, is_confirmed };
+    let shown = runs::shown(&rows, verdicts, &filter);
+    let today = match past {
+        Some(_) => Some(today(&mut transaction, &organization, &name, &shown, now).await?),
+        None => None,
+    };
+    drop(transaction);
+    let today = today.as_ref().map(|kept| Verdicts { kept, is_confirmed: stands.is_confirmed });
+    let caption = match past {
+        Some(past) => format!("What ran in {name} at {}", utc(past.at)),
+        None => format!("What runs in {name}"),
+    };
+    let path = app.links.page(&[&organization, "environments", &name]);
+    let table = Table { caption: &caption, shown: &shown, verdicts, today, now };
+    let content = html! {
+        h1 { (name) }
+        (head(&environment, &stands, now))
+        @if let Some((past, extent)) = past.zip(then) {
+            (head_of(past, extent, runs::all(&rows, verdicts), &stands))
+        }
+        (form(&path, &filter))
+        (counts(&path, &filter, shown.counts))
+        @if shown.runs.is_empty() {
+            p { (if rows.is_empty() { "Nothing is listed here." } else { "Nothing fits what was asked for." }) }
+        } @else {
+            p { (extent(&shown)) }
+            (table.markup())
+            (pages(&path, &filter, &shown))
+        }
+    };
+    Ok(layout::page(&app, &format!("{name} · {organization}"), Some(&visitor), &content))
+}
+
+async fn past(
+    transaction: &mut Transaction,
+    environment: &Environment,
+    stands: &Stands,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<Past, store::Error> {
+    let around = transaction.around(environment.id, at).await?;
+    let record = Record {
+        first_report_at: around.first_report_at,
+        last_report_at: environment.last_report_at,
+        horizon_at: around.horizon_at,
+        gap: around.gap,
+        silent_after: stands.longest,
+    };
+    let hindsight = Hindsight::of(at, now, &record);
+    Ok(Past { at, snapshot: around.snapshot.filter(|_| hindsight.says_something()), hindsight })
+}
+
+/// What is to be said today of what a page shows, whether it still runs or not.
+async fn today(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    shown: &Shown<'_>,
+    now: Timestamp,
+) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
+    let environment: EnvironmentName =
+        name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
+    let seen: Seen = shown.runs.iter().map(|run| (run.artifact, (run.image.clone(), None))).collect();
+    let policy = transaction.policy(organization, name).await?;
+    let evidence = transaction.evidence(organization, name, policy.as_ref(), seen.keys().copied()).await?;
+    let standing = Standing::judged(&environment, policy.as_ref(), seen, &evidence, now);
+    Ok(standing.artifacts.into_iter().map(|(artifact, running)| (artifact, running.verdict)).collect())
+}
+
+impl Extent {
+    fn of(ran: &[Ran]) -> Self {
+        let artifacts: BTreeSet<_> = ran.iter().flat_map(|ran| ran.digests.values()).collect();
+        let artifacts = i64::try_from(artifacts.len()).unwrap_or(i64::MAX);
+        Self { artifacts, pods: ran.iter().map(|ran| ran.pods).sum() }
+    }
+
+    fn said(self) -> String {
+        let artifacts = count(self.artifacts, "artifact", "artifacts");
+        format!("{artifacts} in {}", count(self.pods, "pod", "pods"))
+    }
+}
+
+/// How the environment stands now.
+fn head(environment: &Environment, stands: &Stands, now: Timestamp) -> Markup {
+    let extent = Extent { artifacts: environment.artifacts, pods: environment.pods };
+    html! {
+        dl.head {
+            dt { "Now" }
+            dd { (badge(stands.compliance)) }
+            dt { "Last report" }
+            dd { (stands.heard(now)) }
+            dt { "Snapshot" }
+            dd { @if environment.snapshot > 0 { (environment.snapshot) } @else { "none yet" } }
+            dt { @if stands.is_silent { "Ran last" } @else { "Runs" } }
+            dd { (extent.said()) }
+        }
+    }
+}
+
+/// How it stood at a moment, and how much of that is known.
+fn head_of(past: Past, extent: Extent, counts: Counts, stands: &Stands) -> Markup {
+    html! {
+        section aria-labelledby="then" {
+            h2 id="then" { "At " (utc(past.at)) }
+            @if let Some(sentence) = sentence(past.hindsight, stands.longest) {
+                p.late role="status" { (sentence) }
+            }
+            @if past.hindsight.says_something() {
+                dl.head {
+                    dt { "Then" }
+                    dd { @if let Some(worst) = counts.worst() { (badge(worst)) } @else { "nothing ran" } }
+                    dt { "Snapshot" }
+                    dd { @if let Some(snapshot) = past.snapshot { (snapshot) } @else { "no longer kept" } }
+                    dt { "Ran" }
+                    dd { (extent.said()) }
+                }
+            }
+        }
+    }
+}
+
+/// What has to be known of a list of the past; `None`: that it is whole.
+fn sentence(hindsight: Hindsight, longest: Duration) -> Option<String> {
+    Some(match hindsight {
+        Hindsight::Known => return None,
+        Hindsight::Future => "This moment has not come yet.".to_owned(),
+        Hindsight::NeverReported => "This environment was never reported: nobody knows what ran.".to_owned(),
+        Hindsight::BeforeFirst(first) => {
+            format!("The first report came at {}: nobody knows what ran before.", utc(first))
+        }
+        Hindsight::BeforeHorizon(horizon) => format!(
+            "What ended before {} is past its retention and was removed: this list has only what still ran then, \
+             and what was decided about it is not certain.",
+            utc(horizon)
+        ),
+        Hindsight::Gap(from, to) => format!(
+            "This lies in a gap: nobody reported the environment from {} to {}, longer than {}. The list shows \
+             what was reported before; nobody knows what ran.",
+            utc(from),
+            utc(to),
+            span(longest)
+        ),
+        Hindsight::Silent(last) => format!(
+            "The last report came at {}, longer than {} ago. The list shows what was reported then; nobody knows \
+             what ran after it.",
+            utc(last),
+            span(longest)
+        ),
+    })
+}
+
+/// Asks for another part, or another moment.
+fn form(path: &str, filter: &Filter) -> Markup {
+    let choices = [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
+    html! {
+        form.filter method="get" action=(path) role="search" {
+            div {
+                label for="q" { "Namespace, owner, image, pod or digest" }
+                input id="q" name="q" type="search" value=(filter.q);
+            }
+            div {
+                label for="compliance" { "Compliance" }
+                select id="compliance" name="compliance" {
+                    option value="" { "any" }
+                    @for choice in choices {
+                        option value=(word(choice)) selected[filter.compliance == Some(choice)] { (word(choice)) }
+                    }
+                }
+            }
+            div {
+                label for="at" { "What ran at (UTC)" }
+                input id="at" name="at" type="datetime-local" step="1" value=[filter.at.map(field)];
+            }
+            button type="submit" { "Show" }
+            @if filter.at.is_some() { a href={ (path) (Filter { at: None, page: 1, ..filter.clone() }.query()) } { "Now" } }
+            a href=(path) { "Everything" }
+        }
+    }
+}
+
+/// How many there are of each verdict, each number a way to them.
+fn counts(path: &str, filter: &Filter, counts: Counts) -> Markup {
+    let all = [
+        (counts.non_compliant, Compliance::NonCompliant),
+        (counts.unknown, Compliance::Unknown),
+        (counts.compliant, Compliance::Compliant),
+    ];
+    html! {
+        ul.counts aria-label="Verdicts" {
+            @for (number, compliance) in all.into_iter().filter(|(number, _)| *number > 0) {
+                @let only = Filter { compliance: Some(compliance), page: 1, ..filter.clone() };
+                li { a href={ (path) (only.query()) } { (number) " " (word(compliance)) } }
+            }
+        }
+    }
+}
+
+/// The way to other pages.
+fn pages(path: &str, filter: &Filter, shown: &Shown<'_>) -> Markup {
+    let to = |page| format!("{path}{}", Filter { page, ..filter.clone() }.query());
+    html! {
+        @if shown.pages > 1 {
+            nav.pages aria-label="Pages" {
+                @if shown.page > 1 {
+                    a href=(to(1)) { "First" }
+                    a href=(to(shown.page - 1)) rel="prev" { "Previous" }
+                }
+                span { "Page " (shown.page) " of " (shown.pages) }
+                @if shown.page < shown.pages {
+                    a href=(to(shown.page + 1)) rel="next" { "Next" }
+                    a href=(to(shown.pages)) { "Last" }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_of_a_moment_is_said() {
+        let (one, two) = (Timestamp::from_micros(0), Timestamp::from_micros(600_000_000));
+        for (hindsight, expected) in [
+            (Hindsight::Known, ""),
+            (Hindsight::Future, "has not come yet"),
+            (Hindsight::NeverReported, "never reported"),
+            (Hindsight::BeforeFirst(two), "first report came at 1970-01-01T00:10:00Z"),
+            (Hindsight::BeforeHorizon(two), "ended before 1970-01-01T00:10:00Z is past its retention"),
+            (
+                Hindsight::Gap(one, two),
+                "from 1970-01-01T00:00:00Z to 1970-01-01T00:10:00Z, longer than 3 min",
+            ),
+            (Hindsight::Silent(one), "last report came at 1970-01-01T00:00:00Z, longer than 3 min ago"),
+        ] {
+            let said = sentence(hindsight, Duration::from_mins(3)).unwrap_or_default();
+            assert!(
+                said.contains(expected) && said.is_empty() == expected.is_empty(),
+                "{hindsight:?}: {said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of what runs, or ran.
+
+use maud::{Markup, html};
+
+use super::runs::{Run, Shown, Verdicts};
+use super::words::{badge, count, moment, utc};
+use crate::domain::compliance::{Compliance, Reason};
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::standing::Verdict;
+
+/// How many digits of a digest are shown before somebody asks for all.
+const SHORT: usize = 12;
+
+/// What a table is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table<'a> {
+    /// What it shows, in words.
+    pub(super) caption: &'a str,
+    pub(super) shown: &'a Shown<'a>,
+    /// Those of the moment that it shows.
+    pub(super) verdicts: Verdicts<'a>,
+    /// Those of today, beside verdicts of the past.
+    pub(super) today: Option<Verdicts<'a>>,
+    pub(super) now: Timestamp,
+}
+
+impl Table<'_> {
+    /// As markup: a group for each namespace and owner.
+    pub(super) fn markup(&self) -> Markup {
+        let columns = if self.today.is_some() { 6 } else { 5 };
+        html! {
+            // It scrolls by itself where it is too wide, with the keyboard too.
+            div.scroll tabindex="0" role="region" aria-label=(self.caption) {
+                table.runs {
+                    caption { (self.caption) }
+                    thead {
+                        tr {
+                            th scope="col" { "Image" }
+                            th scope="col" { "Digest" }
+                            th scope="col" { "Pods" }
+                            th scope="col" { "Since" }
+                            th scope="col" { @if self.today.is_some() { "Then" } @else { "Compliance" } }
+                            @if self.today.is_some() { th scope="col" { "Today" } }
+                        }
+                    }
+                    @for group in self.shown.runs.chunk_by(|one, next| one.group() == next.group()) {
+                        tbody {
+                            @if let Some(first) = group.first() {
+                                tr { th.group scope="rowgroup" colspan=(columns) { (heading(first)) } }
+                            }
+                            @for run in group { (self.row(run)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn row(&self, run: &Run) -> Markup {
+        let missing = if self.today.is_some() { "nothing was decided about it" } else { "" };
+        html! {
+            tr {
+                td.image {
+                    (run.image)
+                    @if let Some(pod) = &run.found { span.why { "pod " (pod) } }
+                }
+                td { (digest(&run.artifact)) }
+                td { (run.pods) }
+                td {
+                    @if self.today.is_some() { (at(run.since)) } @else { (moment(run.since, self.now)) }
+                }
+                td { (verdict(&self.verdicts, &run.artifact, missing)) }
+                @if let Some(today) = &self.today { td { (verdict(today, &run.artifact, "")) } }
+            }
+        }
+    }
+}
+
+/// Whose pods these are, and where.
+fn heading(run: &Run) -> Markup {
+    html! {
+        (run.namespace) " / "
+        @if run.owner.is_empty() { "pods without an owner" } @else { (run.owner) }
+    }
+}
+
+/// The start of a digest, which opens to the whole.
+fn digest(artifact: &Fingerprint) -> Markup {
+    let whole = artifact.to_string();
+    let short: String = whole.chars().take(SHORT).collect();
+    html! {
+        details.digest {
+            summary title=(whole) { code { (short) } }
+            code.whole { (whole) }
+        }
+    }
+}
+
+/// A moment of the past, as one writes it down.
+fn at(time: Timestamp) -> Markup {
+    let utc = utc(time);
+    html! { time datetime=(utc) { (utc) } }
+}
+
+/// A verdict, and why.
+fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: &str) -> Markup {
+    let compliance = verdicts.of(artifact);
+    html! { (badge(compliance)) span.why { (why(verdicts.kept.get(artifact), compliance, missing)) } }
+}
+
+/// Why this is said of an artifact of which that was decided. `missing` is said where nothing was; where it is
+/// empty, that there is no policy.
+fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> String {
+    match kept {
+        None if !missing.is_empty() => missing.to_owned(),
+        Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => reasons.join("; "),
+        Some(Verdict { compliance: Compliance::Compliant, .. }) if said != Compliance::Compliant => {
+            "it was compliant, and nobody confirms that it still is".to_owned()
+        }
+        Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, .. }) => {
+            "it is on the allow-list".to_owned()
+        }
+        Some(Verdict { compliance: Compliance::Compliant, .. }) => "it has all that is required".to_owned(),
+        _ => Reason::NoPolicy.to_string(),
+    }
+}
+
+/// Which of how many rows a page has.
+pub(super) fn extent(shown: &Shown<'_>) -> String {
+    let total = count(i64::try_from(shown.total).unwrap_or(i64::MAX), "row", "rows");
+    if shown.pages > 1 { format!("{total}, page {} of {}", shown.page, shown.pages) } else { total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_said_in_words() {
+        let verdict = |compliance, is_allowed, reasons: &[&str]| Verdict {
+            compliance,
+            is_allowed,
+            reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+        };
+        let (good, open, bad) = (Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant);
+        let table = [
+            (None, open, "", "the environment has no policy"),
+            (None, open, "nothing was decided", "nothing was decided"),
+            (Some(verdict(bad, false, &["a fails", "b is missing"])), bad, "", "a fails; b is missing"),
+            (Some(verdict(good, false, &[])), good, "", "it has all that is required"),
+            (Some(verdict(good, true, &[])), good, "", "it is on the allow-list"),
+            (
+                Some(verdict(good, true, &[])),
+                open,
+                "",
+                "it was compliant, and nobody confirms that it still is",
+            ),
+        ];
+        for (kept, said, missing, expected) in table {
+            assert_eq!(why(kept.as_ref(), said, missing), expected);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What runs in one environment, or ran at a moment, for people who look at it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::types::Uuid;
+
+use super::rows::{Bytes, rows};
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
+use crate::domain::standing::Verdict;
+
+/// The pods of one namespace that run the same and have the same owners.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// The namespace.
+    pub namespace: String,
+    /// Image names, and the digest under each.
+    pub digests: BTreeMap<Box<str>, Fingerprint>,
+    /// The owners.
+    pub owners: Vec<OwnerReference>,
+    /// How many pods.
+    pub pods: i64,
+    /// Since when the first of them runs.
+    pub since: Timestamp,
+    /// The first of those whose name holds what was searched for.
+    pub found: Option<String>,
+}
+
+/// What is recorded of an environment around a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Around {
+    /// What ended before this was removed.
+    pub horizon_at: Option<Timestamp>,
+    /// The first report that is still there.
+    pub first_report_at: Option<Timestamp>,
+    /// The snapshot that was current.
+    pub snapshot: Option<i64>,
+    /// The silence in which the moment lies.
+    pub gap: Option<(Timestamp, Timestamp)>,
+}
+
+/// A moment as the database compares it; now is later than any end.
+fn moment(at: Option<Timestamp>) -> i64 {
+    at.map_or(i64::MAX, Timestamp::micros)
+}
+
+/// What `LIKE` finds a text with, wherever it stands; nothing, for an empty one.
+fn holding(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let escaped = text.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    format!("%{escaped}%")
+}
+
+impl Transaction {
+    /// What runs in an environment, or ran at a moment; pods whose names hold `searched` are told.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn ran(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: Option<Timestamp>,
+        searched: &str,
+    ) -> Result<Vec<Ran>, Error> {
+        type Row = (String, String, String, i64, i64, Option<String>);
+        let rows: Vec<Row> = rows!(
+            self,
+            "namespace, digests, owners, pods, since, found",
+            "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found
+             FROM (SELECT namespace, workload, COUNT(*) AS pods, MIN(started_at) AS since,
+                          MIN(CASE WHEN LOWER(pod) LIKE $4 ESCAPE '!' THEN pod END) AS found
+                   FROM pod_runs
+                   WHERE environment = $1 AND started_at <= $3 AND (ended_at IS NULL OR ended_at > $3)
+                   GROUP BY namespace, workload) r
+               JOIN workloads w ON w.organization = $2 AND w.hash = r.workload",
+            |query| query.bind(environment).bind(organization).bind(moment(at)).bind(holding(searched))
+        );
+        let read = |(namespace, digests, owners, pods, since, found): Row| {
+            Ok(Ran {
+                namespace,
+                digests: serde_json::from_str(&digests).map_err(|_| Error::Unreadable("digests"))?,
+                owners: serde_json::from_str(&owners).map_err(|_| Error::Unreadable("owners"))?,
+                pods,
+                since: Timestamp::from_micros(since),
+                found,
+            })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// The verdicts that hold in an environment, or held at a moment. What has none was not decided about.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn verdicts(
+        &mut self,
+        environment: Uuid,
+        at: Option<Timestamp>,
+    ) -> Result<HashMap<Fingerprint, Verdict>, Error> {
+        let rows: Vec<(Bytes, String, i64, String)> = rows!(
+            self,
+            "hex(fingerprint), compliance, is_allowed, reasons",
+            "SELECT fingerprint, compliance,
+                    CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, reasons
+             FROM verdicts
+             WHERE environment = $1 AND from_at <= $2 AND (until_at IS NULL OR until_at > $2)",
+            |query| query.bind(environment).bind(moment(at))
+        );
+        let verdict = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {
+            let verdict = Verdict {
+                compliance: word.parse().map_err(|_| Error::Unreadable("a verdict"))?,
+                is_allowed: allowed != 0,
+                reasons: serde_json::from_str(&reasons).map_err(|_| Error::Unreadable("reasons"))?,
+            };
+            Ok((artifact, verdict))
+        };
+        rows.into_iter().map(verdict).collect()
+    }
+
+    /// What is recorded of an environment around a moment.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn around(&mut self, environment: Uuid, at: Timestamp) -> Result<Around, Error> {
+        // Both ends of a silence were reported.
+        const SELECT: &str = "
+            SELECT e.horizon_at, (SELECT MIN(s.received_at) FROM snapshots s WHERE s.environment = e.id),
+                   (SELECT MAX(s.snapshot) FROM snapshots s
+                    WHERE s.environment = e.id AND s.received_at <= $2
+                      AND (s.superseded_at IS NULL OR s.superseded_at > $2)),
+                   g.from_at, g.to_at
+            FROM environments e
+              LEFT JOIN gaps g ON g.environment = e.id AND g.from_at < $2 AND g.to_at > $2
+            WHERE e.id = $1
+            LIMIT 1";
+        type Row = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+        let row: Row = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(environment).bind(at.micros()).fetch_one(connection).await?
+        });
+        let (horizon, first, snapshot, from, to) = row;
+        let time = Timestamp::from_micros;
+        Ok(Around {
+            horizon_at: horizon.map(time),
+            first_report_at: first.map(time),
+            snapshot,
+            gap: from.zip(to).map(|(from, to)| (time(from), time(to))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_searched_for_is_no_pattern() {
+        for (text, expected) in [("", ""), ("Cart-1", "%cart-1%"), ("a_%!b", "%a!_!%!!b%")] {
+            assert_eq!(holding(text), expected);
+        }
+    }
+}

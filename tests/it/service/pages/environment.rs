@@ -1,0 +1,267 @@
+//! An environment's page: what runs, what ran, and why it may.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use supercargo::service::Policy;
+
+use super::Browser;
+use crate::service::{
+    ADMIN, Answer, Database, Options, READER, REPORTER, Running, STRANGER, bootstrap, digest, form, pod,
+    report,
+};
+
+const PAGE: &str = "/ui/acme/environments/prod";
+
+/// A service whose `prod` wants the unit tests of the flow `cart`.
+async fn judging(database: Database, policy: Policy) -> Running {
+    let more = "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}]}}]
+    flows: [{name: cart}]";
+    Running::start_with(database, Options { bootstrap: bootstrap(1, more), policy, ..Options::default() })
+        .await
+}
+
+async fn attest(service: &Running, digit: char, failures: u32) {
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest(digit),
+        "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0}],
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+}
+
+fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
+    pod["owners"] = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+    pod
+}
+
+/// A page that is there, and holds all of these.
+async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&str]) -> String {
+    let Answer { status, text, .. } = browser.get(path).await;
+    assert_eq!(status, 200, "{path}: {text}");
+    for expected in expected {
+        assert!(text.contains(expected), "{path}: {expected}: {text}");
+    }
+    text
+}
+
+/// A moment of the database, as a parameter.
+async fn time_of(service: &Running, sql: &str) -> i64 {
+    service.database.rows(&format!("SELECT CAST(({sql}) AS TEXT)")).await[0].parse().unwrap()
+}
+
+fn at(micros: i64) -> String {
+    format!("{PAGE}?at={}", jiff::Timestamp::from_microsecond(micros).unwrap())
+}
+
+fn to_the_second(micros: i64) -> String {
+    jiff::Timestamp::from_second(micros.div_euclid(1_000_000)).unwrap().to_string()
+}
+
+async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
+    let service = judging(database, Policy::default()).await;
+    attest(&service, 'a', 0).await;
+    attest(&service, 'b', 1).await;
+    let pods = [
+        owned(pod("web-1", "registry/web:1", 'a'), "ReplicaSet", "web"),
+        owned(pod("web-2", "registry/web:1", 'a'), "ReplicaSet", "web"),
+        owned(pod("db-0", "registry/db:1", 'b'), "StatefulSet", "db"),
+        pod("alone", "registry/tool:1", 'c'),
+    ];
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    // The way there.
+    shows(&mut browser, "/ui/acme", &[&format!("href=\"{PAGE}\"")]).await;
+    let text = shows(
+        &mut browser,
+        PAGE,
+        &[
+            "3 artifacts in 4 pods",
+            "shop / ReplicaSet web",
+            "shop / StatefulSet db",
+            "shop / pods without an owner",
+            "<td>2</td>",
+            "it has all that is required",
+            "unit of the flow cart fails",
+            "unit of the flow cart is missing",
+            ">2 non-compliant<",
+            ">1 compliant<",
+            "<code>aaaaaaaaaaaa</code>",
+            &format!("<code class=\"whole\">{}</code>", digest('a')),
+        ],
+    )
+    .await;
+    assert!(!text.contains(" style=") && !text.contains("<script"), "{text}");
+    // The search and the filter are in the URL.
+    for (query, there, not_there) in [
+        ("?q=DB&compliance=&at=", "StatefulSet db", "ReplicaSet web"),
+        ("?q=web-2", "pod web-2", "StatefulSet db"),
+        ("?q=replicaset", "registry/web:1", "registry/db:1"),
+        ("?q=cccccc", "registry/tool:1", "registry/db:1"),
+        ("?q=web_2", "Nothing fits", "registry/web:1"),
+        ("?compliance=compliant", "registry/web:1", "registry/db:1"),
+        ("?compliance=non-compliant&q=registry/d", "registry/db:1", "registry/tool:1"),
+        ("?compliance=unknown", "Nothing fits", "registry/tool:1"),
+    ] {
+        let text = shows(&mut browser, &format!("{PAGE}{query}"), &[there]).await;
+        assert!(!text.contains(not_there), "{query}: {not_there}: {text}");
+    }
+    // A silent environment is not shown as compliant.
+    service.database.execute("UPDATE environments SET last_report_at = last_report_at - 200000000").await;
+    let silent =
+        ["silent for longer than", "nobody confirms that it still is", ">1 unknown<", ">2 non-compliant<"];
+    let text = shows(&mut browser, PAGE, &silent).await;
+    assert!(!text.contains("badge good"), "{text}");
+}
+
+async fn what_ran_is_shown_with_the_verdict_of_then_and_of_today(database: Database) {
+    let service = judging(database, Policy::default()).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    attest(&service, 'a', 0).await;
+    service.report(REPORTER, "prod", report(&[pod("q", "cart:2", 'b')])).await.expect(201);
+    let first = time_of(&service, "SELECT MIN(received_at) FROM snapshots").await;
+    let second = time_of(&service, "SELECT MAX(received_at) FROM snapshots").await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let expected = [
+        "cart:1",
+        "1 artifact in 1 pod",
+        "unit of the flow cart is missing",
+        "it has all that is required",
+        "Today",
+    ];
+    for moment in [first, first + 1] {
+        let text = shows(&mut browser, &at(moment), &expected).await;
+        assert!(!text.contains("cart:2") && !text.contains("role=\"status\""), "{text}");
+        let [bad, good] = ["<td><span class=\"badge bad\">", "<td><span class=\"badge good\">"];
+        assert!(text.find(bad).unwrap() < text.find(good).unwrap(), "{text}");
+    }
+    // One moment before it ended it still ran, and was compliant by then.
+    let text = shows(&mut browser, &at(second - 1), &["cart:1", "it has all that is required"]).await;
+    assert!(!text.contains("cart:2") && !text.contains("is missing"), "{text}");
+    let text = shows(&mut browser, &at(second), &["cart:2"]).await;
+    assert!(!text.contains("cart:1"), "{text}");
+    // What is asked for stays while one searches.
+    let text = shows(&mut browser, &format!("{}&q=nothing", at(first)), &["Nothing fits"]).await;
+    assert!(text.contains("value=\"nothing\"") && text.contains("type=\"datetime-local\""), "{text}");
+}
+
+async fn what_is_not_known_of_a_moment_is_said(database: Database) {
+    let policy = Policy { silent_after: Duration::from_micros(1), ..Policy::default() };
+    let service = judging(database, policy).await;
+    attest(&service, 'a', 0).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    shows(&mut browser, &at(1_700_000_000_000_000), &["never reported"]).await;
+    for status in [201, 200] {
+        service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(status);
+    }
+    let first = time_of(&service, "SELECT MIN(received_at) FROM snapshots").await;
+    let from = time_of(&service, "SELECT from_at FROM gaps").await;
+    let last = time_of(&service, "SELECT last_report_at FROM environments").await;
+    for (moment, sentence, lists) in [
+        (first - 1, format!("The first report came at {}", to_the_second(first)), false),
+        (
+            from + 1,
+            format!("This lies in a gap: nobody reported the environment from {}", to_the_second(from)),
+            true,
+        ),
+        (last + 1, format!("The last report came at {}", to_the_second(last)), true),
+        (last + 3_600_000_000, "has not come yet".to_owned(), false),
+    ] {
+        let text = shows(&mut browser, &at(moment), &[&sentence]).await;
+        assert_eq!(text.contains("cart:1"), lists, "{sentence}: {text}");
+        assert!(!text.contains("badge good"), "{sentence}: {text}");
+    }
+    let horizon = format!("UPDATE environments SET horizon_at = {}", from + 2);
+    service.database.execute(&horizon).await;
+    let text = shows(&mut browser, &at(from + 1), &["is past its retention and was removed", "cart:1"]).await;
+    assert!(!text.contains("badge good"), "{text}");
+}
+
+async fn what_is_wrong_is_refused_and_what_is_not_there_is_not_found(database: Database) {
+    let service = Running::start(database).await;
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for time in ["2026-10-03T14:00Z", "2026-10-03T14:00:00Z", "2026-10-03T14:00", "2026-10-03T14:00:00"] {
+        shows(&mut browser, &format!("{PAGE}?at={time}"), &["2026-10-03T14:00:00Z"]).await;
+    }
+    for (query, expected) in [
+        ("at=noon", "a time like 2026-10-03T14:00Z was expected"),
+        ("compliance=good", "compliant, non-compliant or unknown was expected"),
+        ("page=none", "a whole number from 1 was expected"),
+    ] {
+        let answer = browser.get(&format!("{PAGE}?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.text.contains(expected), "{query}: {}", answer.text);
+    }
+    let missing = browser.get("/ui/acme/environments/nowhere").await;
+    assert_eq!(missing.status, 404);
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    let theirs = stranger.get(PAGE).await;
+    assert_eq!((theirs.status, theirs.text), (missing.status, missing.text));
+}
+
+async fn names_are_data_here_too(database: Database) {
+    let service = Running::start(database).await;
+    let hostile = |name: &str| format!("<script>{name}</script>\"'&<img src=x onerror=y>");
+    let mut pod = owned(pod(&hostile("pod"), &hostile("image"), 'a'), &hostile("kind"), &hostile("owner"));
+    pod["namespace"] = json!(hostile("namespace"));
+    service.report(REPORTER, "prod", report(&[pod])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let q = "%3Cscript%3Epod";
+    let now = time_of(&service, "SELECT last_report_at FROM environments").await;
+    for path in [format!("{PAGE}?q={q}"), format!("{}&q={q}", at(now))] {
+        let names =
+            ["pod", "image", "kind", "owner", "namespace"].map(|name| format!("&lt;script&gt;{name}&lt;"));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text = shows(&mut browser, &path, &names).await;
+        assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
+        assert!(text.contains("value=\"&lt;script&gt;pod\""), "{text}");
+    }
+}
+
+async fn ten_thousand_artifacts_come_in_pages(database: Database) {
+    let service = judging(database, Policy::default()).await;
+    let pods: Vec<Value> = (0..10_000)
+        .map(|n| {
+            let image = format!("registry.example.com/group/project/image-{n}:1.2.3");
+            let mut pod =
+                owned(pod(&format!("app-{n:05}-x"), &image, 'a'), "ReplicaSet", &format!("app-{n:05}"));
+            pod["namespace"] = json!(format!("team-{:02}", n % 50));
+            pod["digests"][&image] = json!(format!("{n:064x}"));
+            pod
+        })
+        .collect();
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    let now = time_of(&service, "SELECT last_report_at FROM environments").await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for path in [
+        PAGE.to_owned(),
+        format!("{PAGE}?page=100"),
+        format!("{PAGE}?q=app-09999-x"),
+        format!("{PAGE}?compliance=non-compliant"),
+        at(now),
+    ] {
+        let start = Instant::now();
+        let text = shows(&mut browser, &path, &["10000 artifacts in 10000 pods"]).await;
+        println!("{path}: {} KB in {:?}", text.len() / 1_000, start.elapsed());
+        assert!(text.len() < 300_000, "{path}: {} bytes", text.len());
+    }
+    let first = shows(&mut browser, PAGE, &["10000 rows, page 1 of 100", "?page=2", "?page=100"]).await;
+    assert_eq!(first.matches("<details").count(), 100);
+    let last =
+        shows(&mut browser, &format!("{PAGE}?page=100"), &["page 100 of 100", "app-09999", "?page=99"]).await;
+    assert_eq!(last.matches("<details").count(), 100);
+    assert!(!last.contains(">Next<"), "{last}");
+    let found =
+        shows(&mut browser, &format!("{PAGE}?q=app-09999-x"), &["1 row", "team-49 / ReplicaSet app-09999"])
+            .await;
+    assert_eq!(found.matches("<details").count(), 1);
+}
+
+crate::service::on_both!(
+    what_runs_is_told_by_owner_with_the_reason,
+    what_ran_is_shown_with_the_verdict_of_then_and_of_today,
+    what_is_not_known_of_a_moment_is_said,
+    what_is_wrong_is_refused_and_what_is_not_there_is_not_found,
+    names_are_data_here_too,
+    ten_thousand_artifacts_come_in_pages,
+);
