@@ -23,6 +23,7 @@ pub mod retention;
 mod rows;
 mod runs;
 pub mod sessions;
+pub mod traced;
 pub mod trails;
 mod transaction;
 mod url;

@@ -5,8 +5,10 @@
 
 mod access;
 mod approvals;
+mod artifact_page;
 mod attest;
 mod bootstrap;
+mod browser;
 mod chart;
 mod compliance;
 mod database;
@@ -25,6 +27,7 @@ mod retention;
 mod running;
 mod throttle;
 mod tls;
+mod trail_page;
 mod versions;
 
 pub use database::Database;
