@@ -22,6 +22,7 @@ mod repositories;
 pub mod retention;
 mod rows;
 mod runs;
+pub mod search;
 pub mod sessions;
 pub mod traced;
 pub mod trails;

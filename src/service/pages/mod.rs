@@ -14,6 +14,7 @@ mod organization;
 mod outside;
 mod refusal;
 mod runs;
+mod search;
 mod sign_in;
 mod stands;
 mod table;
@@ -49,6 +50,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/ui/{organization}/environments/{environment}", get(environment::page))
         .route("/ui/{organization}/artifacts/{fingerprint}", get(artifact::page))
         .route("/ui/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
+        .route("/ui/{organization}/search", get(search::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
         .layer(from_fn_with_state(app.clone(), guarded))
 }

@@ -25,6 +25,7 @@ mod replicas;
 mod report;
 mod retention;
 mod running;
+mod search_page;
 mod throttle;
 mod tls;
 mod trail_page;
