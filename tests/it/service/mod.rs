@@ -5,10 +5,8 @@
 
 mod access;
 mod approvals;
-mod artifact_page;
 mod attest;
 mod bootstrap;
-mod browser;
 mod chart;
 mod compliance;
 mod database;
@@ -25,10 +23,8 @@ mod replicas;
 mod report;
 mod retention;
 mod running;
-mod search_page;
 mod throttle;
 mod tls;
-mod trail_page;
 mod versions;
 
 pub use database::Database;
