@@ -8,14 +8,14 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::filter::{Filter, field, word};
+use super::filter::Filter;
 use super::layout;
 use super::refusal::Refusal;
 use super::runs::{self, Counts, Shown, Verdicts};
 use super::stands::Stands;
 use super::table::{Table, extent};
 use super::visitor::Visitor;
-use super::words::{badge, count, span, utc};
+use super::words::{badge, count, span, utc, word};
 use crate::domain::compliance::Compliance;
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -244,6 +244,12 @@ fn form(path: &str, filter: &Filter) -> Markup {
             a href=(path) { "Everything" }
         }
     }
+}
+
+/// A moment as a field for dates and times takes it, in UTC and to the second: what is more exact than the field's
+/// step would keep the form from being sent (HTML Standard, "Local Date and Time state").
+fn field(at: Timestamp) -> String {
+    utc(at).trim_end_matches('Z').to_owned()
 }
 
 /// How many there are of each verdict, each number a way to them.

@@ -3,6 +3,7 @@
 use axum::http::Uri;
 use url::form_urlencoded::Serializer;
 
+use super::words::word;
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
 use crate::service::parameters::Parameters;
@@ -53,7 +54,7 @@ impl Filter {
             query.append_pair("compliance", word(compliance));
         }
         if let Some(at) = self.at {
-            query.append_pair("at", &format!("{}Z", field(at)));
+            query.append_pair("at", &exact(at));
         }
         if self.page > 1 {
             query.append_pair("page", &self.page.to_string());
@@ -62,24 +63,15 @@ impl Filter {
     }
 }
 
-/// A verdict's word in the URL, which is also that of a badge.
-pub(super) fn word(compliance: Compliance) -> &'static str {
-    match compliance {
-        Compliance::Compliant => "compliant",
-        Compliance::Unknown => "unknown",
-        Compliance::NonCompliant => "non-compliant",
-    }
-}
-
 fn parsed(text: &str) -> Option<Compliance> {
     let all = [Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant];
     all.into_iter().find(|compliance| word(*compliance) == text)
 }
 
-/// A moment as a field for dates and times takes it: in UTC, and as exact as it was asked for.
-pub(super) fn field(at: Timestamp) -> String {
+/// A moment in UTC, as exact as it was asked for.
+fn exact(at: Timestamp) -> String {
     let instant = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    instant.to_zoned(jiff::tz::TimeZone::UTC).datetime().to_string()
+    instant.to_string()
 }
 
 #[cfg(test)]
@@ -113,7 +105,7 @@ mod tests {
         {
             assert_eq!(read(&format!("at={same}")).unwrap(), moment, "{same}");
         }
-        assert_eq!(moment.at.map(field).unwrap(), "2026-10-03T14:00:00");
+        assert_eq!(moment.at.map(exact).unwrap(), "2026-10-03T14:00:00Z");
     }
 
     #[test]

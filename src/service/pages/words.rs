@@ -41,14 +41,23 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
+/// A verdict's word, on badges and in URLs.
+pub(super) fn word(compliance: Compliance) -> &'static str {
+    match compliance {
+        Compliance::Compliant => "compliant",
+        Compliance::Unknown => "unknown",
+        Compliance::NonCompliant => "non-compliant",
+    }
+}
+
 /// A verdict, as a badge: its word says it, and the colour only helps.
 pub(super) fn badge(compliance: Compliance) -> Markup {
-    let (class, word) = match compliance {
-        Compliance::Compliant => ("good", "compliant"),
-        Compliance::Unknown => ("open", "unknown"),
-        Compliance::NonCompliant => ("bad", "non-compliant"),
+    let class = match compliance {
+        Compliance::Compliant => "good",
+        Compliance::Unknown => "open",
+        Compliance::NonCompliant => "bad",
     };
-    html! { span class={ "badge " (class) } { (word) } }
+    html! { span class={ "badge " (class) } { (word(compliance)) } }
 }
 
 /// A number of things.
