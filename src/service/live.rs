@@ -16,7 +16,7 @@ use crate::domain::compliance::Compliance;
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
 };
-use crate::store::live::{Environment, Repository, Running};
+use crate::store::live::{Environment, Repository};
 
 /// List what runs now of a repository, in every environment.
 #[utoipa::path(
@@ -82,7 +82,7 @@ pub(super) async fn live_artifacts(
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
             artifact_id: running.fingerprint,
-            compliance: compliance(&app, &running).as_str().to_owned(),
+            compliance: confirmed(&app, &running.environment, running.compliance).as_str().to_owned(),
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,
@@ -125,11 +125,10 @@ fn choose<'a>(
     }
 }
 
-/// What can be said of an artifact now.
-fn compliance(app: &App, running: &Running) -> Compliance {
-    let environment = &running.environment;
+/// What can be said now of an artifact that this was decided of.
+pub(super) fn confirmed(app: &App, environment: &Environment, decided: Compliance) -> Compliance {
     let is_over = environment.compliant_until.is_some_and(|until| until <= now());
-    running.compliance.confirmed(!is_silent(app, environment) && !is_over)
+    decided.confirmed(!is_silent(app, environment) && !is_over)
 }
 
 fn is_silent(app: &App, environment: &Environment) -> bool {

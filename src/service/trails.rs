@@ -66,7 +66,7 @@ pub(super) async fn list_trails(
         ),
     };
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
-    let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), tag, fingerprint };
+    let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = app.store.read().await?;
     let listed = transaction.trails(&organization, filter, page).await?;
     drop(transaction);
@@ -77,7 +77,8 @@ pub(super) async fn list_trails(
     Ok(axum::Json(Trails { data, pagination }))
 }
 
-fn shown(
+/// A trail as the interface shows it.
+pub(super) fn shown(
     trail: stored::Trail,
     tags: &HashMap<String, std::collections::BTreeMap<String, String>>,
     templates: &HashMap<String, Template>,

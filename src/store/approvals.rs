@@ -29,6 +29,9 @@ pub struct Approval {
 
 type Row = (i64, Vec<u8>, Option<String>, String, String, i64, i64, Option<i64>);
 
+/// The same behind its flow.
+type OfFlow = (String, i64, Vec<u8>, Option<String>, String, String, i64, i64, Option<i64>);
+
 impl Transaction {
     /// The approvals of a flow, of this number or of this artifact, the latest number first; `None` where
     /// there is no such flow.
@@ -64,6 +67,36 @@ impl Transaction {
         // The states before the last are history.
         rows.dedup_by_key(|row| row.0);
         rows.into_iter().map(read).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The approvals of an artifact in all flows, each with its flow, the one that changed last first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn approvals_of(
+        &mut self,
+        organization: &str,
+        target: Fingerprint,
+    ) -> Result<Vec<(String, Approval)>, Error> {
+        const SELECT: &str = "
+            SELECT flow, number, target, environment, state, content, created_at, modified_at, closed_at
+            FROM approvals
+            WHERE organization = $1 AND target = $2
+            ORDER BY flow, number, modified_at DESC, id DESC";
+        let mut rows: Vec<OfFlow> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
+            select.fetch_all(connection).await?
+        });
+        // The states before the last are history.
+        rows.dedup_by(|later, earlier| later.0 == earlier.0 && later.1 == earlier.1);
+        let approvals = rows.into_iter().map(|row| {
+            let (flow, number, target, environment, state, content, created, modified, closed) = row;
+            Ok((flow, read((number, target, environment, state, content, created, modified, closed))?))
+        });
+        let mut approvals: Vec<(String, Approval)> = approvals.collect::<Result<_, Error>>()?;
+        approvals.sort_by_key(|(_, approval)| std::cmp::Reverse(approval.modified_at));
+        Ok(approvals)
     }
 
     /// What was attested as built from commits.

@@ -14,6 +14,8 @@ use crate::domain::verdict::Latest;
 pub struct Filter<'a> {
     /// Those of this flow.
     pub flow: Option<&'a str>,
+    /// Those of this name.
+    pub name: Option<&'a str>,
     /// Those of flows with this tag.
     pub tag: Option<(&'a str, &'a str)>,
     /// Those with an attestation of this artifact.
@@ -66,6 +68,9 @@ macro_rules! filtered {
         $query.push(" FROM trails t WHERE t.organization = ").push_bind($organization);
         if let Some(flow) = $filter.flow {
             $query.push(" AND t.flow = ").push_bind(flow);
+        }
+        if let Some(name) = $filter.name {
+            $query.push(" AND t.name = ").push_bind(name);
         }
         if let Some((tag, value)) = $filter.tag {
             $query.push(" AND t.flow IN (SELECT flow FROM flow_tags WHERE organization = ");

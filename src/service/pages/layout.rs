@@ -26,6 +26,12 @@ pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &
                         nav aria-label="Organization" {
                             a href=(app.links.page(&[&visitor.organization])) { (visitor.organization) }
                         }
+                        form.search role="search" action=(app.links.page(&[&visitor.organization, "search"])) {
+                            label for="q" { "Search" }
+                            input id="q" name="q" type="search" maxlength="255" required
+                                placeholder="digest, image, pod, commit, flow, trail";
+                            button type="submit" { "Find" }
+                        }
                         form method="post" action=(app.links.page(&["sign-out"])) {
                             span { (visitor.name) }
                             button type="submit" { "Sign out" }

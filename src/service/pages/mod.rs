@@ -4,16 +4,21 @@
 //! for, reads, and shows; the only things that are written here are sessions. Nothing is loaded from
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
+mod artifact;
+mod bar;
 mod cookie;
 mod environment;
 mod filter;
 mod layout;
 mod organization;
+mod outside;
 mod refusal;
 mod runs;
+mod search;
 mod sign_in;
 mod stands;
 mod table;
+mod trail;
 mod visitor;
 mod words;
 
@@ -43,6 +48,9 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/ui/sign-out", post(sign_in::sign_out))
         .route("/ui/{organization}", get(organization::page))
         .route("/ui/{organization}/environments/{environment}", get(environment::page))
+        .route("/ui/{organization}/artifacts/{fingerprint}", get(artifact::page))
+        .route("/ui/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
+        .route("/ui/{organization}/search", get(search::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
         .layer(from_fn_with_state(app.clone(), guarded))
 }

@@ -5,8 +5,10 @@
 
 mod access;
 mod approvals;
+mod artifact_page;
 mod attest;
 mod bootstrap;
+mod browser;
 mod chart;
 mod compliance;
 mod database;
@@ -23,8 +25,10 @@ mod replicas;
 mod report;
 mod retention;
 mod running;
+mod search_page;
 mod throttle;
 mod tls;
+mod trail_page;
 mod versions;
 
 pub use database::Database;

@@ -4,63 +4,13 @@ mod environment;
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::header::LOCATION;
 use supercargo::domain::session;
 use supercargo::service::Policy;
 
-use super::running::{Options, bootstrap, client, eventually};
+use super::browser::Browser;
+use super::running::{Options, bootstrap, eventually};
 use super::{ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, pod, report};
-
-/// A browser with one cookie, which follows no redirect by itself.
-struct Browser<'a> {
-    service: &'a Running,
-    http: reqwest::Client,
-    cookie: Option<String>,
-}
-
-impl<'a> Browser<'a> {
-    fn of(service: &'a Running) -> Self {
-        let http = client(&Options::default()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { service, http, cookie: None }
-    }
-
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> Answer {
-        let request = match &self.cookie {
-            Some(cookie) => request.header(COOKIE, cookie),
-            None => request,
-        };
-        let answer = Answer::of(request).await;
-        if let Some(set) = answer.headers.get(SET_COOKIE) {
-            let set = set.to_str().unwrap();
-            let (cookie, how) = set.split_once("; ").unwrap();
-            assert!(how.starts_with("Path=/; HttpOnly; SameSite=Lax"), "{set}");
-            self.cookie = (!how.contains("Max-Age=0")).then(|| cookie.to_owned());
-        }
-        answer
-    }
-
-    async fn get(&mut self, path: &str) -> Answer {
-        self.send(self.http.get(format!("{}{path}", self.service.base))).await
-    }
-
-    async fn post(&mut self, path: &str, origin: &str, form: &[(&str, &str)]) -> Answer {
-        let request = self.http.post(format!("{}{path}", self.service.base)).header(ORIGIN, origin);
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-        self.send(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)).await
-    }
-
-    async fn sign_in(&mut self, token: &str, next: &str) -> Answer {
-        let origin = self.service.base.clone();
-        self.post("/ui/sign-in", &origin, &[("token", token), ("next", next)]).await
-    }
-
-    /// Signs in, and is taken to a page.
-    async fn signed_in(service: &'a Running, token: &str) -> Self {
-        let mut browser = Self::of(service);
-        assert_eq!(browser.sign_in(token, "").await.status, 303);
-        browser
-    }
-}
 
 fn leads_to(answer: &Answer) -> &str {
     assert_eq!(answer.status, 303, "{answer:?}");

@@ -1,0 +1,236 @@
+//! An artifact: where it comes from, what was said of it, where it runs and ran.
+
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::outside::{address, link, more, passed, stamp, table, text};
+use super::refusal::Refusal;
+use super::visitor::Visitor;
+use super::words::{badge, count};
+use super::{bar, layout};
+use crate::domain::model::{ApprovalState, Fingerprint};
+use crate::service::app::App;
+use crate::service::live::confirmed;
+use crate::service::segments::Segments;
+use crate::store;
+use crate::store::Transaction;
+use crate::store::approvals::Approval;
+use crate::store::traced::{Attested, Latest, MOST, Ran, Running, Source};
+
+/// All that is known of an artifact.
+struct Known {
+    names: Vec<String>,
+    sources: Vec<Source>,
+    attestations: Latest<Attested>,
+    approvals: Vec<(String, Approval)>,
+    now: Vec<Running>,
+    before: Latest<Ran>,
+}
+
+/// The artifact; 404 where it neither ran nor was attested nor approved.
+pub(super) async fn page(
+    State(app): State<App>,
+    Segments((organization, fingerprint)): Segments<(String, String)>,
+    visitor: Visitor,
+) -> Result<Html<String>, Refusal> {
+    visitor.of(&organization)?;
+    let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
+    let known = Known::read(&mut app.store.read().await?, &organization, artifact).await?;
+    if known.is_nothing() {
+        return Err(Refusal::NotFound);
+    }
+    let digest = artifact.to_string();
+    let name = known.names.first().map_or("Artifact", String::as_str);
+    let content = html! {
+        h1 { (text(name)) }
+        dl {
+            dt { "Digest" }
+            dd { code.whole { "sha256:" (digest) } }
+            @if known.names.len() > 1 {
+                dt { "Names" }
+                dd { ul.plain { @for name in &known.names { li { (text(name)) } } } }
+            }
+            (sources(&known))
+        }
+        (now(&app, &organization, &known.now))
+        (attestations(&app, &organization, &known.attestations))
+        (approvals(&app, &organization, &known.approvals))
+        (before(&app, &organization, &known.before))
+    };
+    Ok(layout::page(&app, &digest, Some(&visitor), &content))
+}
+
+impl Known {
+    async fn read(
+        transaction: &mut Transaction,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<Self, store::Error> {
+        Ok(Self {
+            names: transaction.names(organization, artifact).await?,
+            sources: transaction.sources(organization, artifact).await?,
+            attestations: transaction.attestations_of_artifact(organization, artifact).await?,
+            approvals: transaction.approvals_of(organization, artifact).await?,
+            now: transaction.runs_now(organization, artifact).await?,
+            before: transaction.ran_before(organization, artifact).await?,
+        })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.names.is_empty() && self.attestations.listed.is_empty() && self.approvals.is_empty()
+    }
+}
+
+/// The repositories and commits; where no repository was named, the commit of the latest attestation with one.
+fn sources(known: &Known) -> Markup {
+    let attested = known.attestations.listed.iter().filter_map(|attested| attested.commit.as_ref());
+    let commit = attested.filter(|_| known.sources.is_empty()).find(|commit| commit.sha1.is_some());
+    html! {
+        @for source in &known.sources {
+            dt { "Repository" }
+            dd { (link(source.url.as_deref().unwrap_or_default(), &text(&source.name))) }
+            @if let Some(sha) = &source.commit_sha {
+                dt { "Commit" }
+                dd { (link(source.commit_url.as_deref().unwrap_or_default(), &hash(sha))) }
+            }
+        }
+        @if let Some(sha) = commit.and_then(|commit| commit.sha1.as_deref()) {
+            dt { "Commit" }
+            dd { (link(commit.and_then(|commit| commit.url.as_ref()).map_or("", |url| url.as_str()), &hash(sha))) }
+        }
+    }
+}
+
+fn hash(sha: &str) -> Markup {
+    html! { code.whole { (sha) } }
+}
+
+fn environment(app: &App, organization: &str, name: &str) -> Markup {
+    html! { a href=(app.links.page(&[organization, "environments", name])) { (text(name)) } }
+}
+
+fn now(app: &App, organization: &str, running: &[Running]) -> Markup {
+    let rows = html! {
+        @for running in running {
+            @let verdict = &running.verdict;
+            tr {
+                th scope="row" { (environment(app, organization, &running.environment.name)) }
+                td { (badge(confirmed(app, &running.environment, verdict.compliance))) }
+                td {
+                    @if verdict.is_allowed { p { "It is on the allow-list." } }
+                    @if !verdict.reasons.is_empty() {
+                        ul.plain { @for reason in &verdict.reasons { li { (text(reason)) } } }
+                    }
+                }
+                td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
+                td { (stamp(running.started_at)) }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Runs now" }
+            @if running.is_empty() { p { "It runs nowhere." } }
+            @else { (table("Runs now", &["Environment", "Compliance", "Why", "Pods", "Since"], &rows)) }
+        }
+    }
+}
+
+fn attestations(app: &App, organization: &str, attestations: &Latest<Attested>) -> Markup {
+    let rows = html! {
+        @for attested in &attestations.listed {
+            @let trail = app.links.page(&[organization, "flows", &attested.flow, "trails", &attested.trail]);
+            tr.old[attested.is_superseded] {
+                th scope="row" { a href={ (trail) "#" (attested.id) } { (text(&attested.name)) } }
+                td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
+                td { (text(&attested.flow)) }
+                td { a href=(trail) { (text(&attested.trail)) } }
+                td { (bar::said(&bar::total(&attested.results))) }
+                td { (stamp(attested.created_at)) }
+                td { (text(&attested.reported_by)) }
+            }
+        }
+    };
+    let columns = ["Name", "Result", "Flow", "Trail", "Tests", "When", "By"];
+    html! {
+        section {
+            h2 { "Attestations" }
+            @if attestations.listed.is_empty() { p { "Nothing was attested of it." } }
+            @else { (table("Attestations", &columns, &rows)) }
+            (more(attestations.has_more, MOST, "attestations"))
+        }
+    }
+}
+
+fn approvals(app: &App, organization: &str, approvals: &[(String, Approval)]) -> Markup {
+    let rows = html! {
+        @for (flow, approval) in approvals {
+            tr {
+                th scope="row" { (text(flow)) " " (approval.number) }
+                td { (state(approval.state)) }
+                td {
+                    @match &approval.environment {
+                        Some(name) => (environment(app, organization, name.as_str())),
+                        None => "any",
+                    }
+                }
+                td { (text(&approval.content.description)) }
+                td {
+                    ul.plain {
+                        @for signed in &approval.content.approvals {
+                            li {
+                                (text(&signed.approved_by)) ", " (stamp(signed.timestamp))
+                                @if !signed.comment.is_empty() { ": " (text(&signed.comment)) }
+                                @if !signed.approval_url.is_empty() { " (" (address(&signed.approval_url)) ")" }
+                            }
+                        }
+                    }
+                }
+                td { (stamp(approval.modified_at)) }
+            }
+        }
+    };
+    let columns = ["Flow and number", "State", "Environment", "What for", "By", "Last changed"];
+    html! {
+        section {
+            h2 { "Approvals" }
+            @if approvals.is_empty() { p { "Nobody was asked to approve it." } }
+            @else { (table("Approvals", &columns, &rows)) }
+        }
+    }
+}
+
+fn state(state: ApprovalState) -> Markup {
+    let (class, word) = match state {
+        ApprovalState::Approved => ("good", "approved"),
+        ApprovalState::Unapproved => ("bad", "not approved"),
+        ApprovalState::Pending => ("open", "pending"),
+    };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+fn before(app: &App, organization: &str, before: &Latest<Ran>) -> Markup {
+    let rows = html! {
+        @for ran in &before.listed {
+            @let (first, last) = ran.snapshots;
+            tr {
+                th scope="row" { (environment(app, organization, &ran.environment)) }
+                td { (stamp(ran.started_at)) }
+                td { (stamp(ran.ended_at)) }
+                td { (first) @if first != last { " to " (last) } }
+            }
+        }
+    };
+    let ran = i64::try_from(before.listed.len()).unwrap_or(i64::MAX);
+    html! {
+        section {
+            h2 { "Ran before" }
+            @if before.listed.is_empty() { p { "It ran nowhere before, as far as the history is kept." } }
+            @else {
+                (table(&count(ran, "run before", "runs before"), &["Environment", "From", "Until", "Snapshots"], &rows))
+            }
+            (more(before.has_more, MOST, "runs"))
+        }
+    }
+}

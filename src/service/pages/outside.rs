@@ -1,0 +1,98 @@
+//! How what others sent is shown: as text that cannot steer, and as links that lead to the web alone.
+
+use maud::{Markup, html};
+
+use super::words::utc;
+use crate::domain::model::{Timestamp, UrlText};
+use crate::domain::visible::Visible;
+
+/// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
+pub(super) fn text(text: &str) -> Markup {
+    html! { bdi { (Visible(text).to_string()) } }
+}
+
+/// A text of any number of lines.
+pub(super) fn lines(text: &str) -> Markup {
+    html! {
+        @for (number, line) in text.lines().enumerate() {
+            @if number > 0 { br; }
+            (self::text(line))
+        }
+    }
+}
+
+/// What leads to an address, where that is one of the web; it stands there by itself where not.
+pub(super) fn link(address: &str, label: &Markup) -> Markup {
+    match UrlText::new(address).ok().filter(UrlText::is_web) {
+        Some(url) => html! { a href=(url.as_str()) rel="noreferrer" { (label) } },
+        None => label.clone(),
+    }
+}
+
+/// An address without credentials, which leads there where it is one of the web.
+pub(super) fn address(address: &str) -> Markup {
+    let shown = UrlText::new(address);
+    link(address, &text(shown.as_ref().map_or("", UrlText::as_str)))
+}
+
+/// A moment as an auditor writes it down: in UTC.
+pub(super) fn stamp(time: Timestamp) -> Markup {
+    let utc = utc(time);
+    html! { time datetime=(utc) { (utc) } }
+}
+
+/// Whether an attestation passes, as a badge.
+pub(super) fn passed(passes: bool) -> Markup {
+    let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+/// Says that there is more than is shown.
+pub(super) fn more(has_more: bool, most: usize, what: &str) -> Markup {
+    html! { @if has_more { p { "There are more: these are the latest " (most) " " (what) "." } } }
+}
+
+/// A table that scrolls by itself where it is wider than the screen.
+pub(super) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.wide role="group" aria-label=(label) tabindex="0" {
+            table {
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_web_are_links() {
+        for (said, is_link) in [
+            ("https://example.com/a?b=c", true),
+            ("http://example.com", true),
+            ("HTTPS://example.com", true),
+            ("javascript:alert(1)", false),
+            ("JaVaScRiPt:alert(1)", false),
+            (" javascript:alert(1)", false),
+            ("java\nscript:alert(1)", false),
+            ("data:text/html,x", false),
+            ("//example.com", false),
+            ("/ui", false),
+            ("", false),
+        ] {
+            assert_eq!(address(said).into_string().contains("<a "), is_link, "{said}");
+        }
+    }
+
+    #[test]
+    fn markup_is_text_and_what_turns_text_around_is_seen() {
+        let shown = lines("<b>\"&\nC\u{202e}D").into_string();
+        assert_eq!(shown, "<bdi>&lt;b&gt;&quot;&amp;</bdi><br><bdi>C\\u{202e}D</bdi>");
+        assert!(!address("https://u:s3cret@example.com").into_string().contains("s3cret"));
+        let quoted = address("https://example.com/\"onclick=\"x").into_string();
+        assert!(!quoted.contains("\"onclick"), "{quoted}");
+    }
+}

@@ -1,0 +1,177 @@
+//! A search: artifacts by digest, image, pod and commit, flows and trails.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::layout;
+use super::outside::{stamp, text};
+use super::refusal::Refusal;
+use super::visitor::Visitor;
+use super::words::count;
+use crate::domain::model::Fingerprint;
+use crate::domain::visible::shortened;
+use crate::service::app::App;
+use crate::service::parameters::Parameters;
+use crate::service::segments::Segments;
+use crate::store::search::{Artifact, Found, MOST, Pod, Trail, Words};
+
+/// The fewest hex digits that a digest or commit is looked up by.
+const FEWEST: usize = 7;
+
+/// The most characters that are looked for: no name is longer.
+const LONGEST: usize = 255;
+
+/// What was found, a group for each kind.
+pub(super) async fn page(
+    State(app): State<App>,
+    Segments(organization): Segments<String>,
+    visitor: Visitor,
+    uri: Uri,
+) -> Result<Html<String>, Refusal> {
+    visitor.of(&organization)?;
+    let parameters = Parameters::read(&uri, &["q"])?;
+    let wanted: String = parameters.text("q").unwrap_or_default().trim().chars().take(LONGEST).collect();
+    let results = if wanted.is_empty() {
+        html! { p { "Nothing was asked for." } }
+    } else {
+        let groups = groups(&app, &organization, &wanted).await?;
+        html! {
+            @if groups.is_empty() { p { "Nothing was found." } }
+            @for group in &groups { (group) }
+        }
+    };
+    let content = html! {
+        h1 { "Search" @if !wanted.is_empty() { ": " (text(&wanted)) } }
+        p {
+            "A digest or commit by its first " (FEWEST) " digits or more; an image, pod, flow or trail by any part of "
+            "its name."
+        }
+        (results)
+    };
+    Ok(layout::page(&app, "Search", Some(&visitor), &content))
+}
+
+async fn groups(app: &App, organization: &str, wanted: &str) -> Result<Vec<Markup>, Refusal> {
+    let mut transaction = app.store.read().await?;
+    let words = Words::new(wanted);
+    let artifact = |artifact: &Artifact| self::artifact(app, organization, artifact);
+    let trail = |trail: &Trail| self::trail(app, organization, trail);
+    let mut groups = Vec::new();
+    if let Some(digits) = digest(wanted) {
+        let (first, last) = between(&digits);
+        let found = transaction.find_artifacts(organization, first, last).await?;
+        groups.push(group("Digests", &found, artifact));
+    }
+    if let Some(digits) = digits(wanted) {
+        let found = transaction.find_built(organization, &digits).await?;
+        groups.push(group("Built from commits", &found, |(commit, fingerprint)| {
+            let built = Artifact { fingerprint: *fingerprint, name: String::new() };
+            html! { code.whole { (commit) } ": " (artifact(&built)) }
+        }));
+        let found = transaction.find_trails_of(organization, &digits).await?;
+        groups.push(group("Trails of commits", &found, trail));
+    }
+    groups.push(group("Images", &transaction.find_images(organization, &words).await?, artifact));
+    let found = transaction.find_pods(organization, &words).await?;
+    groups.push(group("Pods", &found, |found| pod(app, organization, found)));
+    let found = transaction.find_flows(organization, &words).await?;
+    groups.push(group("Flows", &found, |(flow, trails)| {
+        html! { (text(flow)) ", " (count(*trails, "trail", "trails")) }
+    }));
+    groups.push(group("Trails", &transaction.find_trails(organization, &words).await?, trail));
+    Ok(groups.into_iter().flatten().collect())
+}
+
+/// What was found of a kind; nothing where nothing was.
+fn group<T>(title: &str, found: &Found<T>, shown: impl Fn(&T) -> Markup) -> Option<Markup> {
+    (!found.listed.is_empty()).then(|| {
+        html! {
+            section {
+                h2 { (title) }
+                ul.found { @for found in &found.listed { li { (shown(found)) } } }
+                @if found.has_more { p { "There are more than these " (MOST) ": say more of the name." } }
+            }
+        }
+    })
+}
+
+fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Markup {
+    let digest = artifact.fingerprint.to_string();
+    html! {
+        @if !artifact.name.is_empty() { (text(&artifact.name)) " " }
+        a href=(app.links.page(&[organization, "artifacts", &digest])) title=(digest) { code { (shortened(&digest, 12)) } }
+    }
+}
+
+fn trail(app: &App, organization: &str, trail: &Trail) -> Markup {
+    let page = app.links.page(&[organization, "flows", &trail.flow, "trails", &trail.name]);
+    html! { a href=(page) { (text(&trail.name)) } " in " (text(&trail.flow)) }
+}
+
+fn pod(app: &App, organization: &str, pod: &Pod) -> Markup {
+    let environment = app.links.page(&[organization, "environments", &pod.environment]);
+    html! {
+        (text(&pod.namespace)) "/" (text(&pod.name)) " in " a href=(environment) { (text(&pod.environment)) }
+        ", " (stamp(pod.started_at)) " to "
+        @match pod.ended_at { Some(ended) => (stamp(ended)), None => "now" }
+        ul {
+            @for (name, fingerprint) in &pod.digests {
+                li { (artifact(app, organization, &Artifact { fingerprint: *fingerprint, name: name.clone() })) }
+            }
+        }
+    }
+}
+
+/// The digits of a digest, whole or its beginning, with `sha256:` or without.
+fn digest(wanted: &str) -> Option<String> {
+    digits(wanted.strip_prefix("sha256:").unwrap_or(wanted))
+}
+
+/// Hex digits that are enough to look something up by, in lower case.
+fn digits(wanted: &str) -> Option<String> {
+    let is_enough = (FEWEST..=64).contains(&wanted.len()) && wanted.bytes().all(|b| b.is_ascii_hexdigit());
+    is_enough.then(|| wanted.to_ascii_lowercase())
+}
+
+/// The first and the last fingerprint that begin with these digits.
+fn between(digits: &str) -> (Fingerprint, Fingerprint) {
+    let filled = |with: char, otherwise| {
+        let rest = 64_usize.saturating_sub(digits.len());
+        let digits: String = digits.chars().chain(std::iter::repeat_n(with, rest)).collect();
+        Fingerprint::from_hex(&digits).unwrap_or_else(|| Fingerprint::from([otherwise; 32]))
+    };
+    (filled('0', 0), filled('f', 0xff))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_known_by_seven_digits_with_its_algorithm_or_without() {
+        for (wanted, expected) in [
+            ("abcdef0", Some("abcdef0")),
+            ("sha256:ABCDEF0", Some("abcdef0")),
+            ("abcdef", None),
+            ("sha256:abcdef", None),
+            ("abcdefg", None),
+            ("sha512:abcdef0", None),
+            ("", None),
+        ] {
+            assert_eq!(digest(wanted).as_deref(), expected, "{wanted}");
+        }
+        assert!(digest(&"a".repeat(64)).is_some() && digest(&"a".repeat(65)).is_none());
+    }
+
+    #[test]
+    fn a_beginning_is_all_that_lies_between_two_fingerprints() {
+        let (first, last) = between("abcdef0");
+        assert_eq!(first.to_string(), format!("abcdef0{}", "0".repeat(57)));
+        assert_eq!(last.to_string(), format!("abcdef0{}", "f".repeat(57)));
+        let whole = "7".repeat(64);
+        let (first, last) = between(&whole);
+        assert_eq!((first, first.to_string()), (last, whole));
+    }
+}

@@ -1,0 +1,276 @@
+//! What people look for: digests, images, pods, commits, flows and trails.
+//!
+//! Digests and commits are looked up by their beginnings, in indexes. Names may hold the words anywhere: those are
+//! read through, those of one organization, until there are enough.
+
+use std::collections::BTreeMap;
+
+use super::access::fingerprint;
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, Timestamp};
+
+/// As many of a kind as are found at most.
+pub const MOST: usize = 50;
+
+/// What was found of a kind.
+#[derive(Debug, Clone)]
+pub struct Found<T> {
+    /// At most [`MOST`].
+    pub listed: Vec<T>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// An artifact, and a name of it; empty where it never ran.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// The artifact.
+    pub fingerprint: Fingerprint,
+    /// The image's name.
+    pub name: String,
+}
+
+/// A pod that runs, or ran.
+#[derive(Debug, Clone)]
+pub struct Pod {
+    /// The environment.
+    pub environment: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The pod.
+    pub name: String,
+    /// Since when it ran.
+    pub started_at: Timestamp,
+    /// Until when; `None` while it runs.
+    pub ended_at: Option<Timestamp>,
+    /// What it runs, by the image's name.
+    pub digests: BTreeMap<String, Fingerprint>,
+}
+
+/// A trail.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Trail {
+    /// Its flow.
+    pub flow: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Words that a name may hold anywhere, in upper or lower case.
+#[derive(Debug, Clone)]
+pub struct Words {
+    as_written: String,
+    lower: String,
+}
+
+impl Words {
+    /// These words, taken literally.
+    #[must_use]
+    pub fn new(words: &str) -> Self {
+        let pattern = |words: &str| format!("%{}%", literal(words));
+        Self { as_written: pattern(words), lower: pattern(&words.to_lowercase()) }
+    }
+}
+
+/// A text as `LIKE … ESCAPE '!'` takes it for itself.
+fn literal(text: &str) -> String {
+    text.replace('!', "!!").replace('%', "!%").replace('_', "!_")
+}
+
+/// Whether a column holds the words of `$2` and `$3`: SQLite's `lower` knows ASCII alone.
+macro_rules! holds {
+    ($column:literal) => {
+        concat!("(", $column, " LIKE $2 ESCAPE '!' OR lower(", $column, ") LIKE $3 ESCAPE '!')")
+    };
+}
+
+impl Transaction {
+    /// The artifacts between two fingerprints, both included, that ran or were attested or approved.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_artifacts(
+        &mut self,
+        organization: &str,
+        first: Fingerprint,
+        last: Fingerprint,
+    ) -> Result<Found<Artifact>, Error> {
+        const SELECT: &str = "
+            SELECT f.fingerprint, MAX(f.name) FROM (
+              SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+              WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2 AND r.fingerprint <= $3
+              UNION SELECT fingerprint, '' FROM attested_artifacts
+              WHERE organization = $1 AND fingerprint >= $2 AND fingerprint <= $3
+              UNION SELECT target, '' FROM approvals
+              WHERE organization = $1 AND target >= $2 AND target <= $3) AS f
+            GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
+        let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(first.bytes().to_vec());
+            select.bind(last.bytes().to_vec()).bind(wanted()).fetch_all(connection).await?
+        });
+        artifacts(rows)
+    }
+
+    /// The artifacts that ran under such a name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_images(&mut self, organization: &str, words: &Words) -> Result<Found<Artifact>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+             WHERE e.organization = $1 AND r.environment = e.id AND ",
+            holds!("r.name"),
+            " ORDER BY r.name, r.fingerprint LIMIT $4"
+        );
+        let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
+            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+        });
+        artifacts(rows)
+    }
+
+    /// The pods with such a name, those that run first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<Found<Pod>, Error> {
+        type Row = (String, String, String, i64, Option<i64>, String);
+        const SELECT: &str = concat!(
+            "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
+             FROM environments e CROSS JOIN pod_runs p CROSS JOIN workloads w
+             WHERE e.organization = $1 AND p.environment = e.id AND w.organization = e.organization
+               AND w.hash = p.workload AND ",
+            holds!("p.pod"),
+            " ORDER BY CASE WHEN p.ended_at IS NULL THEN 0 ELSE 1 END, p.started_at DESC, p.id LIMIT $4"
+        );
+        let rows: Vec<Row> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
+            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+        });
+        let pods = rows.into_iter().map(|(environment, namespace, name, started, ended, digests)| {
+            Ok(Pod {
+                environment,
+                namespace,
+                name,
+                started_at: Timestamp::from_micros(started),
+                ended_at: ended.map(Timestamp::from_micros),
+                digests: serde_json::from_str(&digests).map_err(|_| Error::Unreadable("a workload"))?,
+            })
+        });
+        Ok(Found::of(pods.collect::<Result<_, Error>>()?))
+    }
+
+    /// What was built from commits that begin with these hex digits, each with its commit.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_built(
+        &mut self,
+        organization: &str,
+        commit: &str,
+    ) -> Result<Found<(String, Fingerprint)>, Error> {
+        // What begins with them lies before them with a `g`, wherever a locale puts digits.
+        const SELECT: &str = "
+            SELECT DISTINCT commit_sha, fingerprint FROM provenance
+            WHERE organization = $1 AND commit_sha >= $2 AND commit_sha < $3
+            ORDER BY commit_sha, fingerprint LIMIT $4";
+        let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
+            select.bind(wanted()).fetch_all(connection).await?
+        });
+        let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
+        Ok(Found::of(built.collect::<Result<_, Error>>()?))
+    }
+
+    /// The trails of commits that begin with these hex digits, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_trails_of(&mut self, organization: &str, commit: &str) -> Result<Found<Trail>, Error> {
+        const SELECT: &str = "
+            SELECT flow, name FROM trails WHERE organization = $1 AND git_commit_info LIKE $2 ESCAPE '!'
+            ORDER BY created_at DESC, id DESC LIMIT $3";
+        // A commit's hash is what is written first of it.
+        let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
+        Ok(Found::of(on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(pattern);
+            select.bind(wanted()).fetch_all(connection).await?
+        })))
+    }
+
+    /// The flows with such a name, each with the number of its trails.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_flows(
+        &mut self,
+        organization: &str,
+        words: &Words,
+    ) -> Result<Found<(String, i64)>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT f.name, (SELECT COUNT(*) FROM trails t WHERE t.organization = f.organization AND t.flow = f.name)
+             FROM flows f WHERE f.organization = $1 AND ",
+            holds!("f.name"),
+            " ORDER BY f.name LIMIT $4"
+        );
+        Ok(Found::of(on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
+            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+        })))
+    }
+
+    /// The trails with such a name, or of a flow with one, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<Found<Trail>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT flow, name FROM trails WHERE organization = $1 AND (",
+            holds!("name"),
+            " OR ",
+            holds!("flow"),
+            ") ORDER BY created_at DESC, id DESC LIMIT $4"
+        );
+        Ok(Found::of(on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
+            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+        })))
+    }
+}
+
+fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<Found<Artifact>, Error> {
+    let read = |(bytes, name): (Vec<u8>, String)| Ok(Artifact { fingerprint: fingerprint(&bytes)?, name });
+    Ok(Found::of(rows.into_iter().map(read).collect::<Result<_, Error>>()?))
+}
+
+/// One more than is shown says whether there are more.
+fn wanted() -> i64 {
+    i64::try_from(MOST).map_or(i64::MAX, |most| most.saturating_add(1))
+}
+
+impl<T> Found<T> {
+    fn of(mut listed: Vec<T>) -> Self {
+        let has_more = listed.len() > MOST;
+        listed.truncate(MOST);
+        Self { listed, has_more }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_like_would_take_for_anything_is_taken_literally() {
+        let words = Words::new("50%_Off!");
+        assert_eq!((&*words.as_written, &*words.lower), ("%50!%!_Off!!%", "%50!%!_off!!%"));
+    }
+}

@@ -1,0 +1,130 @@
+//! The page of an artifact.
+
+use serde_json::json;
+
+use super::browser::{Browser, HOSTILE, is_inert, shows};
+use super::running::{Options, bootstrap};
+use super::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
+
+const POLICY: &str = "    environments:
+      - {name: prod, policy: {attestations: [{flow: cart, name: unit}]}}";
+
+fn path(digit: char) -> String {
+    format!("/ui/acme/artifacts/{}", digest(digit))
+}
+
+async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
+    let approved = format!(
+        "    flows:
+      - name: cart
+        approvals: [{{number: 7, artifact: {}, base: {}, name: cart, description: for the sale, environment: prod,
+                      state: APPROVED,
+                      approvals: [{{by: kim, at: 2026-09-01T12:00:00Z, comment: fine, url: \"https://x.example.com\"}}]}}]",
+        digest('a'),
+        digest('b')
+    );
+    let options = Options { bootstrap: bootstrap(1, &format!("{POLICY}\n{approved}")), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    let unit = |failures: u32| {
+        form(&json!({
+            "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+            "junit_results": [{"failures": failures, "errors": 0, "total": 4}],
+            "git_commit_info": {"sha1": "c".repeat(40)},
+            "repo_info": {"name": "acme/cart", "url": "https://github.com/acme/cart"},
+        }))
+    };
+    service.attest(ADMIN, "cart", "t-1", unit(0)).await.expect(201);
+    service.attest(ADMIN, "cart", "t-1", unit(1)).await.expect(201);
+    let pods = [pod("one", "shop/cart:1", 'a'), pod("two", "shop/cart:1", 'a')];
+    service.report(ADMIN, "prod", report(&pods)).await.expect(201);
+    service.report(ADMIN, "test", report(&pods)).await.expect(201);
+    service.report(ADMIN, "test", report(&[])).await.expect(201);
+    let page = Browser::looks(&service, &path('a')).await;
+    shows(
+        &page,
+        &[
+            "shop/cart:1",
+            &format!("sha256:{}", digest('a')),
+            &format!(r#"<a href="https://github.com/acme/cart/commit/{}" rel="noreferrer">"#, "c".repeat(40)),
+            r#"<a href="https://github.com/acme/cart" rel="noreferrer"><bdi>acme/cart</bdi></a>"#,
+            // What runs, and why it may not.
+            "non-compliant",
+            "/ui/acme/environments/prod",
+            "<td>2</td>",
+            "unit",
+            // Both attestations, of which one counts.
+            "4 tests: 1 failed, 3 passed",
+            "4 tests: 4 passed",
+            "superseded",
+            "/ui/acme/flows/cart/trails/t-1#",
+            // Who approved it.
+            "approved",
+            "for the sale",
+            "<bdi>kim</bdi>, <time datetime=\"2026-09-01T12:00:00Z\">",
+            // Where it ran.
+            "/ui/acme/environments/test",
+        ],
+    );
+    assert_eq!(page.matches("superseded").count(), 1, "{page}");
+    let (failed, passed) = (page.find("1 failed, 3 passed"), page.find("4 passed"));
+    assert!(failed < passed, "the latest is not the first: {page}");
+    let (now, before) = page.split_once("Ran before").unwrap();
+    assert!(!now.contains("environments/test") && before.contains("environments/test"), "{page}");
+    assert!(!before.contains("environments/prod"), "{page}");
+}
+
+async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(database: Database) {
+    let approved = format!(
+        "    flows: [{{name: cart, approvals: [{{number: 1, artifact: {}, base: {}, name: x, state: PENDING}}]}}]",
+        digest('c'),
+        digest('d')
+    );
+    let options = Options { bootstrap: bootstrap(1, &approved), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    service.report(ADMIN, "prod", report(&[pod("one", "cart", 'a')])).await.expect(201);
+    let attested =
+        json!({"attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('b')});
+    service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
+    shows(&Browser::looks(&service, &path('a')).await, &["cart", "unknown", "Nothing was attested of it."]);
+    shows(&Browser::looks(&service, &path('b')).await, &["unit", "failed", "It runs nowhere."]);
+    shows(&Browser::looks(&service, &path('c')).await, &["pending", "It runs nowhere."]);
+    let mut reader = Browser::signed_in(&service, READER).await;
+    for path in [path('e'), "/ui/acme/artifacts/abc".to_owned(), path('a').to_uppercase()] {
+        assert_eq!(reader.get(&path).await.status, 404, "{path}");
+    }
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    for path in [path('a'), path('a').replace("acme", "stranger")] {
+        assert_eq!(stranger.get(&path).await.status, 404, "{path}");
+    }
+}
+
+async fn what_others_sent_is_inert(database: Database) {
+    let hostile = json!(HOSTILE).to_string();
+    let approved = format!(
+        "    flows:
+      - name: cart
+        approvals: [{{number: 1, artifact: {}, base: {}, name: x, description: {hostile}, state: APPROVED,
+                      approvals: [{{by: {hostile}, at: 2026-09-01T12:00:00Z, comment: {hostile}}}]}}]",
+        digest('a'),
+        digest('b')
+    );
+    let options = Options { bootstrap: bootstrap(1, &approved), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    service.report(ADMIN, "prod", report(&[pod("one", HOSTILE, 'a')])).await.expect(201);
+    let attested = json!({
+        "attestation_name": HOSTILE, "artifact_fingerprint": digest('a'), "junit_results": [],
+        "git_commit_info": {"sha1": "c".repeat(40), "url": "javascript:alert(1)"},
+        "repo_info": {"name": "acme/cart", "url": "javascript:alert(1)"},
+    });
+    service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
+    let page = Browser::looks(&service, &path('a')).await;
+    // The image, the attestation, and what the approval says, who gave it and with which words.
+    is_inert(&page, 5);
+    assert!(!page.contains("javascript:"), "{page}");
+}
+
+super::on_both!(
+    an_artifact_tells_all_that_is_known_of_it,
+    each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,
+    what_others_sent_is_inert,
+);

@@ -1,0 +1,92 @@
+//! The search.
+
+use reqwest::StatusCode;
+use serde_json::json;
+use url::form_urlencoded::byte_serialize;
+
+use super::browser::{Browser, HOSTILE, is_inert, shows};
+use super::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
+
+fn asked(wanted: &str) -> String {
+    format!("/ui/acme/search?q={}", byte_serialize(wanted.as_bytes()).collect::<String>())
+}
+
+async fn each_kind_is_found_and_what_is_found_is_there(database: Database) {
+    let service = Running::start(database).await;
+    let commit = format!("0123456{}", "c".repeat(33));
+    let attested = json!({
+        "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('b'),
+        "git_commit_info": {"sha1": commit}, "repo_info": {"name": "acme/cart"},
+    });
+    service.attest(ADMIN, "cart", "build-7", form(&attested)).await.expect(201);
+    let pods = [pod("cart-x1", "shop/Basket_50%:1", 'a'), pod("other", "shop/Basket5050:1", 'd')];
+    service.report(ADMIN, "prod", report(&pods)).await.expect(201);
+    let (a, b) =
+        (format!("/ui/acme/artifacts/{}", digest('a')), format!("/ui/acme/artifacts/{}", digest('b')));
+    let trail = "/ui/acme/flows/cart/trails/build-7".to_owned();
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for (wanted, group, leads_to) in [
+        ("aaaaaaa", "Digests", &a),
+        ("sha256:AAAAAAAA", "Digests", &a),
+        (&digest('b'), "Digests", &b),
+        ("basket_50%", "Images", &a),
+        ("Basket_", "Images", &a),
+        ("art-x", "Pods", &a),
+        (&commit, "Built from commits", &b),
+        ("0123456", "Trails of commits", &trail),
+        ("CART", "Flows", &trail),
+        ("uild-", "Trails", &trail),
+    ] {
+        let page = browser.get(&asked(wanted)).await;
+        assert_eq!(page.status, 200, "{wanted}");
+        shows(&page.text, &[&format!("<h2>{group}</h2>"), &format!("href=\"{leads_to}\"")]);
+        assert_eq!(browser.get(leads_to).await.status, 200, "{leads_to}");
+        assert!(!page.text.contains(&digest('d')), "{wanted}: {}", page.text);
+    }
+    for wanted in ["bbbbbbc", "aaaaaa", "asket%5050", "x__", "\\", "!", "nothing"] {
+        shows(&browser.get(&asked(wanted)).await.text, &["Nothing was found."]);
+    }
+    for path in ["/ui/acme/search", "/ui/acme/search?q=%20"] {
+        shows(&browser.get(path).await.text, &["Nothing was asked for."]);
+    }
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    assert_eq!(stranger.get(&asked("cart")).await.status, StatusCode::NOT_FOUND);
+    for wanted in ["cart", "aaaaaaa", "0123456", "basket"] {
+        let page = stranger.get(&asked(wanted).replace("acme", "stranger")).await;
+        shows(&page.text, &["Nothing was found."]);
+    }
+}
+
+async fn fifty_of_a_kind_are_shown_and_every_page_asks(database: Database) {
+    let service = Running::start(database).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    shows(&browser.get("/ui/acme").await.text, &[r#"action="/ui/acme/search""#, r#"name="q""#]);
+    for (number, is_more) in [(50, false), (51, true)] {
+        let pods: Vec<_> = (0..number).map(|n| pod(&format!("cart-{n}"), "image", 'a')).collect();
+        // More pods of the same artifact are no new snapshot.
+        assert!(service.report(ADMIN, "prod", report(&pods)).await.status.is_success());
+        let page = browser.get(&asked("cart-")).await.text;
+        assert_eq!(page.matches("<bdi>cart-").count(), 50 + 1, "50, and the title: {page}");
+        assert_eq!(page.contains("There are more than these 50"), is_more, "{page}");
+    }
+}
+
+async fn what_others_sent_and_what_is_asked_for_is_inert(database: Database) {
+    let service = Running::start(database).await;
+    service.report(ADMIN, "prod", report(&[pod(HOSTILE, HOSTILE, 'a')])).await;
+    let page = Browser::looks(&service, &asked(HOSTILE)).await;
+    is_inert(&page, 1);
+    let page = Browser::looks(&service, &asked("<SCRIPT")).await;
+    // The image by itself and in its pod.
+    is_inert(&page, 2);
+    for query in ["?q=a%00b", "?x=1", "?q=a&q=b"] {
+        let answer = Browser::signed_in(&service, READER).await.get(&format!("/ui/acme/search{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+    }
+}
+
+super::on_both!(
+    each_kind_is_found_and_what_is_found_is_there,
+    fifty_of_a_kind_are_shown_and_every_page_asks,
+    what_others_sent_and_what_is_asked_for_is_inert,
+);

@@ -1,0 +1,117 @@
+//! The page of a trail.
+
+use reqwest::multipart::Part;
+use serde_json::json;
+
+use super::browser::{Browser, HOSTILE, is_inert, shows};
+use super::running::{Options, bootstrap};
+use super::{ADMIN, Database, READER, Running, STRANGER, digest, form};
+
+const FLOWS: &str = "    flows:
+      - name: cart
+        template:
+          attestations: [{name: unit, type: junit}]
+          artifacts: [{name: image, attestations: [{name: e2e, type: junit}]}]";
+
+const PATH: &str = "/ui/acme/flows/cart/trails/t-1";
+
+async fn a_trail_shows_what_counts_and_failures_first(database: Database) {
+    let options = Options { bootstrap: bootstrap(1, FLOWS), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    let unit = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+        "junit_results": [
+            {"name": "fine suite", "failures": 0, "errors": 0, "total": 5, "duration": 1.25},
+            {"name": "broken suite", "failures": 2, "errors": 1, "skipped": 1, "total": 9},
+        ],
+        "description": "first line\nsecond line", "origin_url": "https://ci.example.com/1",
+        "git_commit_info": {"sha1": "c".repeat(40), "message": "Sell more", "author": "Kim", "branch": "main",
+                            "url": "https://git.example.com/c"},
+        "external_urls": {"ticket": "https://example.com/T-1"}, "user_data": {"exact": 1.5},
+    });
+    let file = Part::bytes(vec![b'x'; 17]).file_name("junit.xml");
+    service.attest(ADMIN, "cart", "t-1", form(&unit).part("attachment_file", file)).await.expect(201);
+    let page = Browser::looks(&service, PATH).await;
+    shows(
+        &page,
+        &[
+            "non-compliant",
+            "By version 1 of the flow's template.",
+            // What is asked for and not there.
+            "<bdi>e2e</bdi>",
+            "missing",
+            "14 tests: 2 failed, 1 with an error, 1 skipped, 10 passed",
+            r#"<rect class="failed""#,
+            "1.250 s",
+            "first line</bdi><br><bdi>second line",
+            r#"<a href="https://ci.example.com/1" rel="noreferrer">"#,
+            r#"<a href="https://git.example.com/c" rel="noreferrer"><code"#,
+            r#"<a href="https://example.com/T-1" rel="noreferrer">"#,
+            "Sell more",
+            "Kim",
+            "main",
+            "&quot;exact&quot;:1.5",
+            "<bdi>junit.xml</bdi>, 17 bytes",
+            r#"<th scope="col">"#,
+        ],
+    );
+    assert!(page.find("broken suite") < page.find("fine suite"), "{page}");
+
+    // It says what the list says.
+    let passing = |name: &str, targets: &[&str]| {
+        form(&json!({"attestation_name": name, "target_artifacts": targets,
+                     "junit_results": [{"failures": 0, "errors": 0, "total": 1}]}))
+    };
+    service.attest(ADMIN, "cart", "t-1", passing("unit", &[])).await.expect(201);
+    service.attest(ADMIN, "cart", "t-1", passing("e2e", &["image"])).await.expect(201);
+    service.attest(ADMIN, "cart", "t-1", passing("lint", &[])).await.expect(201);
+    assert_eq!(service.read("/trails/acme").await["data"][0]["is_compliant"], true);
+    let page = Browser::looks(&service, PATH).await;
+    assert!(!page.contains("non-compliant") && !page.contains("missing"), "{page}");
+    shows(&page, &["not asked for", "superseded"]);
+    // Each attestation is where the table of what counts leads to.
+    for attested in service.read("/attestations/acme/cart").await["data"].as_array().unwrap() {
+        let id = attested["attestation_id"].as_str().unwrap();
+        shows(&page, &[&format!("id=\"{id}\"")]);
+    }
+}
+
+async fn a_trail_that_is_not_there_or_another_s_is_not_found(database: Database) {
+    let service = Running::start(database).await;
+    let unit = json!({"attestation_name": "unit", "junit_results": []});
+    service.attest(ADMIN, "cart", "t-1", form(&unit)).await.expect(201);
+    shows(&Browser::looks(&service, PATH).await, &["The flow has no template", "0 tests", "non-compliant"]);
+    let mut reader = Browser::signed_in(&service, READER).await;
+    for path in ["/ui/acme/flows/cart/trails/t-2", "/ui/acme/flows/web/trails/t-1", "/ui/acme/flows/cart"] {
+        assert_eq!(reader.get(path).await.status, 404, "{path}");
+    }
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    for path in [PATH.to_owned(), PATH.replace("acme", "stranger")] {
+        assert_eq!(stranger.get(&path).await.status, 404, "{path}");
+    }
+}
+
+async fn what_others_sent_is_inert(database: Database) {
+    let service = Running::start(database).await;
+    let unit = json!({
+        "attestation_name": HOSTILE, "target_artifacts": [HOSTILE],
+        "junit_results": [{"name": HOSTILE, "failures": 0, "errors": 0, "total": 1}],
+        "description": HOSTILE, "origin_url": "javascript:alert(1)",
+        "git_commit_info": {"sha1": "c".repeat(40), "message": HOSTILE, "author": HOSTILE, "branch": HOSTILE,
+                            "url": "javascript:alert(1)"},
+        "external_urls": {HOSTILE: "javascript:alert(1)", "other": HOSTILE, "third": "https://example.com/\" onclick=\"x"},
+        "user_data": {"x": "<script>alert(1)</script>\u{202e}"},
+    });
+    let file = Part::bytes(vec![1]).file_name("<script>.xml");
+    service.attest(ADMIN, "cart", "t-1", form(&unit).part("attachment_file", file)).await.expect(201);
+    let page = Browser::looks(&service, PATH).await;
+    // Name and target in both places, suite, description, message, author, branch, and what leads elsewhere.
+    is_inert(&page, 11);
+    shows(&page, &["&lt;script&gt;.xml", "<bdi>javascript:alert(1)</bdi>"]);
+}
+
+super::on_both!(
+    a_trail_shows_what_counts_and_failures_first,
+    a_trail_that_is_not_there_or_another_s_is_not_found,
+    what_others_sent_is_inert,
+);
