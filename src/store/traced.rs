@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::live::Environment;
+use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
@@ -262,6 +263,49 @@ impl Transaction {
             sqlx::query_as(SELECT).bind(trail).bind(wanted()).fetch_all(connection).await?
         });
         Ok(Latest::of(rows.into_iter().map(Row::read).collect::<Result<_, _>>()?))
+    }
+
+    /// One attestation of an organization.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn attestation(&mut self, organization: &str, id: Uuid) -> Result<Option<Attested>, Error> {
+        const SELECT: &str = attested!("a.organization = $1 AND a.id = $2");
+        let row: Option<Row> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
+        });
+        row.map(Row::read).transpose()
+    }
+
+    /// The artifacts that an attestation is about.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn artifacts_of_attestation(&mut self, id: Uuid) -> Result<Latest<Fingerprint>, Error> {
+        let rows: Vec<(Bytes,)> = rows!(
+            self,
+            "hex(fingerprint)",
+            "SELECT fingerprint FROM attested_artifacts WHERE attestation = $1 ORDER BY fingerprint LIMIT $2",
+            |query| query.bind(id).bind(wanted())
+        );
+        Ok(Latest::of(rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
+    }
+
+    /// The file that came with an attestation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn attachment(&mut self, organization: &str, id: Uuid) -> Result<Option<Vec<u8>>, Error> {
+        const SELECT: &str = "
+            SELECT x.content FROM attestations a
+              JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
+            WHERE a.organization = $1 AND a.id = $2";
+        Ok(on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
+        }))
     }
 }
 

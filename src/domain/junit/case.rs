@@ -6,9 +6,11 @@ use quick_xml::XmlVersion;
 use quick_xml::events::BytesStart;
 use quick_xml::events::attributes::{AttrError, Attribute};
 
-use super::attributes;
 use super::error::Problem;
+use super::wrong::Wrong;
+use super::{LONGEST_NAME, attributes};
 use crate::domain::model::JunitResult;
+use crate::domain::visible::shortened;
 
 /// What happened to a test; of several things that are said the worst, so it is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,10 +31,13 @@ pub(super) struct Case {
     /// Failures that do not count, though some producers count them with the suite's: of tries that were
     /// not the last, and of what is still to be done.
     reruns: u64,
+    /// What it is called, and what it says of its failure; empty where nobody asks.
+    pub(super) described: Wrong,
 }
 
 impl Case {
-    pub(super) fn of(element: &BytesStart<'_>) -> Result<Self, Problem> {
+    /// The case that begins here; `keeps`: with what it is called.
+    pub(super) fn of(element: &BytesStart<'_>, keeps: bool) -> Result<Self, Problem> {
         let mut case = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
@@ -40,6 +45,8 @@ impl Case {
                 "time" => case.took = seconds(&value),
                 // CTest and GoogleTest say it here, of what was not run here alone.
                 "status" | "result" => case.is(of_status(&value)),
+                "name" if keeps => case.described.name = shortened(&value, LONGEST_NAME),
+                "classname" if keeps => case.described.class = shortened(&value, LONGEST_NAME),
                 _ => {}
             }
         }
@@ -48,10 +55,16 @@ impl Case {
 
     /// Takes note of a child. Those of tests that passed when they were tried again (`flakyFailure`) and
     /// of tries before the last (`rerunFailure`) say nothing about how the test ended.
-    pub(super) fn holds(&mut self, child: &BytesStart<'_>) -> Result<(), Problem> {
+    pub(super) fn holds(&mut self, child: &BytesStart<'_>, keeps: bool) -> Result<(), Problem> {
         match child.local_name().as_ref() {
-            "error" => self.is(Outcome::Errored),
-            "failure" => self.is(Outcome::Failed),
+            "error" => {
+                self.is(Outcome::Errored);
+                self.described.hear(child, keeps)?;
+            }
+            "failure" => {
+                self.is(Outcome::Failed);
+                self.described.hear(child, keeps)?;
+            }
             "skipped" => {
                 self.is(Outcome::Skipped);
                 for attribute in attributes(child) {
@@ -69,6 +82,18 @@ impl Case {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes note of what is said of its failure.
+    pub(super) fn says(&mut self, text: &str) {
+        if self.outcome >= Outcome::Failed {
+            self.described.say(text);
+        }
+    }
+
+    /// Whether it went wrong: with an error, or else a failure.
+    pub(super) fn went_wrong(&self) -> Option<bool> {
+        (!self.is_todo && self.outcome >= Outcome::Failed).then_some(self.outcome == Outcome::Errored)
     }
 
     /// What it counts as, and how many failures were left out.

@@ -11,8 +11,10 @@ mod encoding;
 mod error;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
 pub use error::{NotJunit, Place, Problem};
+pub use wrong::Wrong;
 
 use std::borrow::Cow;
 
@@ -21,6 +23,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use self::case::{Case, attribute, seconds};
 use self::error::at;
+use self::wrong::Kept;
 use super::model::{JunitResult, Text, Timestamp};
 use super::visible::shortened;
 
@@ -56,13 +59,32 @@ pub struct Doubt {
 ///
 /// [`NotJunit`] where it is no XML, its root is none of JUnit's, or it is cut off.
 pub fn read(bytes: &[u8]) -> Result<Results, NotJunit> {
+    pass(bytes, Kept::default()).map(|(results, _)| results)
+}
+
+/// The tests of a file that went wrong, in its order, as many as `most`: those that [`read`] counts as failures and
+/// errors and that have a test case.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn wrong(bytes: &[u8], most: usize) -> Result<Vec<Wrong>, NotJunit> {
+    pass(bytes, Kept::at_most(most)).map(|(_, wrong)| wrong)
+}
+
+/// Reads a file once.
+fn pass(bytes: &[u8], kept: Kept) -> Result<(Results, Vec<Wrong>), NotJunit> {
     let text = encoding::decode(bytes)?;
-    let (mut reader, mut count) = (Reader::from_str(&text), Count::default());
+    let (mut reader, mut count) = (Reader::from_str(&text), Count { kept, ..Count::default() });
     loop {
         let before = position(reader.buffer_position());
         let event = reader.read_event();
         let taken = match event {
-            Ok(Event::Eof) => return count.finish().map_err(|(problem, offset)| at(&text, offset, problem)),
+            Ok(Event::Eof) => {
+                let wrong = std::mem::take(&mut count.kept).wrong;
+                let results = count.finish().map_err(|(problem, offset)| at(&text, offset, problem))?;
+                return Ok((results, wrong));
+            }
             Ok(event) => count.take(&event, before),
             Err(error) => {
                 let place = position(reader.error_position());
@@ -102,6 +124,7 @@ struct Count {
     has_root: bool,
     root: Suite,
     found: Results,
+    kept: Kept,
 }
 
 /// An element that is open, and where it begins.
@@ -117,7 +140,9 @@ enum Kind {
     Holder,
     Suite(Suite),
     Case(Case),
-    /// What a test case holds, or what tests said: nothing in it counts.
+    /// What a test case says of its failure.
+    Failure,
+    /// What else a test case holds, or what tests said: nothing in it counts.
     Detail,
 }
 
@@ -142,14 +167,42 @@ impl Count {
                 self.end();
                 Ok(())
             }
-            Event::GeneralRef(reference) => match &**reference {
-                "lt" | "gt" | "amp" | "quot" | "apos" => Ok(()),
-                character if character.starts_with('#') => Ok(()),
-                name => Err(Problem::Entity(name.to_owned())),
-            },
+            Event::GeneralRef(reference) => {
+                let character = match &**reference {
+                    "lt" => '<',
+                    "gt" => '>',
+                    "amp" => '&',
+                    "quot" => '"',
+                    "apos" => '\'',
+                    number if number.starts_with('#') => {
+                        reference.resolve_char_ref().ok().flatten().unwrap_or(char::REPLACEMENT_CHARACTER)
+                    }
+                    name => return Err(Problem::Entity(name.to_owned())),
+                };
+                self.says(character.encode_utf8(&mut [0; 4]));
+                Ok(())
+            }
             Event::Text(text) if self.open.is_empty() && !text.trim().is_empty() => Err(Problem::NoElement),
             Event::CData(_) if self.open.is_empty() => Err(Problem::NoElement),
+            Event::Text(text) => {
+                self.says(text);
+                Ok(())
+            }
+            Event::CData(text) => {
+                self.says(text);
+                Ok(())
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Keeps what a test case says of its failure.
+    fn says(&mut self, text: &str) {
+        if let [.., Open { kind: Kind::Case(case), .. }, Open { kind: Kind::Failure, .. }]
+        | [.., Open { kind: Kind::Case(case), .. }] = self.open.as_mut_slice()
+            && self.kept.wants_more()
+        {
+            case.says(text);
         }
     }
 
@@ -159,25 +212,26 @@ impl Count {
         if self.open.len() >= DEEPEST {
             return Err(Problem::Deep(DEEPEST));
         }
+        let keeps = self.kept.wants_more();
         let inner = match self.open.last_mut() {
             None if self.has_root => return Err(Problem::SecondRoot),
             None if !matches!(name, "testsuites" | "testsuite") => {
                 return Err(Problem::Root(name.to_owned()));
             }
-            Some(Open { kind: Kind::Detail, .. }) => Kind::Detail,
+            Some(Open { kind: Kind::Detail | Kind::Failure, .. }) => Kind::Detail,
             Some(Open { kind: Kind::Case(case), .. }) if !matches!(name, "testcase" | "testsuite") => {
-                case.holds(element)?;
-                Kind::Detail
+                case.holds(element, keeps)?;
+                if matches!(name, "failure" | "error") { Kind::Failure } else { Kind::Detail }
             }
             None | Some(_) => match name {
                 "testsuite" => Kind::Suite(Suite::of(element)?),
-                "testcase" => Kind::Case(Case::of(element)?),
+                "testcase" => Kind::Case(Case::of(element, keeps)?),
                 // What the tests of a suite said counts for nothing, whatever it looks like.
                 "system-out" | "system-err" | "properties" => Kind::Detail,
                 // Of a suite that could not be run at all.
                 "failure" | "error" => {
                     let mut case = Case::default();
-                    case.holds(element)?;
+                    case.holds(element, keeps)?;
                     Kind::Case(case)
                 }
                 _ => {
@@ -202,7 +256,10 @@ impl Count {
         });
         match (ended, outer) {
             // Some producers have test cases outside of any suite.
-            (Some(Kind::Case(case)), suite) => suite.unwrap_or(&mut self.root).take(case),
+            (Some(Kind::Case(case)), suite) => {
+                let suite = suite.unwrap_or(&mut self.root);
+                suite.take(self.kept.looked_at(case, suite.result.name.as_str()));
+            }
             (Some(Kind::Suite(mut suite)), Some(outer)) => {
                 suite.finish(&mut self.found.doubts);
                 outer.include(&suite);

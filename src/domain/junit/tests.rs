@@ -267,3 +267,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tests_that_went_wrong_are_told_with_what_they_say() {
+    let xml = r#"<testsuites><testsuite name="cart">
+        <testcase classname="Cart" name="adds &lt;one&gt;"><failure message="no &amp; never">
+          at cart.rs:1 &lt;here&#33;&gt;<![CDATA[ and <b>there</b>]]></failure><system-out>noise</system-out></testcase>
+        <testcase name="passes"/>
+        <testcase name="skipped"><skipped message="later"/></testcase>
+        <testcase name="at last"><flakyFailure message="first try">trace</flakyFailure></testcase>
+        <testcase name="todo"><failure message="known"/><skipped type="todo"/></testcase>
+        <testsuite name="inner"><testcase name="crashes"><error type="E">cold</error></testcase></testsuite>
+        <testcase name="by its status" status="failed"/>
+      </testsuite><testcase name="alone"><failure/></testcase></testsuites>"#;
+    let told = wrong(xml.as_bytes(), 10).unwrap();
+    let told: Vec<_> =
+        told.iter().map(|w| (&*w.suite, &*w.class, &*w.name, w.is_error, &*w.message, &*w.output)).collect();
+    assert_eq!(
+        told,
+        [
+            ("cart", "Cart", "adds <one>", false, "no & never", "at cart.rs:1 <here!> and <b>there</b>"),
+            ("inner", "", "crashes", true, "", "cold"),
+            ("cart", "", "by its status", false, "", ""),
+            ("", "", "alone", false, "", ""),
+        ]
+    );
+    let counted: u32 = read(xml.as_bytes()).unwrap().results.iter().map(JunitResult::wrong).sum();
+    assert_eq!(told.len(), usize::try_from(counted).unwrap());
+    assert_eq!(wrong(xml.as_bytes(), 2).unwrap().len(), 2);
+    assert!(wrong(b"<testsuite>", 1).is_err());
+}
+
+#[test]
+fn what_a_test_says_is_kept_up_to_a_bound() {
+    let long = "\u{e9}".repeat(10_000);
+    let xml = format!(
+        r#"<testsuite><testcase name="{long}"><failure message="{long}">{long}</failure></testcase></testsuite>"#
+    );
+    let told = wrong(xml.as_bytes(), 1).unwrap().remove(0);
+    assert_eq!(
+        (told.name.chars().count(), told.message.chars().count(), told.output.len()),
+        (256, 501, 2_000)
+    );
+}

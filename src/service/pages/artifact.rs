@@ -142,7 +142,7 @@ fn attestations(app: &App, organization: &str, attestations: &Latest<Attested>) 
         @for attested in &attestations.listed {
             @let trail = app.links.page(&[organization, "flows", &attested.flow, "trails", &attested.trail]);
             tr.old[attested.is_superseded] {
-                th scope="row" { a href={ (trail) "#" (attested.id) } { (text(&attested.name)) } }
+                th scope="row" { a href={ (trail) "/attestations/" (attested.id) } { (text(&attested.name)) } }
                 td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
                 td { (text(&attested.flow)) }
                 td { a href=(trail) { (text(&attested.trail)) } }

@@ -4,6 +4,7 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::visitor::Visitor;
+use crate::domain::visible::Visible;
 use crate::service::app::App;
 
 /// A whole page: its title, who looks at it, and what is in it.
@@ -15,7 +16,7 @@ pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " · supercargo" }
+                title { (Visible(title).to_string()) " · supercargo" }
                 link rel="stylesheet" href=(app.links.page(&["style.css"]));
             }
             body {

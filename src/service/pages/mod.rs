@@ -5,9 +5,12 @@
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
 mod artifact;
+mod attestation;
+mod attested;
 mod bar;
 mod cookie;
 mod environment;
+mod evidence;
 mod filter;
 mod layout;
 mod organization;
@@ -50,6 +53,10 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/ui/{organization}/environments/{environment}", get(environment::page))
         .route("/ui/{organization}/artifacts/{fingerprint}", get(artifact::page))
         .route("/ui/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
+        .route(
+            "/ui/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",
+            get(attestation::page),
+        )
         .route("/ui/{organization}/search", get(search::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
         .layer(from_fn_with_state(app.clone(), guarded))

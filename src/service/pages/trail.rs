@@ -1,29 +1,22 @@
 //! A trail: whether it is as its flow expects, and the attestations in it with their results.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::outside::{address, lines, link, more, passed, stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
-use super::words::{badge, count};
+use super::words::badge;
 use super::{bar, layout};
 use crate::domain::compliance::Compliance;
-use crate::domain::model::{AttestationStatus, FreeForm, JunitResult, Page, Trail, TrailCommit};
-use crate::domain::visible::Visible;
+use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::{App, now};
 use crate::service::problem::Problem;
 use crate::service::segments::Segments;
 use crate::service::trails::shown;
 use crate::store::traced::{Attested, MOST};
 use crate::store::trails::Filter;
-
-/// As many suites of an attestation as are shown.
-const SUITES: usize = 100;
 
 /// The trail, as `list trails` judges it.
 pub(super) async fn page(
@@ -40,6 +33,7 @@ pub(super) async fn page(
     let attestations = transaction.attestations_of_trail(trail.id).await?;
     drop(transaction);
     let trail = shown(trail, &listed.tags, &listed.templates, now());
+    let path = app.links.page(&[&organization, "flows", &flow, "trails", &name]);
     let content = html! {
         h1 { (text(&trail.name)) }
         p { (badge(if trail.is_compliant { Compliance::Compliant } else { Compliance::NonCompliant })) }
@@ -52,14 +46,14 @@ pub(super) async fn page(
             dd { (stamp(trail.last_modified_at)) }
             @if let Some(commit) = &trail.git_commit_info { (self::commit(commit)) }
         }
-        (expected(&trail))
+        (expected(&path, &trail))
         section {
             h2 { "Attestations" }
-            @for attested in &attestations.listed { (attestation(attested)) }
+            @for attested in &attestations.listed { (attestation(&path, attested)) }
             (more(attestations.has_more, MOST, "attestations"))
         }
     };
-    Ok(layout::page(&app, &Visible(&trail.name).to_string(), Some(&visitor), &content))
+    Ok(layout::page(&app, &format!("{} · {flow}", trail.name), Some(&visitor), &content))
 }
 
 fn commit(commit: &TrailCommit) -> Markup {
@@ -80,12 +74,12 @@ fn commit(commit: &TrailCommit) -> Markup {
 }
 
 /// What the flow's template asks for, and what of it is there.
-fn expected(trail: &Trail) -> Markup {
+fn expected(path: &str, trail: &Trail) -> Markup {
     let status = &trail.compliance_status;
     let rows = html! {
-        @for status in &status.attestations_statuses { (row("the trail", status)) }
+        @for status in &status.attestations_statuses { (row(path, "the trail", status)) }
         @for (artifact, status) in &status.artifacts_statuses {
-            @for status in &status.attestations_statuses { (row(artifact, status)) }
+            @for status in &status.attestations_statuses { (row(path, artifact, status)) }
         }
     };
     html! {
@@ -100,12 +94,12 @@ fn expected(trail: &Trail) -> Markup {
     }
 }
 
-fn row(target: &str, status: &AttestationStatus) -> Markup {
+fn row(path: &str, target: &str, status: &AttestationStatus) -> Markup {
     html! {
         tr {
             th scope="row" {
                 @match &status.attestation_id {
-                    Some(id) => a href={ "#" (id) } { (text(&status.attestation_name)) },
+                    Some(id) => a href={ (path) "/attestations/" (id) } { (text(&status.attestation_name)) },
                     None => (text(&status.attestation_name)),
                 }
             }
@@ -120,123 +114,16 @@ fn row(target: &str, status: &AttestationStatus) -> Markup {
     }
 }
 
-fn attestation(attested: &Attested) -> Markup {
+/// An attestation in short, and the way to its page.
+fn attestation(path: &str, attested: &Attested) -> Markup {
     html! {
         article.attestation.old[attested.is_superseded] id=(attested.id) {
             h3 {
-                (text(&attested.name)) " " (passed(attested.passes))
+                a href={ (path) "/attestations/" (attested.id) } { (text(&attested.name)) } " " (passed(attested.passes))
                 @if attested.is_superseded { " superseded" }
             }
             (bar::bar(&bar::total(&attested.results)))
-            (suites(&attested.results))
-            @if !attested.description.is_empty() { p { (lines(&attested.description)) } }
-            dl {
-                dt { "When" }
-                dd { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
-                @if !attested.targets.is_empty() {
-                    dt { "Of" }
-                    dd { ul.plain { @for target in &attested.targets { li { (text(target)) } } } }
-                }
-                @if !attested.origin_url.is_empty() {
-                    dt { "From" }
-                    dd { (address(&attested.origin_url)) }
-                }
-                (external(&attested.external_urls))
-                @if let Some(size) = attested.attachment {
-                    dt { "File" }
-                    dd {
-                        @if let Some(name) = &attested.attachment_name { (text(name)) ", " }
-                        (count(size, "byte", "bytes"))
-                    }
-                }
-            }
-            (data(&attested.user_data))
+            p { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         }
-    }
-}
-
-/// The addresses that were sent by name.
-fn external(urls: &FreeForm) -> Markup {
-    let urls: BTreeMap<String, Value> = serde_json::from_str(urls.as_str()).unwrap_or_default();
-    html! {
-        @if !urls.is_empty() {
-            dt { "Elsewhere" }
-            dd {
-                ul.plain {
-                    @for (name, url) in &urls {
-                        li { (text(name)) ": " (address(url.as_str().unwrap_or(&url.to_string()))) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Free-form data as it came: its numbers keep their digits.
-fn data(data: &FreeForm) -> Markup {
-    let is_empty =
-        serde_json::from_str::<BTreeMap<String, Value>>(data.as_str()).is_ok_and(|map| map.is_empty());
-    html! {
-        @if !is_empty {
-            details open {
-                summary { "Data" }
-                pre tabindex="0" { (lines(data.as_str())) }
-            }
-        }
-    }
-}
-
-/// The suites, those with failures first.
-fn suites(results: &[JunitResult]) -> Markup {
-    let ordered = failures_first(results);
-    let rows = html! {
-        @for suite in ordered.iter().take(SUITES) {
-            tr {
-                th scope="row" {
-                    @if suite.name.as_str().is_empty() { "without a name" } @else { (text(suite.name.as_str())) }
-                }
-                td class=[(suite.failures > 0).then_some("bad")] { (suite.failures) }
-                td class=[(suite.errors > 0).then_some("bad")] { (suite.errors) }
-                td { (suite.skipped) }
-                td { (suite.passed()) }
-                td { (suite.total) }
-                td { @if let Some(seconds) = suite.duration { (format!("{seconds:.3} s")) } }
-            }
-        }
-    };
-    let columns = ["Suite", "Failed", "Errors", "Skipped", "Passed", "All", "Took"];
-    html! {
-        @if !results.is_empty() { (table("Suites", &columns, &rows)) }
-        @if results.len() > SUITES {
-            p { "These are the first " (SUITES) " of " (results.len()) " suites." }
-        }
-    }
-}
-
-/// The suites in which most went wrong first, and the others in their order.
-fn failures_first(results: &[JunitResult]) -> Vec<&JunitResult> {
-    let mut ordered: Vec<_> = results.iter().collect();
-    ordered.sort_by_key(|suite| std::cmp::Reverse(suite.wrong()));
-    ordered
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::model::Text;
-
-    #[test]
-    fn suites_with_failures_come_first_and_the_others_stay_in_order() {
-        let suite = |name: &str, failures, errors| JunitResult {
-            name: Text::new(name).unwrap(),
-            failures,
-            errors,
-            total: 9,
-            ..JunitResult::default()
-        };
-        let results =
-            [suite("a", 0, 0), suite("b", 1, 0), suite("c", 0, 0), suite("d", 1, 1), suite("e", 0, 1)];
-        let names: Vec<_> = failures_first(&results).iter().map(|suite| suite.name.as_str()).collect();
-        assert_eq!(names, ["d", "b", "e", "a", "c"]);
     }
 }

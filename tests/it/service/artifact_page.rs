@@ -56,7 +56,7 @@ async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
             "4 tests: 1 failed, 3 passed",
             "4 tests: 4 passed",
             "superseded",
-            "/ui/acme/flows/cart/trails/t-1#",
+            "/ui/acme/flows/cart/trails/t-1/attestations/",
             // Who approved it.
             "approved",
             "for the sale",

@@ -7,6 +7,7 @@ mod access;
 mod approvals;
 mod artifact_page;
 mod attest;
+mod attestation_page;
 mod bootstrap;
 mod browser;
 mod chart;

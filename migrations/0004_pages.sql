@@ -1,0 +1,3 @@
+-- What pages ask for by itself.
+
+CREATE INDEX attested_artifacts_of ON attested_artifacts (attestation);
