@@ -14,7 +14,7 @@ use crate::process::listener::Bounds;
 use crate::process::signals;
 use crate::process::tls::Files;
 use crate::service::bootstrap::LoadError;
-use crate::service::{Policy, Service, Setup, StartError};
+use crate::service::{Clock, Policy, Service, Setup, StartError};
 use crate::store::{self, DatabaseUrl, InvalidUrl, Patience};
 
 #[derive(Debug, Args)]
@@ -163,6 +163,7 @@ impl Serve {
                 wrong_tokens: self.max_wrong_tokens,
                 ..Policy::default()
             },
+            clock: Clock::default(),
             bounds: Bounds::default(),
             patience: Patience::default(),
             allowed_internal: self.allow_internal.iter().filter_map(|network| network.0).collect(),

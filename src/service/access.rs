@@ -10,7 +10,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
 
-use super::app::{App, now};
+use super::app::App;
 use super::problem::Problem;
 use crate::domain::access::{Operation, Role, Scope};
 use crate::domain::model::Fingerprint;
@@ -100,7 +100,7 @@ pub(super) async fn valid(app: &App, hash: Option<Fingerprint>) -> Result<Option
     let Some(hash) = hash else { return Ok(None) };
     let Some(known) = app.store.token(hash).await? else { return Ok(None) };
     let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
-    if !is_same || known.expires_at.is_some_and(|end| end <= now()) {
+    if !is_same || known.expires_at.is_some_and(|end| end <= app.now()) {
         // What the client is not told, its operator is.
         let name = Visible(&known.name).to_string();
         tracing::info!(token = name, "refused: the token \"{name}\" of {} has expired", known.organization);

@@ -2,12 +2,13 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::{Notify, Semaphore};
 
 use super::body::{Budget, Pace};
+use super::clock::Clock;
 use super::gate::Gates;
 use super::links::Links;
 use super::metrics::Metrics;
@@ -116,6 +117,7 @@ pub(super) struct App(Arc<Parts>);
 pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) policy: Policy,
+    pub(super) clock: Clock,
     pub(super) links: Links,
     pub(super) metrics: Metrics,
     pub(super) throttle: Throttle,
@@ -133,7 +135,13 @@ pub(super) struct Parts {
 }
 
 impl App {
-    pub(super) fn new(store: Store, policy: &Policy, links: Links, allowed_internal: Vec<IpNet>) -> Self {
+    pub(super) fn new(
+        store: Store,
+        policy: &Policy,
+        clock: Clock,
+        links: Links,
+        allowed_internal: Vec<IpNet>,
+    ) -> Self {
         let policy = *policy;
         let inbound = Budget::new(policy.inbound_kibibytes);
         let throttle = Throttle::new(&policy);
@@ -141,6 +149,7 @@ impl App {
         Self(Arc::new(Parts {
             store,
             policy,
+            clock,
             links,
             metrics: Metrics::new(),
             throttle,
@@ -154,16 +163,17 @@ impl App {
     }
 }
 
+impl Parts {
+    /// What time it is for the service.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
 impl Deref for App {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
         &self.0
     }
-}
-
-/// The service's own clock.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

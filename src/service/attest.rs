@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use super::access::{Asking, admit};
-use super::app::{App, Policy, now};
+use super::app::{App, Policy};
 use super::audit::Audit;
 use super::body::{Paced, Share, announced};
 use super::json;
@@ -113,9 +113,9 @@ pub(super) async fn attest_junit(
     let gate = app.gates.hold(&organization).await;
     let mut transaction = app.store.write().await?;
     transaction.hold_verdicts(&organization).await?;
-    let trail = transaction.hold_trail(&new, now()).await?;
+    let trail = transaction.hold_trail(&new, app.now()).await?;
     // The latest of a flow counts, so no two came at the same time, whatever clocks replicas have.
-    let at = now().after(Some(trail.last_modified_at).max(transaction.last_attestation(&new).await?));
+    let at = app.now().after(Some(trail.last_modified_at).max(transaction.last_attestation(&new).await?));
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
@@ -127,7 +127,8 @@ pub(super) async fn attest_junit(
     let mut judged = Judged::default();
     let artifacts = sent.fingerprints().into_iter();
     for environment in transaction.judged_environments(&organization, artifacts).await? {
-        judged = judged.and(judge::again(&mut transaction, &organization, &environment, &cause).await?);
+        let again = judge::again(&mut transaction, &organization, &environment, &cause, &app.clock);
+        judged = judged.and(again.await?);
     }
     let audit = Audit::of(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::app::{App, now};
+use super::app::App;
 use super::judge;
 use crate::domain::model::Timestamp;
 use crate::domain::notification::{Cause, CauseKind};
@@ -57,8 +57,8 @@ fn behind(outage: &mut Outage, error: &store::Error) {
 
 async fn due(app: &App, within: Duration) -> Result<Vec<Due>, store::Error> {
     let within = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
-    let stale = Timestamp::from_micros(now().micros().saturating_sub(within));
-    app.store.read().await?.due_environments(now(), stale).await
+    let stale = Timestamp::from_micros(app.now().micros().saturating_sub(within));
+    app.store.read().await?.due_environments(app.now(), stale).await
 }
 
 async fn judge(app: &App, Due { organization, name }: &Due) -> Result<(), store::Error> {
@@ -66,7 +66,7 @@ async fn judge(app: &App, Due { organization, name }: &Due) -> Result<(), store:
     let mut transaction = app.store.write().await?;
     transaction.share_verdicts(organization).await?;
     let cause = Cause { kind: CauseKind::Time, by: None };
-    let judged = judge::again(&mut transaction, organization, name, &cause).await?;
+    let judged = judge::again(&mut transaction, organization, name, &cause, &app.clock).await?;
     transaction.commit().await?;
     judged.tell(app);
     Ok(())

@@ -1,7 +1,8 @@
 //! How an environment stands, judged anew in the transaction that changed something, and what follows from
 //! that: verdicts, events, notifications.
 
-use super::app::{App, now};
+use super::app::App;
+use super::clock::Clock;
 use crate::domain::event::{self, Event};
 use crate::domain::model::{EnvironmentName, Timestamp, Trigger};
 use crate::domain::notification::{Cause, Content};
@@ -34,6 +35,7 @@ pub(super) async fn environment(
     before: &Standing,
     seen: Seen,
     cause: &Cause,
+    clock: &Clock,
     at: Timestamp,
 ) -> Result<Judged, Error> {
     let Held { organization, name, environment, snapshot } = held;
@@ -41,9 +43,9 @@ pub(super) async fn environment(
     let artifacts = seen.keys().copied();
     let evidence = transaction.evidence(organization, name.as_str(), policy.as_ref(), artifacts).await?;
     // By the clock, and not by when it is recorded, which may be later than what another clock wrote.
-    let clock = now();
-    let after = Standing::judged(name, policy.as_ref(), seen, &evidence, clock);
-    let until = standing::until(&evidence, clock);
+    let now = clock.now();
+    let after = Standing::judged(name, policy.as_ref(), seen, &evidence, now);
+    let until = standing::until(&evidence, now);
     transaction.keep_standing(environment.id, before, &after, until, at).await?;
     if snapshot > environment.snapshot {
         transaction.keep_with_snapshot(environment.id, snapshot, after.compliance).await?;
@@ -78,18 +80,19 @@ pub(super) async fn again(
     organization: &str,
     name: &str,
     cause: &Cause,
+    clock: &Clock,
 ) -> Result<Judged, Error> {
     let parsed = name.parse::<EnvironmentName>().map_err(|_| Error::Unreadable("an environment's name"))?;
-    let held = transaction.environment(organization, name, now()).await?;
+    let held = transaction.environment(organization, name, clock.now()).await?;
     if held.snapshot == 0 {
         return Ok(Judged::default());
     }
-    let at = now().after(held.judged_at);
+    let at = clock.now().after(held.judged_at);
     let before = Standing { artifacts: transaction.standing(held.id).await?, compliance: held.compliance };
     let seen =
         before.artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods))).collect();
     let subject = Held { organization, name: &parsed, environment: &held, snapshot: held.snapshot };
-    environment(transaction, subject, &before, seen, cause, at).await
+    environment(transaction, subject, &before, seen, cause, clock, at).await
 }
 
 impl Judged {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use super::access::{Asking, admit};
-use super::app::{App, now};
+use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem, Refused};
 use super::schema::NullableProvider;
@@ -127,14 +127,14 @@ fn choose<'a>(
 
 /// What can be said now of an artifact that this was decided of.
 pub(super) fn confirmed(app: &App, environment: &Environment, decided: Compliance) -> Compliance {
-    let is_over = environment.compliant_until.is_some_and(|until| until <= now());
+    let is_over = environment.compliant_until.is_some_and(|until| until <= app.now());
     decided.confirmed(!is_silent(app, environment) && !is_over)
 }
 
 fn is_silent(app: &App, environment: &Environment) -> bool {
     let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
     // A report from the future vouches for nothing either.
-    now().distance(environment.last_report_at) > longest
+    app.now().distance(environment.last_report_at) > longest
 }
 
 fn shown(app: &App, environment: &Environment) -> EmbeddedEnvironment {

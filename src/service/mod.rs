@@ -14,6 +14,7 @@ mod attestations;
 mod audit;
 mod body;
 pub mod bootstrap;
+mod clock;
 mod expiry;
 mod gate;
 mod json;
@@ -36,6 +37,7 @@ mod trails;
 
 pub use app::{Delivery, Policy};
 pub use body::Pace;
+pub use clock::{Clock, Hand};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,6 +77,8 @@ pub struct Setup {
     pub public_url: Option<Url>,
     /// Its limits.
     pub policy: Policy,
+    /// What time it is for it.
+    pub clock: Clock,
     /// The limits of its connections.
     pub bounds: Bounds,
     /// How long it waits for its database.
@@ -138,7 +142,7 @@ impl Service {
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
-        let app = App::new(store, &setup.policy, links, setup.allowed_internal);
+        let app = App::new(store, &setup.policy, setup.clock, links, setup.allowed_internal);
         if let Some(path) = &setup.bootstrap {
             app.metrics.loaded(Some(bootstrap::load(&app, path).await?));
         } else if app.store.organizations().await.map_err(failed)? == 0 {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::task::spawn_blocking;
 
 use super::access::{Asking, Caller, admit};
-use super::app::{App, now};
+use super::app::App;
 use super::audit::Audit;
 use super::body::{self, Paced, announced};
 use super::json;
@@ -102,7 +102,7 @@ async fn receive(
     // The same bytes say the same: they need not be read again.
     let silent_after = app.policy.silent_after;
     let (name, hash) = (environment.as_str(), body.hash);
-    if app.store.confirm(organization, name, hash, now(), silent_after).await? {
+    if app.store.confirm(organization, name, hash, app.now(), silent_after).await? {
         return Ok(Changed::Nothing);
     }
     let read = move || {
@@ -130,8 +130,8 @@ async fn record(
     let _gate = app.gates.share(organization).await;
     let mut transaction = app.store.write().await?;
     transaction.share_verdicts(organization).await?;
-    let held = transaction.environment(organization, environment.as_str(), now()).await?;
-    let at = now().after(held.last_report_at.max(held.judged_at));
+    let held = transaction.environment(organization, environment.as_str(), app.now()).await?;
+    let at = app.now().after(held.last_report_at.max(held.judged_at));
     let received = Received { at, body_hash, report_hash: reported.hash };
     let longest = held.silent_after.unwrap_or(app.policy.silent_after);
     if let Some(last) = held.last_report_at.filter(|last| at.distance(*last) > longest) {
@@ -164,7 +164,7 @@ async fn record(
     let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Held { organization, name: environment, environment: &held, snapshot };
-    let judged = judge::environment(&mut transaction, subject, &before, seen, &cause, at).await?;
+    let judged = judge::environment(&mut transaction, subject, &before, seen, &cause, &app.clock, at).await?;
     let audit = Audit::of(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported the environment {environment}: snapshot {number}"),
         _ => format!("reported other pods of the environment {environment}"),

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::app::{App, now};
+use super::app::App;
 use crate::domain::model::Timestamp;
 use crate::process::causes;
 use crate::store;
@@ -52,7 +52,7 @@ async fn remove(
     shutdown: &CancellationToken,
 ) -> Result<u64, store::Error> {
     let retention = i64::try_from(environment.retention.as_micros()).unwrap_or(i64::MAX);
-    let horizon = Timestamp::from_micros(now().micros().saturating_sub(retention));
+    let horizon = Timestamp::from_micros(app.now().micros().saturating_sub(retention));
     let mut removed = 0;
     while !shutdown.is_cancelled() {
         let mut transaction = app.store.write().await?;

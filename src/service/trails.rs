@@ -7,7 +7,7 @@ use axum::http::Uri;
 use serde::Serialize;
 
 use super::access::{Asking, admit};
-use super::app::{App, now};
+use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{Problem, Refused};
 use super::segments::Segments;
@@ -70,7 +70,7 @@ pub(super) async fn list_trails(
     let mut transaction = app.store.read().await?;
     let listed = transaction.trails(&organization, filter, page).await?;
     drop(transaction);
-    let evaluated = now();
+    let evaluated = app.now();
     let pagination = Some(page.of(listed.total)).filter(|pagination| pagination.page_count > 1);
     let stored::Trails { trails, tags, templates, .. } = listed;
     let data = trails.into_iter().map(|trail| shown(trail, &tags, &templates, evaluated)).collect();

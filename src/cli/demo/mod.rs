@@ -28,7 +28,7 @@ use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::InvalidName;
 use crate::process::listener::{Bounds, ListenError};
 use crate::process::signals;
-use crate::service::{Policy, Service, Setup};
+use crate::service::{Clock, Policy, Service, Setup};
 use crate::store::{InvalidUrl, Patience};
 
 use self::files::Files;
@@ -168,6 +168,7 @@ fn setup(files: &Files) -> Result<Setup, DemoError> {
         bootstrap: Some(files.bootstrap()),
         public_url: None,
         policy: Policy::default(),
+        clock: Clock::default(),
         bounds: Bounds::default(),
         patience: Patience::default(),
         // Where the demo listens itself for what is sent.

@@ -17,7 +17,7 @@ pub use resolve::BootstrapError;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::app::{App, now};
+use super::app::App;
 use super::audit::Audit;
 use super::judge::{self, Judged};
 use crate::domain::notification::{Cause, CauseKind};
@@ -56,7 +56,7 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
         gates.push(app.gates.hold(name).await);
     }
     let mut transaction = app.store.write().await?;
-    let at = now();
+    let at = app.now();
     let journal = match transaction.reconcile(&plan, at).await? {
         Applied::Done(journal) => journal,
         Applied::Changed => return Err(BootstrapError::Changed { path, generation }.into()),
@@ -66,7 +66,8 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     let mut judged = Judged::default();
     let cause = Cause { kind: CauseKind::Bootstrap, by: None };
     for (organization, environment) in &journal.environments {
-        judged = judged.and(judge::again(&mut transaction, organization, environment, &cause).await?);
+        let again = judge::again(&mut transaction, organization, environment, &cause, &app.clock);
+        judged = judged.and(again.await?);
     }
     let doubts = doubts::doubts(&mut transaction, &plan).await?;
     let audit = Audit::of_bootstrap(generation, journal.changes);

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::app::{App, Delivery, now};
+use super::app::{App, Delivery};
 use crate::domain::model::Timestamp;
 use crate::domain::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
 use crate::domain::outage::{Outage, Say};
@@ -189,7 +189,7 @@ async fn measure(app: &App) {
     // Where the database does not answer, the next try says so.
     let measured: Result<store::outbox::Backlog, store::Error> = backlog.await;
     if let Ok(backlog) = measured {
-        let longest = backlog.oldest.map_or(Duration::ZERO, |oldest| oldest.distance(now()));
+        let longest = backlog.oldest.map_or(Duration::ZERO, |oldest| oldest.distance(app.now()));
         app.metrics.waiting(backlog.waiting, longest);
     }
 }
@@ -202,7 +202,7 @@ async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, sto
         return Ok(Vec::new());
     }
     let mut transaction = app.store.read().await?;
-    let due = transaction.due_targets(now()).await?;
+    let due = transaction.due_targets(app.now()).await?;
     drop(transaction);
     let is_ours =
         |target: &Target| book.targets.contains_key(&key(target)) && resting.takes(target.id, Instant::now());
@@ -218,7 +218,7 @@ async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, sto
     }
     let wanted: Vec<Uuid> = targets.keys().copied().collect();
     let mut transaction = app.store.write().await?;
-    let leased = transaction.lease(&wanted, now(), policy.lease).await?;
+    let leased = transaction.lease(&wanted, app.now(), policy.lease).await?;
     transaction.commit().await?;
     Ok(leased.into_iter().filter_map(|leased| Some((targets.remove(&leased.target)?, leased))).collect())
 }
@@ -257,7 +257,7 @@ async fn send(app: &App, ready: &Ready, target: &Target, leased: &Leased) -> Res
     let message = Message { id, content: &content, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
-            let seconds = now().micros() / 1_000_000;
+            let seconds = app.now().micros() / 1_000_000;
             http.webhook(url, secrets, &message, seconds).await
         }
         Some(Address::Slack { url }) => http.chat(url, &message).await,
@@ -278,16 +278,16 @@ async fn record(
 ) -> Result<(), store::Error> {
     let mut transaction = app.store.write().await?;
     match sent {
-        Ok(()) => transaction.arrived(leased.id, target.id, now()).await?,
+        Ok(()) => transaction.arrived(leased.id, target.id, app.now()).await?,
         Err(error) => {
             let problem = causes::said_once(&error).join(": ");
             let (id, policy) = (leased.id, app.policy.delivery);
-            let again = now().micros().saturating_add(micros(delay(policy.backoff, id, leased.tries)));
+            let again = app.now().micros().saturating_add(micros(delay(policy.backoff, id, leased.tries)));
             let again = Timestamp::from_micros(again);
             // What would only be tried again after its time is given up.
             let oldest = Timestamp::from_micros(again.micros().saturating_sub(micros(policy.patience)));
             let failed = Failed { notification: id, target: target.id, problem: &problem, again, oldest };
-            let dropped = transaction.failed(&failed, now()).await?;
+            let dropped = transaction.failed(&failed, app.now()).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
             tracing::warn!(notification = %id, "the notification {id} did not reach {what}: {problem}");
             if dropped > 0 {

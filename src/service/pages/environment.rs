@@ -20,7 +20,7 @@ use crate::domain::compliance::Compliance;
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::domain::standing::{Seen, Standing, Verdict};
-use crate::service::app::{App, now};
+use crate::service::app::App;
 use crate::service::segments::Segments;
 use crate::store::inspected::Ran;
 use crate::store::overview::Environment;
@@ -50,7 +50,7 @@ pub(super) async fn page(
 ) -> Result<Html<String>, Refusal> {
     visitor.of(&organization)?;
     let filter = Filter::read(&uri)?;
-    let now = now();
+    let now = app.now();
     let mut transaction = app.store.read().await?;
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let stands = Stands::of(&environment, &app.policy, now);

@@ -10,7 +10,7 @@ use super::stands::Stands;
 use super::visitor::Visitor;
 use super::words::{badge, count};
 use crate::domain::model::Timestamp;
-use crate::service::app::{App, now};
+use crate::service::app::App;
 use crate::service::segments::Segments;
 use crate::store::overview::{Environment, Hours};
 
@@ -26,7 +26,7 @@ pub(super) async fn page(
     visitor: Visitor,
 ) -> Result<Html<String>, Refusal> {
     visitor.of(&organization)?;
-    let now = now();
+    let now = app.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = app.store.read().await?;
     let environments = transaction.overview(&organization).await?;

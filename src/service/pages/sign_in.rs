@@ -13,7 +13,7 @@ use super::layout;
 use super::refusal::Refusal;
 use super::visitor::{Browser, Peer, reader};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::app::{App, now};
+use crate::service::app::App;
 use crate::service::problem::Problem;
 
 /// What is signed in with. It holds a token: no `Debug`.
@@ -79,7 +79,7 @@ pub(super) async fn sign_in(
     };
     app.throttle.admitted(token);
     let secret = secret()?;
-    let now = now();
+    let now = app.now();
     let mut transaction = app.store.write().await?;
     let policy = &app.policy.session;
     let before = |span: std::time::Duration| {

@@ -11,7 +11,7 @@ use super::words::badge;
 use super::{bar, layout};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
-use crate::service::app::{App, now};
+use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::service::segments::Segments;
 use crate::service::trails::shown;
@@ -32,7 +32,7 @@ pub(super) async fn page(
     let Some(trail) = listed.trails.pop() else { return Err(Refusal::NotFound) };
     let attestations = transaction.attestations_of_trail(trail.id).await?;
     drop(transaction);
-    let trail = shown(trail, &listed.tags, &listed.templates, now());
+    let trail = shown(trail, &listed.tags, &listed.templates, app.now());
     let path = app.links.page(&[&organization, "flows", &flow, "trails", &name]);
     let content = html! {
         h1 { (text(&trail.name)) }

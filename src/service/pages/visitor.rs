@@ -12,7 +12,7 @@ use crate::domain::access::{Operation, Role, Scope};
 use crate::domain::model::Fingerprint;
 use crate::process::listener;
 use crate::service::access::{KnownAs, valid};
-use crate::service::app::{App, now};
+use crate::service::app::App;
 use crate::store;
 
 /// Who looks at a page, and may read what is of their organization.
@@ -81,7 +81,7 @@ async fn visitor(app: &App, parts: &Parts) -> Result<Option<Visitor>, store::Err
     let Some(secret) = Cookie::of(app.links.base()).read(&parts.headers) else { return Ok(None) };
     let hash = Fingerprint::of(secret.as_bytes());
     let session = app.store.read().await?.session(hash).await?;
-    let (now, policy) = (now(), &app.policy.session);
+    let (now, policy) = (app.now(), &app.policy.session);
     let Some(session) = session.filter(|session| !session.used.is_over(now, policy)) else { return Ok(None) };
     // With its token the session is gone.
     let Some(visitor) = reader(app, session.token).await? else { return Ok(None) };

@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use supercargo::process::listener::Bounds;
 use supercargo::process::tls;
-use supercargo::service::{Policy, Service, Setup};
+use supercargo::service::{Clock, Policy, Service, Setup};
 use supercargo::store::Patience;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -128,6 +128,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         bootstrap: Some(folder.join("bootstrap.yaml")),
         public_url: options.public_url.map(|url| url.parse().unwrap()),
         policy: options.policy,
+        clock: Clock::default(),
         bounds: options.bounds,
         patience: Patience { connections: 8, ..Patience::default() },
         allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),
