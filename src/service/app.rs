@@ -13,6 +13,7 @@ use super::gate::Gates;
 use super::links::Links;
 use super::metrics::Metrics;
 use super::notify::Addresses;
+use super::pages::Invitation;
 use super::throttle::Throttle;
 use crate::domain::model::Timestamp;
 use crate::domain::outcome::Backoff;
@@ -132,6 +133,8 @@ pub(super) struct Parts {
     pub(super) addresses: Addresses,
     /// The internal networks among those places.
     pub(super) allowed_internal: Vec<IpNet>,
+    /// What a browser may sign in with once.
+    pub(super) invitation: Invitation,
 }
 
 impl App {
@@ -159,6 +162,7 @@ impl App {
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,
+            invitation: Invitation::default(),
         }))
     }
 }

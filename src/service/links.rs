@@ -53,6 +53,13 @@ impl Links {
         self.below(&["ui"], segments).path().to_owned()
     }
 
+    /// Where a link leads that signs in once. The code is no part of the path, which logs show.
+    pub(super) fn invitation(&self, code: &str) -> String {
+        let mut url = self.below(&["ui"], &["sign-in"]);
+        url.query_pairs_mut().append_pair("once", code);
+        url.to_string()
+    }
+
     fn operation(&self, segments: &[&str]) -> Url {
         self.below(&["api", "v2"], segments)
     }

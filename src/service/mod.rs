@@ -42,6 +42,7 @@ pub use clock::{Clock, Hand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -55,6 +56,7 @@ use self::admin::Probed;
 use self::app::App;
 use self::bootstrap::LoadError;
 use self::links::Links;
+use crate::domain::model::Fingerprint;
 use crate::process::listener::{self, Bounds, ListenError};
 use crate::process::tls::{self, Identity, TlsError};
 use crate::process::{self, causes};
@@ -162,6 +164,18 @@ impl Service {
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
+    }
+
+    /// A link that signs in at the pages with this token, once and within a time. Who has it is who the token is for:
+    /// it is to be told as a token is.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no random bytes.
+    pub fn invite(&self, token: &str, within: Duration) -> Result<String, getrandom::Error> {
+        let token = Fingerprint::of(token.as_bytes());
+        let code = self.app.invitation.open(token, Instant::now() + within)?;
+        Ok(self.app.links.invitation(&code))
     }
 
     /// Whether requests come over TLS.

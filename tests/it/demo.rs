@@ -110,7 +110,10 @@ struct Kept {
 
 impl Kept {
     fn start() -> Self {
-        let (mut command, folder) = demo(&["--keep"]);
+        Self::of(demo(&["--keep"]))
+    }
+
+    fn of((mut command, folder): (Command, TempDir)) -> Self {
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
@@ -162,16 +165,27 @@ impl Kept {
     }
 
     fn get(&self, path: &str) -> String {
+        self.ask("GET", path, &format!("authorization: Bearer {}", self.token()))
+    }
+
+    /// What is answered to a request with one header more.
+    fn ask(&self, method: &str, path: &str, header: &str) -> String {
         let address = self.exported("SUPERCARGO_BASE_URL").strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        let token = self.token();
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
-        );
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{header}\r\nconnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// The link that signs in, which is a line of its own.
+    fn link(&self) -> &str {
+        let is_link = |line: &&str| line.trim().starts_with("http://") && line.contains("/ui/sign-in?");
+        let link = self.text.lines().find(is_link).unwrap();
+        assert!(link.len() <= 80, "{link}");
+        link.trim().strip_prefix(self.exported("SUPERCARGO_BASE_URL")).unwrap()
     }
 
     /// Asks it to end; gives all that it ever printed.
@@ -239,4 +253,45 @@ fn every_file_that_a_command_names_is_there() {
     assert!(files.len() >= 7, "{files:?}");
     assert!(files.iter().all(|file| file.exists()), "{files:?}");
     kept.stop(Signal::SIGINT);
+}
+
+/// A header of an answer.
+fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+#[test]
+fn its_link_signs_a_browser_in_once_and_is_in_no_log() {
+    let mut log = tempfile::NamedTempFile::new().unwrap();
+    let (mut command, folder) = demo(&["--keep"]);
+    command.env("RUST_LOG", "off,supercargo::access=info").stderr(log.reopen().unwrap());
+    let kept = Kept::of((command, folder));
+    let (link, none) = (kept.link(), "accept: text/html");
+    let (start, code) = link.split_once("once=").unwrap();
+    assert!(code.len() >= 32, "{link}");
+    // A guess, and who only asks what would be answered, take nothing away.
+    let guessed = kept.ask("GET", &format!("{start}once={}", code.replace(['0', '1', '2'], "3")), none);
+    assert!(guessed.starts_with("HTTP/1.1 403") && header(&guessed, "set-cookie").is_none(), "{guessed}");
+    assert!(kept.ask("HEAD", link, none).starts_with("HTTP/1.1 200"));
+    let signed_in = kept.ask("GET", link, none);
+    assert!(signed_in.starts_with("HTTP/1.1 303"), "{signed_in}");
+    assert_eq!(header(&signed_in, "location"), Some("/ui/acme"));
+    assert_eq!(header(&signed_in, "cache-control"), Some("no-store"));
+    let cookie = header(&signed_in, "set-cookie").unwrap().split(';').next().unwrap();
+    assert_ne!(cookie.split_once('=').unwrap().1, kept.token());
+    let page = kept.ask("GET", "/ui/acme", &format!("cookie: {cookie}"));
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("storefront"), "{page}");
+    // Once more: nothing for another browser, which may sign in with the token; home, for the one that it signed in.
+    let again = kept.ask("GET", link, none);
+    assert!(again.starts_with("HTTP/1.1 403") && header(&again, "set-cookie").is_none(), "{again}");
+    assert!(again.contains("it signs in once") && again.contains("name=\"token\""), "{again}");
+    let home = kept.ask("GET", link, &format!("cookie: {cookie}"));
+    assert_eq!((header(&home, "location"), header(&home, "set-cookie")), (Some("/ui/acme"), None));
+    let code = code.to_owned();
+    kill(Pid::from_raw(i32::try_from(kept.child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let output = kept.child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let mut logged = String::new();
+    log.read_to_string(&mut logged).unwrap();
+    assert!(logged.contains(" GET /ui/sign-in 303 ") && !logged.contains(&code), "{logged}");
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -29,6 +30,7 @@ const SECRET: &str = "webhook-secret";
 /// The folder, and what lies in it.
 pub(super) struct Files {
     folder: TempDir,
+    token: SecretString,
     digests: Vec<(Build, Fingerprint)>,
 }
 
@@ -40,9 +42,9 @@ impl Files {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(DemoError::Folder)?;
-        let mut files = Self { folder, digests: Vec::new() };
-        for (name, secret) in [(TOKEN, random()?.as_str()), (URL, &webhook.url()), (SECRET, webhook.secret())]
-        {
+        let token = random()?;
+        let mut files = Self { folder, token: token.as_str().into(), digests: Vec::new() };
+        for (name, secret) in [(TOKEN, token.as_str()), (URL, &webhook.url()), (SECRET, webhook.secret())] {
             write(&files.at(name), &format!("{secret}\n"))?;
         }
 
@@ -72,6 +74,11 @@ impl Files {
     /// The token's file.
     pub(super) fn token(&self) -> PathBuf {
         self.at(TOKEN)
+    }
+
+    /// The token.
+    pub(super) fn token_itself(&self) -> &str {
+        self.token.expose_secret()
     }
 
     /// The bootstrap file of the service.

@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use super::sample::{CACHE, NEXT_WEB, UNTESTED_WEB, WEB, short_image};
-use super::steps::{Story, path};
+use super::screen::{Look, Word};
+use super::steps::{Addresses, Story, path};
 use super::table::{Table, compliance};
-use super::{ACTION, CLUSTER, Ended, STOREFRONT, UNIT_TESTS};
+use super::{ACTION, CLUSTER, Ended, INVITED, STOREFRONT, UNIT_TESTS};
 use crate::api::{Action, Kept};
 use crate::domain::notification::Content;
 use crate::domain::visible::Visible;
@@ -45,9 +46,19 @@ impl<W: Write> Story<'_, W> {
     }
 
     /// How to go on; then shows what the webhook is told, for as long as anybody looks.
-    pub(super) async fn stay(&mut self) -> Result<(), Ended> {
-        let (id, admin) = (std::process::id(), self.addresses.admin);
+    pub(super) async fn stay(&mut self, link: &str) -> Result<(), Ended> {
+        let (id, Addresses { service, admin }) = (std::process::id(), self.addresses);
         self.screen.heading("Your turn: the service stays up until Ctrl-C")?;
+        self.screen.say(format_args!(
+            "Look at it in a browser: http://{service}/ui. This link signs in there, once, within the next {} \
+             minutes:",
+            INVITED.as_secs() / 60
+        ))?;
+        self.screen.line("", &[])?;
+        self.screen.line("  ", &[Word(Look::Bold, link.to_owned())])?;
+        self.screen.line("", &[])?;
+        self.screen.say("Another browser is signed in with the token itself:")?;
+        self.screen.command(&[format!("cat {}", path(&self.files.token()))])?;
         self.screen.say(
             "In another terminal, after the three exports above, roll out the untested image again; what the \
              webhook is told shows here:",

@@ -66,6 +66,9 @@ const STOREFRONT: &str = "storefront";
 /// The attestation that the policy requires.
 const UNIT_TESTS: &str = "unit-tests";
 
+/// How long the link that signs in does so.
+const INVITED: Duration = Duration::from_mins(10);
+
 /// The number of the action that tells what becomes of the storefront.
 const ACTION: u64 = 1;
 
@@ -129,6 +132,7 @@ impl Demo {
         let files = Files::write(&webhook)?;
         let service = Service::start(setup(&files)?).await.map_err(Failure::from)?;
         let addresses = Addresses { service: service.address(), admin: service.admin_address() };
+        let link = service.invite(files.token_itself(), INVITED).map_err(DemoError::Random)?;
         let client = client(&files, addresses.service)?;
         let serving = tokio::spawn(service.run(stop.clone(), ()));
         // What the service still sends while it ends is still heard.
@@ -140,7 +144,7 @@ impl Demo {
             let mut story = Story::new(&mut screen, client, &files, addresses, inbox);
             story.tell().await?;
             if self.keep {
-                story.stay().await?;
+                story.stay(&link).await?;
             }
             Ok(())
         };

@@ -12,6 +12,7 @@ mod cookie;
 mod environment;
 mod evidence;
 mod filter;
+mod invitation;
 mod layout;
 mod organization;
 mod outside;
@@ -36,6 +37,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+pub(super) use self::invitation::Invitation;
 use self::refusal::Refusal;
 use super::app::App;
 

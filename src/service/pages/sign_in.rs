@@ -1,17 +1,20 @@
-//! Signing in and out: a token of role `read` or `admin` is exchanged for a session.
+//! Signing in and out: a token of role `read` or `admin` is exchanged for a session, and so is an invitation to one.
+
+use std::time::Instant;
 
 use axum::extract::{Form, Query, State};
 use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 use url::Url;
 
 use super::cookie::Cookie;
+use super::invitation::Answer;
 use super::layout;
 use super::refusal::Refusal;
-use super::visitor::{Browser, Peer, reader};
+use super::visitor::{Browser, Peer, Visitor, reader};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::app::App;
 use crate::service::problem::Problem;
@@ -24,11 +27,12 @@ pub(super) struct Offered {
     next: String,
 }
 
-/// Where one comes from.
-#[derive(Debug, Deserialize)]
+/// Where one comes from. It may hold an invitation's code: no `Debug`.
+#[derive(Deserialize)]
 pub(super) struct From {
     #[serde(default)]
     next: String,
+    once: Option<String>,
 }
 
 /// The start: the visitor's own organization.
@@ -39,9 +43,36 @@ pub(super) async fn home(State(app): State<App>, Browser(signed): Browser) -> Re
     })
 }
 
-/// Asks for a token.
-pub(super) async fn form(State(app): State<App>, Query(from): Query<From>) -> Response {
-    asked(&app, &from.next, None).into_response()
+/// Signs in by an invitation, or asks for a token.
+pub(super) async fn form(
+    State(app): State<App>,
+    Peer(peer): Peer,
+    Browser(signed): Browser,
+    method: Method,
+    Query(from): Query<From>,
+) -> Result<Response, Refusal> {
+    let form = |problem| asked(&app, &from.next, problem).into_response();
+    // Who only asks what would be answered does not use it up.
+    let Some(code) = from.once.as_ref().filter(|_| method == Method::GET) else { return Ok(form(None)) };
+    let code = Fingerprint::of(code.as_bytes());
+    app.throttle.check(peer, Some(code))?;
+    let token = match app.invitation.take(code, Instant::now()) {
+        Answer::NeverMade => return Ok(form(None)),
+        Answer::SignsIn(token) => Some(token),
+        Answer::Nothing => None,
+    };
+    if let Some(token) = token
+        && let Some(visitor) = reader(&app, token).await?
+    {
+        return open(&app, token, &visitor, "").await;
+    }
+    if let Ok(visitor) = signed {
+        // The same link once more, in the browser that it signed in.
+        return Ok(Redirect::to(&app.links.page(&[&visitor.organization])).into_response());
+    }
+    app.throttle.refused(peer, Some(code));
+    let problem = "This link was used, or its time is over: it signs in once.";
+    Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())
 }
 
 fn asked(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<String> {
@@ -78,7 +109,15 @@ pub(super) async fn sign_in(
         return Ok((StatusCode::FORBIDDEN, asked(&app, &offered.next, Some(problem))).into_response());
     };
     app.throttle.admitted(token);
-    let secret = secret()?;
+    open(&app, token, &visitor, &offered.next).await
+}
+
+/// Opens a session of a token, and leads to what was wanted.
+async fn open(app: &App, token: Fingerprint, visitor: &Visitor, next: &str) -> Result<Response, Refusal> {
+    let secret = random::<32>().map_err(|error| {
+        tracing::error!("the system gives no random bytes: {error}");
+        Problem::defect()
+    })?;
     let now = app.now();
     let mut transaction = app.store.write().await?;
     let policy = &app.policy.session;
@@ -91,9 +130,9 @@ pub(super) async fn sign_in(
     transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now).await?;
     transaction.commit().await?;
     let home = app.links.page(&[&visitor.organization]);
-    let next = if is_ours(&app, &offered.next) { offered.next } else { home };
+    let next = if is_ours(app, next) { next } else { &home };
     let cookie = Cookie::of(app.links.base()).set(&secret);
-    Ok(([(SET_COOKIE, cookie)], Redirect::to(&next)).into_response())
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
 /// Ends the session.
@@ -131,12 +170,9 @@ fn is_ours(app: &App, next: &str) -> bool {
         && !next.contains(['\\', '\r', '\n'])
 }
 
-/// 256 random bits.
-fn secret() -> Result<String, Problem> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        tracing::error!("the system gives no random bytes: {error}");
-        Problem::defect()
-    })?;
+/// So many random bytes, in hex.
+pub(super) fn random<const BYTES: usize>() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes)?;
     Ok(hex::encode(bytes))
 }
