@@ -29,7 +29,8 @@ pub enum Format {
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verbosity {
-    /// What may need a person, of supercargo alone: for a command that shows on stdout what it does.
+    /// What may need a person, of supercargo alone: for a command that shows on stdout what it does. That a
+    /// notification did not arrive is none of that: it is tried again, and its action says so.
     Warnings,
     /// What supercargo did.
     #[default]
@@ -56,7 +57,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
         _ => EnvFilter::new(match verbosity {
-            Verbosity::Warnings => "off,supercargo=warn",
+            Verbosity::Warnings => "off,supercargo=warn,supercargo::service::notify=error",
             Verbosity::Usual => "off,supercargo=info",
             Verbosity::Details => "off,supercargo=debug",
             Verbosity::Libraries => "debug",

@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -264,10 +264,10 @@ impl Reloads for tokio::signal::unix::Signal {
     }
 }
 
-/// No reloads.
-impl Reloads for () {
+/// Whoever started the service says when.
+impl Reloads for mpsc::Receiver<()> {
     async fn next(&mut self) -> bool {
-        false
+        self.recv().await.is_some()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The demo, as someone sees it who has nothing yet; and the commands that it prints.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -294,4 +295,88 @@ fn its_link_signs_a_browser_in_once_and_is_in_no_log() {
     let mut logged = String::new();
     log.read_to_string(&mut logged).unwrap();
     assert!(logged.contains(" GET /ui/sign-in 303 ") && !logged.contains(&code), "{logged}");
+}
+
+/// The addresses of pages that a page leads to.
+fn links(page: &str) -> BTreeSet<String> {
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let pages = links.filter(|link| link.starts_with("/ui/")).filter_map(|link| link.split('#').next());
+    pages.map(|link| link.replace("&amp;", "&")).collect()
+}
+
+/// The only one of these links that goes there.
+fn only<'a>(links: &'a BTreeSet<String>, there: &str) -> &'a str {
+    let mut found = links.iter().filter(|link| link.starts_with(there));
+    let (first, second) = (found.next(), found.next());
+    assert!(first.is_some() && second.is_none(), "{there}: {links:?}");
+    first.unwrap()
+}
+
+#[test]
+fn what_lies_behind_it_can_be_looked_at_from_page_to_page_and_as_it_was_then() {
+    let kept = Kept::start();
+    let signed_in = kept.ask("GET", kept.link(), "accept: text/html");
+    let cookie = format!("cookie: {}", header(&signed_in, "set-cookie").unwrap().split(';').next().unwrap());
+    let page = |path: &str| {
+        let answer = kept.ask("GET", path, &cookie);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        answer
+    };
+    let hours_ago = |hours: i64| {
+        let then = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(hours)).unwrap();
+        then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    };
+
+    let front = page("/ui/acme");
+    for environment in ["production", "staging", "warehouse", "sandbox", "storefront", "demo"] {
+        assert!(front.contains(&format!(">{environment}</a>")), "{environment}: {front}");
+    }
+    assert!(front.contains("silent for longer than 3 h"), "{front}");
+    for path in links(&front) {
+        for path in links(&page(&path)) {
+            page(&path);
+        }
+    }
+
+    // What does not comply is found, and its tests that failed are named.
+    let failing = page("/ui/acme/environments/production?compliance=non-compliant");
+    assert!(failing.contains("unit-tests of the flow builds fails"), "{failing}");
+    let found = page("/ui/acme/search?q=pay/fraud:1.8.1");
+    let artifact = page(only(&links(&found), "/ui/acme/artifacts/"));
+    assert!(artifact.contains("registry.example.com/pay/fraud:1.8.1"), "{artifact}");
+    let trail = "/ui/acme/flows/builds/trails/fraud-1.8.1";
+    assert!(links(&artifact).contains(trail), "{artifact}");
+    let attestation = page(only(&links(&page(trail)), &format!("{trail}/")));
+    for said in [
+        "fraud.rules.VelocityRuleTest",
+        "blocks the sixth payment in a minute",
+        "expected BLOCKED but was ALLOWED",
+        "216 tests: 2 failed",
+    ] {
+        assert!(attestation.contains(said), "{said}: {attestation}");
+    }
+
+    // An hour ago something else did not comply.
+    let staging = "/ui/acme/environments/staging?compliance=non-compliant";
+    assert!(page(staging).contains("Nothing fits"));
+    let then = page(&format!("{staging}&at={}", hours_ago(1)));
+    for said in
+        ["ship/tracking:4.6.0", "unit-tests of the flow builds is missing", "it has all that is required"]
+    {
+        assert!(then.contains(said), "{said}: {then}");
+    }
+    let gap = page(&format!("/ui/acme/environments/warehouse?at={}", hours_ago(27)));
+    assert!(gap.contains("This lies in a gap"), "{gap}");
+    let before = page(&format!("/ui/acme/environments/production?at={}", hours_ago(49)));
+    assert!(before.contains("nobody knows what ran before"), "{before}");
+
+    // Some of what happened did not reach everybody.
+    let action = kept.get("/api/v2/actions/acme/2");
+    for said in ["\"is_failing\":true", "\"last_success_at\":", "\"last_failure_at\":"] {
+        assert!(action.contains(said), "{said}: {action}");
+    }
+    // What is reported by hand does not fall silent while one looks.
+    let storefront = page("/ui/acme/environments/storefront");
+    assert!(!storefront.contains("silent for longer"), "{storefront}");
+    kept.stop(Signal::SIGTERM);
 }

@@ -4,7 +4,7 @@
 
 use std::fs::OpenOptions;
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,14 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::past::{Declared, Past};
 use super::receiver::{Webhook, random};
 use super::sample::{self, API, Build, CACHE, CART, NEXT_WEB, UNTESTED_WEB, WEB};
-use super::{ACTION, DemoError, ORGANIZATION, STOREFRONT, UNIT_TESTS};
+use super::{ACTION, CLUSTER, DemoError, ORGANIZATION, STOREFRONT, UNIT_TESTS};
 use crate::domain::model::Fingerprint;
+
+/// The bootstrap file.
+const BOOTSTRAP: &str = "bootstrap.yaml";
 
 /// The file of the token.
 const TOKEN: &str = "token";
@@ -25,29 +29,33 @@ const TOKEN: &str = "token";
 const URL: &str = "webhook-url";
 
 /// The file of what notifications are signed with.
-const SECRET: &str = "webhook-secret";
+pub(super) const SECRET: &str = "webhook-secret";
+
+/// The file of the address of the webhook that hears of the past.
+pub(super) const WATCH: &str = "watch-url";
+
+/// The file of the address of the chat that does.
+pub(super) const CHAT: &str = "chat-url";
+
+/// How long environments may be silent that are reported when somebody does it by hand.
+const BY_HAND: &str = "12h";
 
 /// The folder, and what lies in it.
 pub(super) struct Files {
     folder: TempDir,
     token: SecretString,
+    cache: Fingerprint,
     digests: Vec<(Build, Fingerprint)>,
 }
 
 impl Files {
     /// Makes the folder and writes everything into it, a new token and what leads to the webhook included.
-    pub(super) fn write(webhook: &Webhook) -> Result<Self, DemoError> {
+    pub(super) fn write(webhook: &Webhook, past: Option<&Past>) -> Result<Self, DemoError> {
         let folder = tempfile::Builder::new()
             .prefix("supercargo-demo-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(DemoError::Folder)?;
-        let token = random()?;
-        let mut files = Self { folder, token: token.as_str().into(), digests: Vec::new() };
-        for (name, secret) in [(TOKEN, token.as_str()), (URL, &webhook.url()), (SECRET, webhook.secret())] {
-            write(&files.at(name), &format!("{secret}\n"))?;
-        }
-
         let pods: Value = serde_json::from_str(sample::PODS).map_err(|_| DemoError::Sample("their JSON"))?;
         let next = sample::made_up_digest(NEXT_WEB.image);
         let after = sample::rolled_out(pods.clone(), &WEB, &NEXT_WEB, next)
@@ -56,7 +64,15 @@ impl Files {
         let untested = sample::untested(storefront.clone(), sample::made_up_digest(UNTESTED_WEB))
             .ok_or(DemoError::Sample("what the storefront is to run"))?;
         let cache = sample::digest_of(&storefront, CACHE).ok_or(DemoError::Sample("the cache"))?;
-        write(&files.bootstrap(), &bootstrap(cache))?;
+        let token = random()?;
+        let mut files = Self { folder, token: token.as_str().into(), cache, digests: Vec::new() };
+        let ([watch, chat], url) = (webhook.urls_beside(), webhook.url());
+        for (name, secret) in
+            [(TOKEN, token.as_str()), (URL, &url), (SECRET, webhook.secret()), (WATCH, &watch), (CHAT, &chat)]
+        {
+            write(&files.at(name), &format!("{secret}\n"))?;
+        }
+        files.declare(&past.map(Past::declared).unwrap_or_default())?;
         write(&files.pods(), sample::PODS)?;
         write(&files.pods_after(), &pretty(&after))?;
         write(&files.storefront(), &pretty(&storefront))?;
@@ -83,7 +99,7 @@ impl Files {
 
     /// The bootstrap file of the service.
     pub(super) fn bootstrap(&self) -> PathBuf {
-        self.at("bootstrap.yaml")
+        self.at(BOOTSTRAP)
     }
 
     /// The pods before the rollout.
@@ -122,6 +138,34 @@ impl Files {
         format!("sqlite:{}", path.replace('%', "%25").replace('?', "%3F"))
     }
 
+    /// Writes the bootstrap file, anew where it is there.
+    pub(super) fn declare(&self, past: &Declared) -> Result<(), DemoError> {
+        self.put(BOOTSTRAP, &bootstrap(self.cache, past)).map(drop)
+    }
+
+    /// Writes a file, anew where it is there.
+    pub(super) fn put(&self, name: &str, content: &str) -> Result<PathBuf, DemoError> {
+        let path = self.at(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(DemoError::File(path, error));
+            }
+            _ => {}
+        }
+        write(&path, content)?;
+        Ok(path)
+    }
+
+    /// The pods of an environment of the past.
+    pub(super) fn of(&self, environment: &str) -> PathBuf {
+        self.at(&format!("{environment}.json"))
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -133,18 +177,22 @@ impl Files {
 }
 
 /// The file that tells the service who may use it, what may run in the storefront, and who wants to know.
-fn bootstrap(cache: Fingerprint) -> String {
+fn bootstrap(cache: Fingerprint, past: &Declared) -> String {
+    let Declared { changes, flows, environments, actions } = past;
     format!(
         "\
-generation: 1
+generation: {generation}
 organizations:
   - name: {ORGANIZATION}
     tokens:
       - {{name: demo, role: admin, file: {TOKEN}}}
     flows:
       - name: {flow}
-    environments:
+{flows}    environments:
+      - name: {CLUSTER}
+        silentAfter: {BY_HAND}
       - name: {STOREFRONT}
+        silentAfter: {BY_HAND}
         policy:
           attestations:
             - {{flow: {flow}, name: {UNIT_TESTS}}}
@@ -152,14 +200,15 @@ organizations:
           - artifact: {cache}
             reason: {CACHE} is its publisher's to test
             author: platform team
-    actions:
+{environments}    actions:
       - number: {ACTION}
         name: storefront-watch
         environments: [{STOREFRONT}]
         triggers: [ON_NON_COMPLIANT_ENV, ON_COMPLIANT_ENV]
         targets:
           - {{name: demo, type: WEBHOOK, url: {{file: {URL}}}, secrets: [{{file: {SECRET}}}]}}
-",
+{actions}",
+        generation = changes + 1,
         flow = WEB.name
     )
 }

@@ -1,6 +1,7 @@
 //! The end of the story: an environment with a policy, an image that may not run there, and who is told.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::sample::{CACHE, NEXT_WEB, UNTESTED_WEB, WEB, short_image};
 use super::screen::{Look, Word};
@@ -11,6 +12,9 @@ use crate::api::{Action, Kept};
 use crate::domain::notification::Content;
 use crate::domain::visible::Visible;
 
+/// From one report of what the past left to the next.
+const ROUNDS: Duration = Duration::from_mins(10);
+
 impl<W: Write> Story<'_, W> {
     /// From an environment that is as it should be to one that is not, and back.
     pub(super) async fn judge(&mut self) -> Result<(), Ended> {
@@ -20,7 +24,8 @@ impl<W: Write> Story<'_, W> {
         let required = format!("{STOREFRONT} requires {UNIT_TESTS} of the flow {}", WEB.name);
         self.screen.came(format_args!("{required}; {CACHE} is allowed"), None)?;
         self.screen.command(&[format!("{program} list notifications")])?;
-        for Kept { known: Action { number, triggers, .. }, .. } in self.client.notifications().await? {
+        let actions = self.client.notifications().await?.into_iter().map(|Kept { known, .. }| known);
+        for Action { number, triggers, .. } in actions.filter(|action| action.number == ACTION) {
             let triggers = triggers.join(" and ");
             self.screen.came(format_args!("action {number} calls a webhook on {triggers}"), None)?;
         }
@@ -50,8 +55,7 @@ impl<W: Write> Story<'_, W> {
         let (id, Addresses { service, admin }) = (std::process::id(), self.addresses);
         self.screen.heading("Your turn: the service stays up until Ctrl-C")?;
         self.screen.say(format_args!(
-            "Look at it in a browser: http://{service}/ui. This link signs in there, once, within the next {} \
-             minutes:",
+            "Look at http://{service}/ui in a browser. This link signs in there, once, within the next {} minutes:",
             INVITED.as_secs() / 60
         ))?;
         self.screen.line("", &[])?;
@@ -59,6 +63,7 @@ impl<W: Write> Story<'_, W> {
         self.screen.line("", &[])?;
         self.screen.say("Another browser is signed in with the token itself:")?;
         self.screen.command(&[format!("cat {}", path(&self.files.token()))])?;
+        self.screen.line("", &[])?;
         self.screen.say(
             "In another terminal, after the three exports above, roll out the untested image again; what the \
              webhook is told shows here:",
@@ -72,9 +77,23 @@ impl<W: Write> Story<'_, W> {
         self.screen.command(&["curl -sS \"$SUPERCARGO_BASE_URL/api/v2/openapi.json\"".to_owned()])?;
         self.screen.command(&[format!("curl -sS http://{admin}/metrics")])?;
         self.screen.command(&[format!("kill {id}")])?;
-        while let Some(content) = self.inbox.next().await {
-            self.screen.line("", &[])?;
-            self.told(&content)?;
+        let mut rounds = tokio::time::interval(ROUNDS);
+        loop {
+            tokio::select! {
+                told = self.inbox.next() => {
+                    let Some(content) = told else { return Ok(()) };
+                    self.screen.line("", &[])?;
+                    self.told(&content)?;
+                }
+                _ = rounds.tick() => self.go_round().await?,
+            }
+        }
+    }
+
+    /// Reports what the past left, as it is.
+    async fn go_round(&self) -> Result<(), Ended> {
+        for environment in &self.heard {
+            self.send(environment, &self.files.of(environment)).await?;
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! `supercargo demo`: the whole loop on one machine, without a cluster or an account.
 //!
 //! It starts the real service on a temporary database, attests and reports to it over HTTP through the
-//! agent's own code, and shows what the service then says and whom it tells. `steps` and `judged` tell the
-//! story, `sample` is what it is about, `files` is where it lies, `receiver` is who is told, and `screen` and
+//! agent's own code, and shows what the service then says and whom it tells. `past` is what lies behind it
+//! where it stays up, `steps` and `judged` tell the story, `sample` is what it is about, `files` is where it lies, `receiver` is who is told, and `screen` and
 //! `table` are how it looks.
 
 mod files;
 mod judged;
+mod past;
 mod receiver;
 mod sample;
 mod screen;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, ServiceError};
@@ -28,10 +30,11 @@ use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::InvalidName;
 use crate::process::listener::{Bounds, ListenError};
 use crate::process::signals;
-use crate::service::{Clock, Policy, Service, Setup};
+use crate::service::{Clock, Delivery, Policy, Service, Setup};
 use crate::store::{InvalidUrl, Patience};
 
 use self::files::Files;
+use self::past::Past;
 use self::receiver::Webhook;
 use self::screen::Screen;
 use self::steps::{Addresses, Story};
@@ -46,7 +49,8 @@ pub(super) struct Demo {
 
 const EXAMPLE: &str = "\
 It listens on loopback alone, on ports that are free, and keeps everything in one temporary folder,
-which it removes at the end. The options of the compliance service do not matter to it.
+which it removes at the end. The options of the compliance service do not matter to it. With --keep it first
+lives through two days that are made up, and prints a link that signs a browser in once.
 
 Example:
   Watch it, then try its commands in another terminal:
@@ -129,20 +133,24 @@ impl Demo {
     async fn show(&self) -> Result<(), Ended> {
         let stop = signals::shutdown(signals::FINISHING).map_err(DemoError::Signals)?;
         let webhook = Webhook::open().await?;
-        let files = Files::write(&webhook)?;
-        let service = Service::start(setup(&files)?).await.map_err(Failure::from)?;
+        let (clock, hand) = Clock::movable();
+        let (reload, reloads) = mpsc::channel(1);
+        let past = self.keep.then(|| Past::begin(hand, reload)).transpose()?;
+        let files = Files::write(&webhook, past.as_ref())?;
+        let service = Service::start(setup(&files, clock)?).await.map_err(Failure::from)?;
         let addresses = Addresses { service: service.address(), admin: service.admin_address() };
         let link = service.invite(files.token_itself(), INVITED).map_err(DemoError::Random)?;
         let client = client(&files, addresses.service)?;
-        let serving = tokio::spawn(service.run(stop.clone(), ()));
+        let serving = tokio::spawn(service.run(stop.clone(), reloads));
         // What the service still sends while it ends is still heard.
         let deaf = CancellationToken::new();
+        let beside = webhook.beside();
         let (hearing, inbox) = webhook.hear(deaf.clone());
 
         let mut screen = Screen::stdout();
         let story = async {
-            let mut story = Story::new(&mut screen, client, &files, addresses, inbox);
-            story.tell().await?;
+            let mut story = Story::new(&mut screen, client, &files, addresses, (inbox, beside));
+            story.tell(past).await?;
             if self.keep {
                 story.stay(&link).await?;
             }
@@ -162,7 +170,7 @@ impl Demo {
     }
 }
 
-fn setup(files: &Files) -> Result<Setup, DemoError> {
+fn setup(files: &Files, clock: Clock) -> Result<Setup, DemoError> {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Ok(Setup {
         listen: free,
@@ -171,8 +179,12 @@ fn setup(files: &Files) -> Result<Setup, DemoError> {
         database: files.database().parse()?,
         bootstrap: Some(files.bootstrap()),
         public_url: None,
-        policy: Policy::default(),
-        clock: Clock::default(),
+        // In its past hours go by within milliseconds: what a target is spared after a failure is no time at all.
+        policy: Policy {
+            delivery: Delivery { rest: Duration::ZERO, ..Delivery::default() },
+            ..Policy::default()
+        },
+        clock,
         bounds: Bounds::default(),
         patience: Patience::default(),
         // Where the demo listens itself for what is sent.

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,7 +16,7 @@ use axum::routing::post;
 use bytes::Bytes;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +32,36 @@ const WAITING: usize = 64;
 /// How long a notification may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long nothing comes once all has come.
+const QUIET: Duration = Duration::from_millis(8);
+
 /// A webhook that has its address, and hears nothing yet.
 pub(super) struct Webhook {
     listener: TcpListener,
     path: String,
     secret: String,
     address: SocketAddr,
+    beside: Arc<Beside>,
+}
+
+/// Two more receivers at the same address, of what the demo's past tells: a webhook that takes everything, and a chat
+/// that does not always answer.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    heard: Notify,
+    is_down: AtomicBool,
+}
+
+impl Beside {
+    /// Whether the chat takes what it is sent, from now on.
+    pub(super) fn answers(&self, is_up: bool) {
+        self.is_down.store(!is_up, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing more comes.
+    pub(super) async fn quiet(&self) {
+        while timeout(QUIET, self.heard.notified()).await.is_ok() {}
+    }
 }
 
 /// What the webhook was told, in the order in which it came.
@@ -53,6 +78,7 @@ struct Told {
 struct Ear {
     secret: SecretString,
     tell: mpsc::Sender<Told>,
+    beside: Arc<Beside>,
 }
 
 impl Webhook {
@@ -60,12 +86,23 @@ impl Webhook {
     pub(super) async fn open() -> Result<Self, DemoError> {
         let listener = listener::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr().map_err(DemoError::Address)?;
-        Ok(Self { listener, path: format!("/{}", random()?), secret: random()?, address })
+        let (path, secret) = (format!("/{}", random()?), random()?);
+        Ok(Self { listener, path, secret, address, beside: Arc::default() })
     }
 
     /// Its address, which is a credential.
     pub(super) fn url(&self) -> String {
         format!("http://{}{}", self.address, self.path)
+    }
+
+    /// The addresses of those beside it: a webhook, and a chat.
+    pub(super) fn urls_beside(&self) -> [String; 2] {
+        ["watch", "chat"].map(|name| format!("{}/{name}", self.url()))
+    }
+
+    /// Those beside it.
+    pub(super) fn beside(&self) -> Arc<Beside> {
+        Arc::clone(&self.beside)
     }
 
     /// What notifications have to be signed with.
@@ -76,7 +113,7 @@ impl Webhook {
     /// Hears until `shutdown`.
     pub(super) fn hear(self, shutdown: CancellationToken) -> (JoinHandle<()>, Inbox) {
         let (tell, told) = mpsc::channel(WAITING);
-        let router = router(&self.path, Ear { secret: self.secret.into(), tell });
+        let router = router(&self.path, Ear { secret: self.secret.into(), tell, beside: self.beside });
         let hearing = listener::serve(self.listener, None, router, Bounds::default(), shutdown);
         (tokio::spawn(hearing), Inbox { told, known: BTreeSet::new() })
     }
@@ -100,7 +137,11 @@ impl Inbox {
 }
 
 fn router(path: &str, ear: Ear) -> Router {
-    Router::new().route(path, post(take)).with_state(Arc::new(ear))
+    Router::new()
+        .route(path, post(take))
+        .route(&format!("{path}/watch"), post(watch))
+        .route(&format!("{path}/chat"), post(chat))
+        .with_state(Arc::new(ear))
 }
 
 /// Takes a notification: it is read only where its signature is right.
@@ -114,6 +155,27 @@ async fn take(State(ear): State<Arc<Ear>>, headers: HeaderMap, body: Bytes) -> S
     match ear.tell.send(Told { id: id.to_owned(), content }).await {
         Ok(()) => StatusCode::NO_CONTENT,
         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Takes what is signed.
+async fn watch(State(ear): State<Arc<Ear>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ear.beside.heard.notify_one();
+    if verify(&ear.secret, header(SIGNATURE), header(ID), &body) {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::UNAUTHORIZED
+    }
+}
+
+/// Takes anything, when it does.
+async fn chat(State(ear): State<Arc<Ear>>) -> StatusCode {
+    ear.beside.heard.notify_one();
+    if ear.beside.is_down.load(Ordering::Relaxed) {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::NO_CONTENT
     }
 }
 
@@ -148,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_signed_is_heard_once_and_nothing_else_is() {
         let (tell, told) = mpsc::channel(WAITING);
-        let router = router("/here", Ear { secret: "ours".to_owned().into(), tell });
+        let router = router("/here", Ear { secret: "ours".to_owned().into(), tell, beside: Arc::default() });
         let mut inbox = Inbox { told, known: BTreeSet::new() };
         for (path, id, secret, body, status) in [
             ("/here", "n1", "theirs", BODY, 401),

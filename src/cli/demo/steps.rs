@@ -6,12 +6,14 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 
 use super::files::Files;
-use super::receiver::Inbox;
+use super::past::Past;
+use super::receiver::{Beside, Inbox};
 use super::sample::{API, Build, CART, NEXT_WEB, WEB};
 use super::screen::{Look, Screen, Word, quoted};
 use super::table::{Row, Table, Tests};
@@ -19,7 +21,7 @@ use super::{CLUSTER, DemoError, Ended, ORGANIZATION, RECEIVERS, UNIT_TESTS};
 use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
-use crate::agent::{Environment, Plan};
+use crate::agent::{Environment, Plan, Summary};
 use crate::api::{Artifact, Client, Filter, Joined};
 use crate::cli::{Cli, Failure};
 use crate::cluster::PodsFile;
@@ -44,6 +46,9 @@ pub(super) struct Story<'a, W> {
     pub(super) files: &'a Files,
     pub(super) addresses: Addresses,
     pub(super) inbox: Inbox,
+    pub(super) beside: Arc<Beside>,
+    /// The environments that are reported for as long as it stays up.
+    pub(super) heard: Vec<&'static str>,
     pub(super) program: String,
 }
 
@@ -53,14 +58,17 @@ impl<'a, W: Write> Story<'a, W> {
         client: Client,
         files: &'a Files,
         addresses: Addresses,
-        inbox: Inbox,
+        (inbox, beside): (Inbox, Arc<Beside>),
     ) -> Self {
-        Self { screen, client, files, addresses, inbox, program: program() }
+        Self { screen, client, files, addresses, inbox, beside, heard: Vec::new(), program: program() }
     }
 
-    /// All of it.
-    pub(super) async fn tell(&mut self) -> Result<(), Ended> {
+    /// All of it, and before that the past, if there is one.
+    pub(super) async fn tell(&mut self, past: Option<Past>) -> Result<(), Ended> {
         self.serve()?;
+        if let Some(past) = past {
+            self.heard = self.live(past).await?;
+        }
 
         self.screen.heading("2. Attest the unit tests of three images, as their pipelines would")?;
         for build in [WEB, CART, API] {
@@ -158,7 +166,7 @@ impl<'a, W: Write> Story<'a, W> {
     }
 
     /// Runs a command as it is shown, with options in place of the exports.
-    async fn run(&self, words: impl Iterator<Item = OsString>) -> Result<(), Ended> {
+    pub(super) async fn run(&self, words: impl Iterator<Item = OsString>) -> Result<(), Ended> {
         let service = format!("--base-url=http://{} --org={ORGANIZATION}", self.addresses.service);
         let mut token = OsString::from("--token-file=");
         token.push(self.files.token());
@@ -171,6 +179,14 @@ impl<'a, W: Write> Story<'a, W> {
     /// Reports pods to an environment.
     pub(super) async fn report(&mut self, environment: &str, pods: &Path) -> Result<(), Ended> {
         self.screen.command(&self.agent(environment, pods))?;
+        for summary in self.send(environment, pods).await? {
+            self.screen.came(summary, None)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the report of pods to an environment.
+    pub(super) async fn send(&self, environment: &str, pods: &Path) -> Result<Vec<Summary>, Ended> {
         let environment = Environment {
             name: environment.parse()?,
             selection: Selection::default(),
@@ -179,10 +195,7 @@ impl<'a, W: Write> Story<'a, W> {
         let plan = Plan { environments: vec![environment], counting: Counting::All, own_pod: None };
         let source = Source::File(PodsFile::from(pods.to_owned()));
         let deadline = Deadline::after(Duration::from_secs(10), Backoff::default());
-        for summary in once::run(&plan, &source, Destination::Service(&self.client), deadline).await? {
-            self.screen.came(summary, None)?;
-        }
-        Ok(())
+        Ok(once::run(&plan, &source, Destination::Service(&self.client), deadline).await?)
     }
 
     /// What runs of the repositories that these are built from.

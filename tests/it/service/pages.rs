@@ -27,6 +27,9 @@ async fn a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out(databas
     let form = browser.get("/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx").await;
     assert_eq!(form.status, 200);
     assert!(form.text.contains(r#"name="next" value="/ui/acme?at=x""#), "{}", form.text);
+    // Links that sign in are the demo's alone.
+    let form = browser.get("/ui/sign-in?once=0123456789abcdef0123456789abcdef").await;
+    assert!(form.status == 200 && !form.text.contains("alert") && browser.cookie.is_none(), "{form:?}");
     assert_eq!(leads_to(&browser.sign_in(READER, "/ui/acme?at=x").await), "/ui/acme?at=x");
     let page = browser.get("/ui/acme").await;
     assert_eq!(page.status, 200);
