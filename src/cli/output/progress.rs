@@ -60,13 +60,16 @@ impl Drop for Progress {
     }
 }
 
+/// From how many bytes on a person may have to wait for them to be sent.
+const WORTH_A_LOOK: u64 = 256 * 1024;
+
 /// Bytes that are sent.
 pub(in crate::cli) struct Upload(ProgressBar);
 
 impl Upload {
-    /// So many bytes; none is nothing to look at.
+    /// So many bytes; a few are nothing to look at.
     pub(in crate::cli) fn begin(bytes: u64) -> Self {
-        if bytes == 0 {
+        if bytes < WORTH_A_LOOK {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(bytes);
