@@ -78,6 +78,11 @@ pub(super) async fn get_action(
     Ok(axum::Json(Action { listed, flows: None }))
 }
 
+/// An action as everybody sees it who may read: without an address that is a credential.
+pub(super) fn shown(action: stored::Action, organization: &str) -> ListedAction {
+    Show { organization, book: None }.listed(action)
+}
+
 /// How actions are shown to a caller.
 struct Show<'a> {
     organization: &'a str,

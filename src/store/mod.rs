@@ -11,6 +11,7 @@ pub mod attestations;
 mod audit;
 pub mod bootstrap;
 mod connect;
+pub mod deliveries;
 mod error;
 pub mod events;
 pub mod inspected;

@@ -4,6 +4,7 @@
 //! for, reads, and shows; the only things that are written here are sessions. Nothing is loaded from
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
+mod actions;
 mod artifact;
 mod attestation;
 mod attested;
@@ -59,6 +60,8 @@ pub(super) fn router(app: &App) -> Router<App> {
             "/ui/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",
             get(attestation::page),
         )
+        .route("/ui/{organization}/actions", get(actions::list))
+        .route("/ui/{organization}/actions/{number}", get(actions::page))
         .route("/ui/{organization}/search", get(search::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
         .layer(from_fn_with_state(app.clone(), guarded))

@@ -4,6 +4,7 @@
 //! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`tests/README.md`), on a new database there.
 
 mod access;
+mod action_page;
 mod approvals;
 mod artifact_page;
 mod attest;

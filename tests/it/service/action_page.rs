@@ -1,0 +1,198 @@
+//! The pages of actions: what is sent where, and whether it arrives.
+
+use std::time::Duration;
+
+use supercargo::domain::outcome::Backoff;
+use supercargo::service::{Delivery, Policy};
+
+use super::browser::{Browser, HOSTILE, is_inert, shows};
+use super::running::{Options, bootstrap, eventually};
+use super::{ADMIN, Database, READER, REPORTER, Running, STRANGER, digest, pod, report};
+use crate::fake::{Reply, Server};
+
+const PATH: &str = "/ui/acme/actions/7";
+
+/// One action, for `prod` and an environment that nobody knows, with these targets.
+fn action(generation: i64, name: &str, targets: &str) -> String {
+    bootstrap(
+        generation,
+        &format!(
+            "    environments: [{{name: prod, policy: {{attestations: [{{flow: cart, name: unit}}]}}}}]
+    actions:
+      - number: 7
+        name: {name:?}
+        environments: [prod, elsewhere]
+        triggers: [ON_STARTED_ARTIFACT, ON_EXITED_ARTIFACT, ON_NON_COMPLIANT_ENV]
+        targets: [{targets}]"
+        ),
+    )
+}
+
+fn webhook(name: &str) -> String {
+    format!("{{name: {name:?}, type: WEBHOOK, url: {{file: ops.url}}, secrets: [{{file: secret}}]}}")
+}
+
+fn options(bootstrap: String, url: &str) -> Options {
+    let backoff =
+        Backoff { first: Duration::from_millis(5), most: Duration::from_millis(20), ..Backoff::default() };
+    let delivery = Delivery { backoff, interval: Duration::from_millis(20), ..Delivery::default() };
+    let files = vec![
+        ("ops.url", format!("{url}/hook?key=credential")),
+        ("secret", "whsec-0123456789abcdef0123456789".to_owned()),
+    ];
+    let policy = Policy { delivery, ..Policy::default() };
+    Options { policy, bootstrap, allowed_internal: &["127.0.0.1/32"], files, ..Options::default() }
+}
+
+async fn an_action_shows_what_was_sent_and_what_came_of_it(database: Database) {
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let chat = "{name: room, type: SLACK, url: {file: ops.url}, channel: {name: \"#ops\"}}";
+    let mail = "{name: people, type: EMAIL, recipients: [oncall@example.com]}";
+    let targets = format!("{}, {chat}, {mail}", webhook("pager"));
+    let smtp = "smtp: {host: mail.example.com, from: supercargo@example.com}";
+    let file = format!("{smtp}\n{}", action(1, "tell ops", &targets));
+    let service = Running::start_with(database, options(file, &receiver.url())).await;
+    let page = Browser::looks(&service, PATH).await;
+    shows(&page, &["nothing sent yet", "There are none.", "never"]);
+
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    eventually("what arrived is shown", async || {
+        let page = Browser::looks(&service, PATH).await;
+        page.matches(">sent</span>").count() == 4
+    })
+    .await;
+    let page = Browser::looks(&service, PATH).await;
+    shows(
+        &page,
+        &[
+            "tell ops",
+            r#"<a href="/ui/acme/environments/prod"><bdi>prod</bdi></a>"#,
+            "<bdi>elsewhere</bdi>, which was neither declared nor reported",
+            "<code>ON_EXITED_ARTIFACT</code>: an artifact runs no longer",
+            "<code>ON_NON_COMPLIANT_ENV</code>",
+            ", by <bdi>bootstrap</bdi>",
+            "WEBHOOK",
+            "SLACK",
+            "EMAIL",
+            "<bdi>#ops</bdi>",
+            "<bdi>oncall@example.com</bdi>",
+            "arrives",
+            &format!(r#"<a href="/ui/acme/artifacts/{}"><bdi>cart:1</bdi></a>"#, digest('a')),
+        ],
+    );
+    // The mail server does not exist.
+    shows(&page, &["failing", ">waits</span>"]);
+    let list = Browser::looks(&service, "/ui/acme/actions").await;
+    shows(&list, &[&format!(r#"<a href="{PATH}"><bdi>tell ops</bdi></a>"#), "failing"]);
+    shows(&Browser::looks(&service, "/ui/acme").await, &[r#"<a href="/ui/acme/actions">"#]);
+    // Not even to an admin, who may read it by the operation.
+    let mut admin = Browser::signed_in(&service, ADMIN).await;
+    for path in ["/ui/acme/actions", PATH] {
+        let page = admin.get(path).await;
+        assert_eq!(page.status, 200);
+        for secret in ["credential", "whsec", "/hook"] {
+            assert!(!page.text.contains(secret), "{secret}: {}", page.text);
+        }
+    }
+    let shown = service.get(ADMIN, "/actions/acme/7").await.expect(200).text;
+    assert!(shown.contains("credential"), "{shown}");
+}
+
+async fn what_does_not_arrive_says_why_and_when_it_is_tried_again(database: Database) {
+    let receiver = Server::start(|_| Reply::text(503, "no"));
+    let mut options = options(action(1, "tell ops", &webhook("pager")), &receiver.url());
+    options.policy.delivery.backoff = Backoff::default();
+    let service = Running::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    eventually("it failed", async || Browser::looks(&service, PATH).await.contains("it answered 503")).await;
+    let page = Browser::looks(&service, PATH).await;
+    shows(&page, &["failing", ">waits</span> next try <time", "<td>1</td>"]);
+    // A target that is taken out is still said to have been sent to, and what was on its way is dropped.
+    service.reload(&action(2, "tell others", &webhook("other"))).await;
+    let page = Browser::looks(&service, PATH).await;
+    shows(
+        &page,
+        &[
+            "tell others",
+            "<bdi>pager</bdi>, taken out since",
+            ">dropped</span>",
+            "its target was taken out",
+            "nothing sent yet",
+        ],
+    );
+}
+
+async fn older_deliveries_are_a_page_further(database: Database) {
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let targets = format!("{}, {}", webhook("pager"), webhook("other"));
+    let service = Running::start_with(database, options(action(1, "ops", &targets), &receiver.url())).await;
+    // Thirty that start, of which each replaces the one before: with the exits and the environment, 60 events.
+    for number in 0..30 {
+        let digit = char::from_digit(number % 16, 16).unwrap();
+        let pods = [pod("p", &format!("cart:{number}"), digit)];
+        service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    }
+    let (mut browser, mut path) = (Browser::signed_in(&service, READER).await, PATH.to_owned());
+    let (mut pages, mut seen) = (0, 0);
+    loop {
+        let page = browser.get(&path).await;
+        assert_eq!(page.status, 200);
+        pages += 1;
+        let rows = page.text.matches("<code>ON_").count() - 3;
+        assert!((1..=50).contains(&rows), "{rows}");
+        seen += rows;
+        assert_eq!(page.text.contains("Newest"), pages > 1);
+        let Some((start, _)) = page.text.split_once("\" rel=\"next\">Older") else { break };
+        start.rsplit_once("href=\"").unwrap().1.clone_into(&mut path);
+    }
+    assert_eq!((pages, seen), (3, 120));
+    // The newest first.
+    let first = browser.get(PATH).await.text;
+    assert!(first.contains("cart:29") && !first.contains("cart:0<"), "{first}");
+    for (query, status) in [("?before=x", 400), ("?page=2", 400)] {
+        let answer = browser.get(&format!("{PATH}{query}")).await;
+        assert_eq!(answer.status, status, "{query}");
+        assert!(answer.text.starts_with("<!DOCTYPE html>"), "{}", answer.text);
+    }
+}
+
+async fn an_action_that_is_not_there_or_another_s_is_not_found(database: Database) {
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let file = action(1, "ops", &webhook("pager"));
+    let service = Running::start_with(database, options(file, &receiver.url())).await;
+    let mut reader = Browser::signed_in(&service, READER).await;
+    for path in ["8", "0", "-7", "x", "99999999999999999999"] {
+        assert_eq!(reader.get(&format!("/ui/acme/actions/{path}")).await.status, 404, "{path}");
+    }
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    for path in [PATH.to_owned(), PATH.replace("acme", "stranger"), "/ui/acme/actions".to_owned()] {
+        assert_eq!(stranger.get(&path).await.status, 404, "{path}");
+    }
+    shows(&stranger.get("/ui/stranger/actions").await.text, &["The bootstrap file has no action."]);
+    // One that was taken out of the file is gone, as it is for the operation.
+    assert_eq!(reader.get(PATH).await.status, 200);
+    service.reload(&bootstrap(2, "")).await;
+    service.get(READER, "/actions/acme/7").await.expect(404);
+    assert_eq!(reader.get(PATH).await.status, 404);
+}
+
+async fn what_others_wrote_is_inert(database: Database) {
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let file = action(1, "OPS", &webhook("PAGER")).replace("OPS", "<script>alert(1)</script>");
+    let file = file.replace("PAGER", "<script>alert(2)</script>");
+    let service = Running::start_with(database, options(file, &receiver.url())).await;
+    service.report(REPORTER, "prod", report(&[pod("p", HOSTILE, 'a')])).await.expect(201);
+    for path in ["/ui/acme/actions", PATH] {
+        let page = Browser::looks(&service, path).await;
+        is_inert(&page, if path == PATH { 2 } else { 0 });
+        shows(&page, &["<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>"]);
+    }
+}
+
+super::on_both!(
+    an_action_shows_what_was_sent_and_what_came_of_it,
+    what_does_not_arrive_says_why_and_when_it_is_tried_again,
+    older_deliveries_are_a_page_further,
+    an_action_that_is_not_there_or_another_s_is_not_found,
+    what_others_wrote_is_inert,
+);
