@@ -57,7 +57,9 @@ pub(super) async fn list_attestations(
             .map_or(i64::MAX, |second| second.saturating_add(1_000_000)),
     };
     let mut transaction = app.store.read().await?;
-    let listed = transaction.attestations(&organization, flow.as_str(), span, page).await?;
+    let html_url =
+        |trail: &str, attestation| app.links.attestation(&organization, flow.as_str(), trail, attestation);
+    let listed = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
     let (data, total) = listed
         .ok_or_else(|| Problem::not_found(format!("there is no flow \"{flow}\" in this organization")))?;
     Ok(axum::Json(Attestations { data, pagination: page.of(total) }))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sqlx::types::Uuid;
 use url::Url;
 
 use crate::domain::model::{Fingerprint, Link, Provider};
@@ -33,18 +34,36 @@ impl Links {
         if let Some(provider) = provider {
             url.query_pairs_mut().append_pair("provider", provider.as_str());
         }
-        BTreeMap::from([("self", Link { href: url.to_string() })])
+        BTreeMap::from([("self", link(&url))])
     }
 
-    /// Operation 1 for the trails that attest an artifact.
-    pub(super) fn trails_of(
+    /// An artifact: what attests it, and its page.
+    pub(super) fn artifact(&self, organization: &str, artifact: Fingerprint) -> BTreeMap<&'static str, Link> {
+        let mut trails = self.operation(&["trails", organization]);
+        trails.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
+        let html = self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]);
+        BTreeMap::from([("html", link(&html)), ("trails", link(&trails))])
+    }
+
+    /// The page of an environment.
+    pub(super) fn environment(&self, organization: &str, environment: &str) -> BTreeMap<&'static str, Link> {
+        BTreeMap::from([("html", link(&self.below(&["ui"], &[organization, "environments", environment])))])
+    }
+
+    /// The page of a trail.
+    pub(super) fn trail(&self, organization: &str, flow: &str, trail: &str) -> String {
+        self.below(&["ui"], &[organization, "flows", flow, "trails", trail]).into()
+    }
+
+    /// The page of an attestation.
+    pub(super) fn attestation(
         &self,
         organization: &str,
-        artifact: Fingerprint,
-    ) -> BTreeMap<&'static str, Link> {
-        let mut url = self.operation(&["trails", organization]);
-        url.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
-        BTreeMap::from([("trails", Link { href: url.to_string() })])
+        flow: &str,
+        trail: &str,
+        attestation: Uuid,
+    ) -> String {
+        format!("{}/attestations/{attestation}", self.trail(organization, flow, trail))
     }
 
     /// The path of a page. Pages lead to each other by paths alone, so that they work whichever way a browser
@@ -73,6 +92,10 @@ impl Links {
     }
 }
 
+fn link(url: &Url) -> Link {
+    Link { href: url.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +105,8 @@ mod tests {
         let pages = Links::new("https://example.com/evidence/".parse().unwrap());
         let links = pages.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
         assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
+        let trail = pages.trail("acme", "cart", "a b?#%");
+        assert_eq!(trail, "https://example.com/evidence/ui/acme/flows/cart/trails/a%20b%3F%23%25");
         assert_eq!(
             links["self"].href,
             "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F?provider=gitlab"

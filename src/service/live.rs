@@ -1,6 +1,6 @@
 //! Operation 4: the live artifacts of a repository.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -59,7 +59,7 @@ pub(super) async fn live_artifacts(
     // An artifact's address is made once, however many environments it runs in.
     let links: HashMap<_, _> = built
         .iter()
-        .map(|built| (built.fingerprint, app.links.trails_of(&organization, built.fingerprint)))
+        .map(|built| (built.fingerprint, app.links.artifact(&organization, built.fingerprint)))
         .collect();
     let links = |artifact| links.get(&artifact).cloned().unwrap_or_default();
     let artifacts = built
@@ -75,7 +75,7 @@ pub(super) async fn live_artifacts(
     // Those of one environment lie together.
     let environments = running
         .chunk_by(|one, next| one.environment.id == next.environment.id)
-        .filter_map(|of_one| Some(shown(&app, &of_one.first()?.environment)))
+        .filter_map(|of_one| Some(shown(&app, &organization, &of_one.first()?.environment)))
         .collect();
     let live_artifacts = running
         .into_iter()
@@ -137,13 +137,13 @@ fn is_silent(app: &App, environment: &Environment) -> bool {
     app.now().distance(environment.last_report_at) > longest
 }
 
-fn shown(app: &App, environment: &Environment) -> EmbeddedEnvironment {
+fn shown(app: &App, organization: &str, environment: &Environment) -> EmbeddedEnvironment {
     EmbeddedEnvironment {
         id: environment.id.to_string(),
         name: environment.name.clone(),
         kind: "K8S",
         last_report_at: environment.last_report_at,
         is_silent: is_silent(app, environment),
-        links: BTreeMap::new(),
+        links: app.links.environment(organization, &environment.name),
     }
 }

@@ -73,13 +73,20 @@ pub(super) async fn list_trails(
     let evaluated = app.now();
     let pagination = Some(page.of(listed.total)).filter(|pagination| pagination.page_count > 1);
     let stored::Trails { trails, tags, templates, .. } = listed;
-    let data = trails.into_iter().map(|trail| shown(trail, &tags, &templates, evaluated)).collect();
+    let data = trails
+        .into_iter()
+        .map(|trail| {
+            let html_url = app.links.trail(&organization, &trail.flow, &trail.name);
+            shown(trail, html_url, &tags, &templates, evaluated)
+        })
+        .collect();
     Ok(axum::Json(Trails { data, pagination }))
 }
 
 /// A trail as the interface shows it.
 pub(super) fn shown(
     trail: stored::Trail,
+    html_url: String,
     tags: &HashMap<String, std::collections::BTreeMap<String, String>>,
     templates: &HashMap<String, Template>,
     evaluated: Timestamp,
@@ -99,6 +106,7 @@ pub(super) fn shown(
         }),
         created_by: trail.created_by,
         flow: Flow { tags: tags.get(&trail.flow).cloned().unwrap_or_default(), name: trail.flow },
+        html_url,
         description: String::new(),
         git_commit_info: trail.commit.map(commit),
         origin_url: String::new(),

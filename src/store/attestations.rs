@@ -56,6 +56,9 @@ pub struct Span {
     pub until: i64,
 }
 
+/// Where the attestation of a trail can be looked at.
+pub type HtmlUrl<'a> = &'a (dyn Fn(&str, Uuid) -> String + Sync);
+
 /// What an attestation became when it was recorded.
 struct Record<'a> {
     id: Uuid,
@@ -277,7 +280,7 @@ impl Transaction {
     }
 
     /// A page of a flow's attestations, newest first, and how many there are; `None` where there is
-    /// no such flow.
+    /// no such flow. Each gets an address that is made of its trail's name and its identifier.
     ///
     /// # Errors
     ///
@@ -288,6 +291,7 @@ impl Transaction {
         flow: &str,
         span: Span,
         page: Page,
+        html_url: HtmlUrl<'_>,
     ) -> Result<Option<(Vec<Attestation>, u64)>, Error> {
         const FLOW: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
         const COUNT: &str = "
@@ -295,7 +299,8 @@ impl Transaction {
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
         const SELECT: &str = "
             SELECT id, name, kind, created_at, description, attachment IS NOT NULL AS has_attachment,
-                   is_compliant, origin_url, reported_by, schema_version, user_data
+                   is_compliant, origin_url, reported_by, schema_version, user_data,
+                   (SELECT t.name FROM trails t WHERE t.id = attestations.trail) AS trail_name
             FROM attestations
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
             ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6";
@@ -314,7 +319,8 @@ impl Transaction {
                 sqlx::query_as(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
             select.bind(page.size()).bind(page.offset()).fetch_all(connection).await?
         });
-        let attestations = rows.into_iter().map(Row::into_attestation).collect::<Result<_, _>>()?;
+        let attestations =
+            rows.into_iter().map(|row| row.into_attestation(html_url)).collect::<Result<_, _>>()?;
         Ok(Some((attestations, total.unsigned_abs())))
     }
 }
@@ -332,10 +338,11 @@ struct Row {
     reported_by: String,
     schema_version: i64,
     user_data: String,
+    trail_name: String,
 }
 
 impl Row {
-    fn into_attestation(self) -> Result<Attestation, Error> {
+    fn into_attestation(self, html_url: HtmlUrl<'_>) -> Result<Attestation, Error> {
         Ok(Attestation {
             attestation_id: self.id.to_string(),
             attestation_name: self.name,
@@ -343,6 +350,7 @@ impl Row {
             created_at: Timestamp::from_micros(self.created_at),
             description: self.description,
             has_audit_package: self.has_attachment,
+            html_url: html_url(&self.trail_name, self.id),
             is_compliant: self.is_compliant,
             origin_url: self.origin_url,
             reported_by: self.reported_by,

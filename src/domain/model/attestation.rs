@@ -112,8 +112,7 @@ pub struct GitCommit {
     pub parents: Option<Vec<Text>>,
 }
 
-/// An attestation in a list (interface, "Attestation"); `html_url` comes with the pages that it would
-/// lead to.
+/// An attestation in a list (interface, "Attestation").
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -124,6 +123,8 @@ pub struct Attestation {
     pub created_at: Timestamp,
     pub description: String,
     pub has_audit_package: bool,
+    /// Its page.
+    pub html_url: String,
     pub is_compliant: bool,
     pub origin_url: String,
     pub reported_by: String,

@@ -7,8 +7,7 @@ use serde::Serialize;
 use super::{FreeForm, TemplateBody, Timestamp};
 
 /// One trail of operation 1. What no operation of the interface can tell about a trail
-/// (`description`, `origin_url`, `user_data`, `external_urls`, `events`) is empty; `html_url` comes
-/// with the pages that it would lead to.
+/// (`description`, `origin_url`, `user_data`, `external_urls`, `events`) is empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -22,6 +21,8 @@ pub struct Trail {
     pub is_compliant: bool,
     pub created_by: String,
     pub flow: Flow,
+    /// Its page.
+    pub html_url: String,
     pub description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit_info: Option<TrailCommit>,

@@ -1,5 +1,7 @@
 //! An artifact: where it comes from, what was said of it, where it runs and ran.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
@@ -26,6 +28,8 @@ struct Known {
     approvals: Vec<(String, Approval)>,
     now: Vec<Running>,
     before: Latest<Ran>,
+    /// Those that came into being.
+    environments: BTreeSet<String>,
 }
 
 /// The artifact; 404 where it neither ran nor was attested nor approved.
@@ -55,7 +59,7 @@ pub(super) async fn page(
         }
         (now(&app, &organization, &known.now))
         (attestations(&app, &organization, &known.attestations))
-        (approvals(&app, &organization, &known.approvals))
+        (approvals(&app, &organization, &known))
         (before(&app, &organization, &known.before))
     };
     Ok(layout::page(&app, &digest, Some(&visitor), &content))
@@ -74,6 +78,7 @@ impl Known {
             approvals: transaction.approvals_of(organization, artifact).await?,
             now: transaction.runs_now(organization, artifact).await?,
             before: transaction.ran_before(organization, artifact).await?,
+            environments: transaction.known_names(organization).await?.environments,
         })
     }
 
@@ -163,7 +168,8 @@ fn attestations(app: &App, organization: &str, attestations: &Latest<Attested>) 
     }
 }
 
-fn approvals(app: &App, organization: &str, approvals: &[(String, Approval)]) -> Markup {
+fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
+    let approvals = &known.approvals;
     let rows = html! {
         @for (flow, approval) in approvals {
             tr {
@@ -171,7 +177,11 @@ fn approvals(app: &App, organization: &str, approvals: &[(String, Approval)]) ->
                 td { (state(approval.state)) }
                 td {
                     @match &approval.environment {
-                        Some(name) => (environment(app, organization, name.as_str())),
+                        Some(name) if known.environments.contains(name.as_str()) => {
+                            (environment(app, organization, name.as_str()))
+                        }
+                        // It was neither declared nor reported.
+                        Some(name) => (text(name.as_str())),
                         None => "any",
                     }
                 }

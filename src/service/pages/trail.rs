@@ -32,7 +32,8 @@ pub(super) async fn page(
     let Some(trail) = listed.trails.pop() else { return Err(Refusal::NotFound) };
     let attestations = transaction.attestations_of_trail(trail.id).await?;
     drop(transaction);
-    let trail = shown(trail, &listed.tags, &listed.templates, app.now());
+    let html_url = app.links.trail(&organization, &flow, &name);
+    let trail = shown(trail, html_url, &listed.tags, &listed.templates, app.now());
     let path = app.links.page(&[&organization, "flows", &flow, "trails", &name]);
     let content = html! {
         h1 { (text(&trail.name)) }

@@ -5,6 +5,7 @@
 
 mod access;
 mod action_page;
+mod addresses;
 mod approvals;
 mod artifact_page;
 mod attest;
