@@ -1,4 +1,4 @@
-//! What a request is answered with when it cannot be done: always JSON, always with a reason.
+//! What a request is answered with when it cannot be done: JSON, or a page below `/ui`, always with a reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -142,6 +142,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
+    /// A request that the framework refuses with this status.
+    pub(super) fn unreadable(status: StatusCode) -> Self {
+        Self::new(status, "this request cannot be read")
+    }
+
     /// 405.
     pub(super) fn method_not_allowed() -> Self {
         Self::new(
@@ -217,7 +222,7 @@ impl From<store::Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status;
-        let mut response = (status, axum::Json(self.body)).into_response();
+        let mut response = (status, axum::Json(&self.body)).into_response();
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -225,6 +230,8 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        // Below `/ui` it is told by a page.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -64,12 +64,13 @@ pub(super) fn router(app: App) -> Router {
     };
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
-        .merge(pages::router(&app))
+        .merge(pages::router())
         .fallback(async || Problem::not_found("there is nothing here: the operations lie under /api/v2, and /api/v2/openapi.json describes them"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         // Each operation has limits of its own.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), pages::guarded))
         .layer(from_fn_with_state(app.clone(), observe::observe))
         .with_state(app)
 }

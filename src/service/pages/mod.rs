@@ -29,23 +29,24 @@ mod words;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::HeaderValue;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 pub(super) use self::invitation::Invitation;
 use self::refusal::Refusal;
 use super::app::App;
+use super::problem::Problem;
 
 const STYLE: &str = include_str!("style.css");
 
 /// The pages. All lie below `/ui`, so that no organization's name collides with the API.
-pub(super) fn router(app: &App) -> Router<App> {
+pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/ui", get(sign_in::home))
         .route("/ui/", get(sign_in::home))
@@ -64,17 +65,30 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/ui/{organization}/actions/{number}", get(actions::page))
         .route("/ui/{organization}/search", get(search::page))
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
-        .layer(from_fn_with_state(app.clone(), guarded))
 }
 
 /// What browsers are told of every page: nothing runs in it, nothing is loaded but files of ours, nobody frames it,
-/// nobody learns where a link in it was followed from, and no cache keeps it.
-async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+/// nobody learns where a link in it was followed from, and no cache keeps it. Whatever refuses a request below
+/// `/ui`, our code or the framework, does so by a page. What lies elsewhere passes as it is.
+pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
                           base-uri 'none'; frame-ancestors 'none'";
-    let mut response = next.run(request).await;
-    if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
-        response = refusal.shown(&app);
+    let path = request.uri().path();
+    if path != "/ui" && !path.starts_with("/ui/") {
+        return next.run(request).await;
+    }
+    // No name holds a NUL, and PostgreSQL takes none.
+    let is_possible = !path.contains("%00");
+    let mut response = if is_possible { next.run(request).await } else { Refusal::NotFound.into_response() };
+    if let Some(refusal) = refusal(&mut response) {
+        let mut page = refusal.shown(&app);
+        // What else was said stays: which methods there are, or when it is worth another try.
+        for (name, value) in response.headers() {
+            if ![CONTENT_TYPE, CONTENT_LENGTH].contains(name) {
+                page.headers_mut().insert(name, value.clone());
+            }
+        }
+        response = page;
     }
     let headers = response.headers_mut();
     let mut set = |name: HeaderName, value| headers.insert(name, HeaderValue::from_static(value));
@@ -85,6 +99,23 @@ async fn guarded(State(app): State<App>, request: Request, next: Next) -> Respon
     set(REFERRER_POLICY, "same-origin");
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// Why an answer that is no page refuses what was asked for.
+fn refusal(response: &mut Response) -> Option<Refusal> {
+    if let Some(refusal) = response.extensions_mut().remove() {
+        return Some(refusal);
+    }
+    let status = response.status();
+    if status == StatusCode::NOT_FOUND {
+        return Some(Refusal::NotFound);
+    }
+    if let Some(problem) = response.extensions_mut().remove() {
+        return Some(Refusal::Problem(problem));
+    }
+    let is_page = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/html; charset=utf-8");
+    let is_refused = status.is_client_error() || status.is_server_error();
+    (is_refused && !is_page).then(|| Refusal::Problem(Problem::unreadable(status)))
 }
 
 async fn style() -> Response {

@@ -1,7 +1,6 @@
 //! A page that cannot be shown, as a page.
 
 use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use url::form_urlencoded::byte_serialize;
@@ -37,12 +36,7 @@ impl Refusal {
                 let why = "There is nothing here, or nothing that you may see.";
                 said(app, StatusCode::NOT_FOUND, "Not found", why)
             }
-            Self::Problem(problem) => {
-                let mut page = said(app, problem.status(), "It did not work", &problem.told());
-                let wait = problem.clone().into_response().headers_mut().remove(RETRY_AFTER);
-                page.headers_mut().extend(wait.map(|wait| (RETRY_AFTER, wait)));
-                page
-            }
+            Self::Problem(problem) => said(app, problem.status(), "It did not work", &problem.told()),
         }
     }
 }
@@ -71,8 +65,13 @@ impl From<Problem> for Refusal {
 /// Carried to where the service's addresses are known, and shown there.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        response.extensions_mut().insert(self);
-        response
+        match self {
+            Self::Problem(problem) => problem.into_response(),
+            refusal => {
+                let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+                response.extensions_mut().insert(refusal);
+                response
+            }
+        }
     }
 }

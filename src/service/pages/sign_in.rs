@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use axum::extract::{Form, Query, State};
+use axum::body::Body;
+use axum::extract::{Query, State};
 use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::cookie::Cookie;
 use super::invitation::Answer;
@@ -17,14 +18,33 @@ use super::refusal::Refusal;
 use super::visitor::{Browser, Peer, Visitor, reader};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::app::App;
+use crate::service::body::{Paced, announced};
 use crate::service::problem::Problem;
 
 /// What is signed in with. It holds a token: no `Debug`.
-#[derive(Deserialize)]
-pub(super) struct Offered {
+struct Offered {
     token: String,
-    #[serde(default)]
     next: String,
+}
+
+/// The largest form, in bytes: anybody may send one, and no token or path of ours comes near.
+const FORM: u64 = 16 * 1024;
+
+impl Offered {
+    async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        let length = announced(headers, "the form", FORM)?.unwrap_or_default();
+        let body = Paced::new(body, app.policy.pace);
+        let received = body.read("the form", FORM, length, app.inbound.share()).await?;
+        let mut offered = Self { token: String::new(), next: String::new() };
+        for (name, value) in form_urlencoded::parse(&received.bytes) {
+            match &*name {
+                "token" => offered.token = value.into_owned(),
+                "next" => offered.next = value.into_owned(),
+                _ => {}
+            }
+        }
+        Ok(offered)
+    }
 }
 
 /// Where one comes from. It may hold an invitation's code: no `Debug`.
@@ -98,9 +118,10 @@ pub(super) async fn sign_in(
     State(app): State<App>,
     Peer(peer): Peer,
     headers: HeaderMap,
-    Form(offered): Form<Offered>,
+    body: Body,
 ) -> Result<Response, Refusal> {
     from_here(&app, &headers)?;
+    let offered = Offered::read(&app, &headers, body).await?;
     let token = Fingerprint::of(offered.token.trim().as_bytes());
     app.throttle.check(peer, Some(token))?;
     let Some(visitor) = reader(&app, token).await? else {

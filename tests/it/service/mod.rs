@@ -24,6 +24,7 @@ mod notifications;
 mod operation;
 mod pages;
 mod process;
+mod refusals;
 mod replicas;
 mod report;
 mod retention;
