@@ -20,6 +20,8 @@ pub struct Notification<'a> {
     pub id: String,
     /// The action that it belongs to.
     pub action: ActionName<'a>,
+    /// The page of the environment.
+    pub html_url: &'a str,
     /// What happened.
     #[serde(flatten)]
     pub content: &'a Content,
@@ -202,12 +204,17 @@ mod tests {
     fn a_machine_gets_one_object() {
         let content = content(Trigger::StartedArtifact, &[], &[]);
         let action = ActionName { number: 7, name: "ops" };
-        let notification =
-            Notification { schema_version: SCHEMA_VERSION, id: "n1".into(), action, content: &content };
+        let notification = Notification {
+            schema_version: SCHEMA_VERSION,
+            id: "n1".into(),
+            action,
+            html_url: "https://x",
+            content: &content,
+        };
         let json = serde_json::to_string(&notification).unwrap();
         assert!(
             json.starts_with(
-                r#"{"schema_version":1,"id":"n1","action":{"number":7,"name":"ops"},"trigger":"ON_STARTED_ARTIFACT","#
+                r#"{"schema_version":1,"id":"n1","action":{"number":7,"name":"ops"},"html_url":"https://x","trigger":"ON_STARTED_ARTIFACT","#
             ),
             "{json}"
         );

@@ -47,7 +47,12 @@ impl Links {
 
     /// The page of an environment.
     pub(super) fn environment(&self, organization: &str, environment: &str) -> BTreeMap<&'static str, Link> {
-        BTreeMap::from([("html", link(&self.below(&["ui"], &[organization, "environments", environment])))])
+        BTreeMap::from([("html", Link { href: self.environment_page(organization, environment) })])
+    }
+
+    /// The address of that page.
+    pub(super) fn environment_page(&self, organization: &str, environment: &str) -> String {
+        self.below(&["ui"], &[organization, "environments", environment]).into()
     }
 
     /// The page of a trail.

@@ -44,6 +44,7 @@ pub(super) async fn send(
     }
     let mut text = message.content.lines().join("\n");
     text.insert_str(0, &format!("{}\n\n", message.content.headline()));
+    text.extend(["\n\n", message.html_url]);
     let mail = mail.singlepart(SinglePart::plain(text)).map_err(SendError::Mail)?;
     // The certificate is the name's, whatever address is connected to.
     let parameters = || {

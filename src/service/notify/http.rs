@@ -53,7 +53,8 @@ impl Http {
     /// Sends what a chat shows, as the incoming webhook of one takes it.
     pub(super) async fn chat(&self, url: &SecretString, message: &Message<'_>) -> Result<(), SendError> {
         let lines = std::iter::once(message.content.headline()).chain(message.content.lines());
-        let body = serde_json::json!({ "text": verbatim(lines) }).to_string();
+        let body = serde_json::json!({ "text": format!("{}\n{}", verbatim(lines), plain(message.html_url)) })
+            .to_string();
         self.post(url, body.into_bytes(), &[(ID, &message.id)]).await
     }
 
@@ -96,9 +97,31 @@ fn verbatim(lines: impl Iterator<Item = String>) -> String {
     format!("```\n{}\n```", lines.join("\n"))
 }
 
+/// An address in which nothing that a name holds is more than a part of it: whatever a chat could take for the end
+/// of a link, a mention or markup is encoded.
+fn plain(address: &str) -> String {
+    let mut plain = String::with_capacity(address.len());
+    for byte in address.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/:.-_%[]".contains(&byte) {
+            plain.push(char::from(byte));
+        } else {
+            plain.extend(["%", &hex::encode_upper([byte])]);
+        }
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_a_link_and_nothing_else_whatever_is_in_its_names() {
+        let address = "https://[::1]:8080/ui/acme/environments/prod_1%20<!here>|@all*~`&)";
+        let expected =
+            "https://[::1]:8080/ui/acme/environments/prod_1%20%3C%21here%3E%7C%40all%2A%7E%60%26%29";
+        assert_eq!(plain(address), expected);
+    }
 
     #[test]
     fn what_a_chat_would_take_for_a_link_a_mention_or_markup_is_text() {

@@ -37,6 +37,8 @@ use self::http::Http;
 struct Message<'a> {
     id: String,
     content: &'a Content,
+    /// The page of the environment.
+    html_url: &'a str,
     /// As a webhook gets it.
     body: Vec<u8>,
 }
@@ -252,9 +254,11 @@ async fn send(app: &App, ready: &Ready, target: &Target, leased: &Leased) -> Res
     let content: Content = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
-    let whole = Notification { schema_version: SCHEMA_VERSION, id: id.clone(), action, content: &content };
+    let html_url = &app.links.environment_page(&content.organization, &content.environment);
+    let whole =
+        Notification { schema_version: SCHEMA_VERSION, id: id.clone(), action, html_url, content: &content };
     let body = serde_json::to_vec(&whole).unwrap_or_default();
-    let message = Message { id, content: &content, body };
+    let message = Message { id, content: &content, html_url, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.now().micros() / 1_000_000;

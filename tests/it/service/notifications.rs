@@ -11,6 +11,7 @@ use supercargo::domain::outcome::Backoff;
 use supercargo::service::notify::signature;
 use supercargo::service::{Delivery, Policy};
 
+use super::browser::{Browser, shows};
 use super::running::{Options, bootstrap, eventually};
 use super::{ADMIN, Database, READER, REPORTER, Running, digest, pod, report};
 use crate::fake::{Reply, Seen, Server};
@@ -90,10 +91,12 @@ async fn what_happens_arrives_signed_and_once(database: Database) {
     let mut ill = all[1].clone();
     assert!(ill["occurred_at"].as_f64().unwrap() > 1.7e9);
     ill["occurred_at"] = json!(0);
+    let path = ill["html_url"].as_str().unwrap().strip_prefix(&service.base).unwrap();
+    shows(&Browser::looks(&service, path).await, &["<h1>prod</h1>"]);
     let reason = "unit of the flow cart is missing";
     let expected = json!({
         "schema_version": 1, "id": ill["id"], "action": {"number": 7, "name": "tell ops"},
-        "trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 0, "organization": "acme", "environment": "prod",
+        "html_url": ill["html_url"], "trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 0, "organization": "acme", "environment": "prod",
         "snapshot_index": 1, "compliance": "NON-COMPLIANT", "cause": {"type": "REPORT", "by": "reporter"},
         "artifacts": [{
             "fingerprint": digest('a'), "name": "cart:1", "compliance": "NON-COMPLIANT", "reasons": [reason],
@@ -105,6 +108,7 @@ async fn what_happens_arrives_signed_and_once(database: Database) {
     // The example has the same shape.
     ill["id"] = json!("01a2a0f3-6c54-7d10-b0a5-1f6d0c6c2f5e");
     ill["occurred_at"] = json!(1_790_000_000.5);
+    ill["html_url"] = json!("https://compliance.example.com/ui/acme/environments/prod");
     is_committed("notification.json", &format!("{ill:#}\n"));
     for seen in receiver.seen() {
         assert_eq!((seen.path.as_str(), seen.query.as_str()), ("/hook", "key=credential"));
@@ -194,7 +198,8 @@ async fn a_target_that_never_answers_holds_up_no_other(database: Database) {
     let reason = "unit of the flow cart is missing";
     let line = format!("&lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
     let text = format!(
-        "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```"
+        "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```\n{}/ui/acme/environments/prod",
+        service.base
     );
     assert_eq!(body, json!({ "text": text }));
     // One at a time is what the silent one gets.
