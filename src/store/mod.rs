@@ -25,6 +25,7 @@ mod rows;
 mod runs;
 pub mod search;
 pub mod sessions;
+pub mod timeline;
 pub mod traced;
 pub mod trails;
 mod transaction;

@@ -10,6 +10,8 @@ use maud::{Markup, html};
 
 use super::filter::Filter;
 use super::layout;
+use super::paged::pages;
+use super::place::Place;
 use super::refusal::Refusal;
 use super::runs::{self, Counts, Shown, Verdicts};
 use super::stands::Stands;
@@ -78,13 +80,14 @@ pub(super) async fn page(
         Some(past) => format!("What ran in {name} at {}", utc(past.at)),
         None => format!("What runs in {name}"),
     };
-    let path = app.links.page(&[&organization, "environments", &name]);
+    let place = Place { app: &app, organization: &organization, environment: &name };
+    let path = place.now();
     let table = Table { caption: &caption, shown: &shown, verdicts, today, now };
     let content = html! {
         h1 { (name) }
-        (head(&environment, &stands, now))
+        (head(place, &environment, &stands, now))
         @if let Some((past, extent)) = past.zip(then) {
-            (head_of(past, extent, runs::all(&rows, verdicts), &stands))
+            (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), &stands))
         }
         (form(&path, &filter))
         (counts(&path, &filter, shown.counts))
@@ -93,7 +96,7 @@ pub(super) async fn page(
         } @else {
             p { (extent(&shown)) }
             (table.markup())
-            (pages(&path, &filter, &shown))
+            (pages(shown.page, shown.pages, |page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
     };
     Ok(layout::page(&app, &format!("{name} · {organization}"), Some(&visitor), &content))
@@ -149,7 +152,7 @@ impl Extent {
 }
 
 /// How the environment stands now.
-fn head(environment: &Environment, stands: &Stands, now: Timestamp) -> Markup {
+fn head(place: Place<'_>, environment: &Environment, stands: &Stands, now: Timestamp) -> Markup {
     let extent = Extent { artifacts: environment.artifacts, pods: environment.pods };
     html! {
         dl.head {
@@ -158,15 +161,26 @@ fn head(environment: &Environment, stands: &Stands, now: Timestamp) -> Markup {
             dt { "Last report" }
             dd { (stands.heard(now)) }
             dt { "Snapshot" }
-            dd { @if environment.snapshot > 0 { (environment.snapshot) } @else { "none yet" } }
+            dd {
+                @if environment.snapshot > 0 { (place.number(environment.snapshot, environment.snapshot)) }
+                @else { "none yet" }
+            }
             dt { @if stands.is_silent { "Ran last" } @else { "Runs" } }
             dd { (extent.said()) }
         }
+        p { a href=(place.timeline(1)) { "Timeline: what changed, and when" } }
     }
 }
 
 /// How it stood at a moment, and how much of that is known.
-fn head_of(past: Past, extent: Extent, counts: Counts, stands: &Stands) -> Markup {
+fn head_of(
+    place: Place<'_>,
+    past: Past,
+    last: i64,
+    extent: Extent,
+    counts: Counts,
+    stands: &Stands,
+) -> Markup {
     html! {
         section aria-labelledby="then" {
             h2 id="then" { "At " (utc(past.at)) }
@@ -178,7 +192,7 @@ fn head_of(past: Past, extent: Extent, counts: Counts, stands: &Stands) -> Marku
                     dt { "Then" }
                     dd { @if let Some(worst) = counts.worst() { (badge(worst)) } @else { "nothing ran" } }
                     dt { "Snapshot" }
-                    dd { @if let Some(snapshot) = past.snapshot { (snapshot) } @else { "no longer kept" } }
+                    dd { @if let Some(number) = past.snapshot { (place.number(number, last)) } @else { "no longer kept" } }
                     dt { "Ran" }
                     dd { (extent.said()) }
                 }
@@ -264,26 +278,6 @@ fn counts(path: &str, filter: &Filter, counts: Counts) -> Markup {
             @for (number, compliance) in all.into_iter().filter(|(number, _)| *number > 0) {
                 @let only = Filter { compliance: Some(compliance), page: 1, ..filter.clone() };
                 li { a href={ (path) (only.query()) } { (number) " " (word(compliance)) } }
-            }
-        }
-    }
-}
-
-/// The way to other pages.
-fn pages(path: &str, filter: &Filter, shown: &Shown<'_>) -> Markup {
-    let to = |page| format!("{path}{}", Filter { page, ..filter.clone() }.query());
-    html! {
-        @if shown.pages > 1 {
-            nav.pages aria-label="Pages" {
-                @if shown.page > 1 {
-                    a href=(to(1)) { "First" }
-                    a href=(to(shown.page - 1)) rel="prev" { "Previous" }
-                }
-                span { "Page " (shown.page) " of " (shown.pages) }
-                @if shown.page < shown.pages {
-                    a href=(to(shown.page + 1)) rel="next" { "Next" }
-                    a href=(to(shown.pages)) { "Last" }
-                }
             }
         }
     }

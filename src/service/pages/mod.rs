@@ -9,6 +9,8 @@ mod artifact;
 mod attestation;
 mod attested;
 mod bar;
+mod compare;
+mod compared;
 mod cookie;
 mod environment;
 mod evidence;
@@ -17,13 +19,17 @@ mod invitation;
 mod layout;
 mod organization;
 mod outside;
+mod paged;
+mod place;
 mod refusal;
 mod runs;
 mod search;
 mod sign_in;
 mod stands;
 mod table;
+mod timeline;
 mod trail;
+mod turns;
 mod visitor;
 mod words;
 
@@ -55,6 +61,8 @@ pub(super) fn router() -> Router<App> {
         .route("/ui/sign-out", post(sign_in::sign_out))
         .route("/ui/{organization}", get(organization::page))
         .route("/ui/{organization}/environments/{environment}", get(environment::page))
+        .route("/ui/{organization}/environments/{environment}/timeline", get(timeline::page))
+        .route("/ui/{organization}/environments/{environment}/compare", get(compare::page))
         .route("/ui/{organization}/artifacts/{fingerprint}", get(artifact::page))
         .route("/ui/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
         .route(
@@ -106,6 +114,9 @@ fn refusal(response: &mut Response) -> Option<Refusal> {
     if let Some(refusal) = response.extensions_mut().remove() {
         return Some(refusal);
     }
+    if response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/html; charset=utf-8") {
+        return None;
+    }
     let status = response.status();
     if status == StatusCode::NOT_FOUND {
         return Some(Refusal::NotFound);
@@ -113,9 +124,8 @@ fn refusal(response: &mut Response) -> Option<Refusal> {
     if let Some(problem) = response.extensions_mut().remove() {
         return Some(Refusal::Problem(problem));
     }
-    let is_page = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/html; charset=utf-8");
     let is_refused = status.is_client_error() || status.is_server_error();
-    (is_refused && !is_page).then(|| Refusal::Problem(Problem::unreadable(status)))
+    is_refused.then(|| Refusal::Problem(Problem::unreadable(status)))
 }
 
 async fn style() -> Response {

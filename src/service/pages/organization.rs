@@ -5,6 +5,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout;
+use super::place::Place;
 use super::refusal::Refusal;
 use super::stands::Stands;
 use super::visitor::Visitor;
@@ -47,6 +48,7 @@ pub(super) async fn page(
 
 fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
     let stands = Stands::of(environment, &app.policy, now);
+    let place = Place { app, organization, environment: &environment.name };
     html! {
         article.silent[stands.is_silent] {
             h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (environment.name) } }
@@ -58,6 +60,7 @@ fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours,
                 dd { (stands.heard(now)) }
             }
             (chart(environment, hours))
+            p.ways { a href=(place.timeline(1)) { "Timeline" } }
         }
     }
 }

@@ -97,10 +97,18 @@ fn group<T>(title: &str, found: &Found<T>, shown: impl Fn(&T) -> Markup) -> Opti
     })
 }
 
-fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Markup {
-    let digest = artifact.fingerprint.to_string();
+/// An artifact by its name, with what leads to it.
+pub(super) fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Markup {
     html! {
         @if !artifact.name.is_empty() { (text(&artifact.name)) " " }
+        (digest_link(app, organization, &artifact.fingerprint))
+    }
+}
+
+/// The start of a digest, which leads to the artifact.
+pub(super) fn digest_link(app: &App, organization: &str, artifact: &Fingerprint) -> Markup {
+    let digest = artifact.to_string();
+    html! {
         a href=(app.links.page(&[organization, "artifacts", &digest])) title=(digest) { code { (shortened(&digest, 12)) } }
     }
 }

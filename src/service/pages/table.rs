@@ -103,7 +103,7 @@ fn at(time: Timestamp) -> Markup {
 }
 
 /// A verdict, and why.
-fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: &str) -> Markup {
+pub(super) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: &str) -> Markup {
     let compliance = verdicts.of(artifact);
     html! { (badge(compliance)) span.why { (why(verdicts.kept.get(artifact), compliance, missing)) } }
 }

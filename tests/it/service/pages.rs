@@ -1,6 +1,8 @@
 //! Pages, as a browser gets them.
 
+mod compare;
 mod environment;
+mod timeline;
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::service::{
 const PAGE: &str = "/ui/acme/environments/prod";
 
 /// A service whose `prod` wants the unit tests of the flow `cart`.
-async fn judging(database: Database, policy: &Policy) -> Running {
+pub(super) async fn judging(database: Database, policy: &Policy) -> Running {
     let more = "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}]}}]
     flows: [{name: cart}]";
     Running::start_with(
@@ -24,7 +24,7 @@ async fn judging(database: Database, policy: &Policy) -> Running {
     .await
 }
 
-async fn attest(service: &Running, digit: char, failures: u32) {
+pub(super) async fn attest(service: &Running, digit: char, failures: u32) {
     let data = json!({
         "attestation_name": "unit", "artifact_fingerprint": digest(digit),
         "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0}],
@@ -32,13 +32,13 @@ async fn attest(service: &Running, digit: char, failures: u32) {
     service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
 }
 
-fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
+pub(super) fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
     pod["owners"] = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
     pod
 }
 
 /// A page that is there, and holds all of these.
-async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&str]) -> String {
+pub(super) async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&str]) -> String {
     let Answer { status, text, .. } = browser.get(path).await;
     assert_eq!(status, 200, "{path}: {text}");
     for expected in expected {
@@ -48,7 +48,7 @@ async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&str]) -> Stri
 }
 
 /// A moment of the database, as a parameter.
-async fn time_of(service: &Running, sql: &str) -> i64 {
+pub(super) async fn time_of(service: &Running, sql: &str) -> i64 {
     service.database.rows(&format!("SELECT CAST(({sql}) AS TEXT)")).await[0].parse().unwrap()
 }
 
@@ -56,7 +56,7 @@ fn at(micros: i64) -> String {
     format!("{PAGE}?at={}", jiff::Timestamp::from_microsecond(micros).unwrap())
 }
 
-fn to_the_second(micros: i64) -> String {
+pub(super) fn to_the_second(micros: i64) -> String {
     jiff::Timestamp::from_second(micros.div_euclid(1_000_000)).unwrap().to_string()
 }
 

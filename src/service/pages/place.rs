@@ -1,0 +1,60 @@
+//! The addresses of an environment's pages, and what leads there.
+
+use maud::{Markup, html};
+
+use super::filter::Filter;
+use super::turns::Paged;
+use crate::domain::model::Timestamp;
+use crate::service::app::App;
+
+/// An environment, as its pages are addressed.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) app: &'a App,
+    pub(super) organization: &'a str,
+    pub(super) environment: &'a str,
+}
+
+impl Place<'_> {
+    fn below(&self, more: &[&str]) -> String {
+        let path = [&[self.organization, "environments", self.environment], more].concat();
+        self.app.links.page(&path)
+    }
+
+    /// What runs now.
+    pub(super) fn now(&self) -> String {
+        self.below(&[])
+    }
+
+    /// What ran at a moment.
+    pub(super) fn at(&self, at: Timestamp) -> String {
+        let filter = Filter { q: String::new(), compliance: None, at: Some(at), page: 1 };
+        format!("{}{}", self.now(), filter.query())
+    }
+
+    /// A page of the snapshots.
+    pub(super) fn timeline(&self, page: usize) -> String {
+        let path = self.below(&["timeline"]);
+        if page > 1 { format!("{path}?page={page}") } else { path }
+    }
+
+    /// A snapshot among the others, the last of which is `last`.
+    pub(super) fn snapshot(&self, number: i64, last: i64) -> String {
+        format!("{}#snapshot-{number}", self.timeline(Paged::holding(number, last)))
+    }
+
+    /// Where two snapshots are compared.
+    pub(super) fn compare(&self) -> String {
+        self.below(&["compare"])
+    }
+
+    /// Two snapshots compared.
+    pub(super) fn compared(&self, from: i64, to: i64) -> String {
+        format!("{}?from={from}&to={to}", self.compare())
+    }
+
+    /// A snapshot's number, which leads to it.
+    pub(super) fn number(&self, number: i64, last: i64) -> Markup {
+        html! { a href=(self.snapshot(number, last)) { (number) } }
+    }
+}
