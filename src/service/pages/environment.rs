@@ -10,6 +10,7 @@ use maud::{Markup, html};
 
 use super::filter::Filter;
 use super::layout;
+use super::outside::text;
 use super::paged::pages;
 use super::place::Place;
 use super::refusal::Refusal;
@@ -82,9 +83,10 @@ pub(super) async fn page(
     };
     let place = Place { app: &app, organization: &organization, environment: &name };
     let path = place.now();
-    let table = Table { caption: &caption, shown: &shown, verdicts, today, now };
+    let artifacts = app.links.page(&[&organization, "artifacts"]);
+    let table = Table { caption: &caption, artifacts: &artifacts, shown: &shown, verdicts, today, now };
     let content = html! {
-        h1 { (name) }
+        h1 { (text(&name)) }
         (head(place, &environment, &stands, now))
         @if let Some((past, extent)) = past.zip(then) {
             (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), &stands))

@@ -3,6 +3,7 @@
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
+use super::outside::text;
 use super::visitor::Visitor;
 use crate::domain::visible::Visible;
 use crate::service::app::App;
@@ -25,7 +26,7 @@ pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &
                     a.mark href=(app.links.page(&[])) { "supercargo" }
                     @if let Some(visitor) = visitor {
                         nav aria-label="Organization" {
-                            a href=(app.links.page(&[&visitor.organization])) { (visitor.organization) }
+                            a href=(app.links.page(&[&visitor.organization])) { (text(&visitor.organization)) }
                         }
                         form.search role="search" action=(app.links.page(&[&visitor.organization, "search"])) {
                             label for="q" { "Search" }
@@ -34,7 +35,7 @@ pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &
                             button type="submit" { "Find" }
                         }
                         form method="post" action=(app.links.page(&["sign-out"])) {
-                            span { (visitor.name) }
+                            span { (text(&visitor.name)) }
                             button type="submit" { "Sign out" }
                         }
                     }

@@ -5,6 +5,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout;
+use super::outside::text;
 use super::place::Place;
 use super::refusal::Refusal;
 use super::stands::Stands;
@@ -34,7 +35,7 @@ pub(super) async fn page(
     let hours = transaction.hours(&organization, since).await?;
     drop(transaction);
     let content = html! {
-        h1 { (organization) }
+        h1 { (text(&organization)) }
         @if environments.is_empty() {
             p { "No environment was reported or declared yet." }
         }
@@ -51,7 +52,7 @@ fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours,
     let place = Place { app, organization, environment: &environment.name };
     html! {
         article.silent[stands.is_silent] {
-            h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (environment.name) } }
+            h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (text(&environment.name)) } }
             p { (badge(stands.compliance)) }
             dl {
                 dt { "Runs" }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::words::utc;
 use crate::domain::model::{Timestamp, UrlText};
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, is_steering};
 
 /// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
 pub(super) fn text(text: &str) -> Markup {
@@ -21,9 +21,11 @@ pub(super) fn lines(text: &str) -> Markup {
     }
 }
 
-/// What leads to an address, where that is one of the web; it stands there by itself where not.
+/// What leads to an address, where that is one of the web and all of it can be seen; it stands there by itself where
+/// not.
 pub(super) fn link(address: &str, label: &Markup) -> Markup {
-    match UrlText::new(address).ok().filter(UrlText::is_web) {
+    let is_whole = |url: &UrlText| url.is_web() && !url.as_str().chars().any(is_steering);
+    match UrlText::new(address).ok().filter(is_whole) {
         Some(url) => html! { a href=(url.as_str()) rel="noreferrer" { (label) } },
         None => label.clone(),
     }
@@ -74,6 +76,8 @@ mod tests {
             ("https://example.com/a?b=c", true),
             ("http://example.com", true),
             ("HTTPS://example.com", true),
+            ("https://example.com/\u{202e}a", false),
+            ("https://example.com/\u{200b}a", false),
             ("javascript:alert(1)", false),
             ("JaVaScRiPt:alert(1)", false),
             (" javascript:alert(1)", false),

@@ -6,6 +6,7 @@ use maud::html;
 use url::form_urlencoded::byte_serialize;
 
 use super::layout;
+use super::outside::text;
 use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::store;
@@ -44,7 +45,7 @@ impl Refusal {
 fn said(app: &App, status: StatusCode, title: &str, message: &str) -> Response {
     let content = html! {
         h1 { (title) }
-        p { (message) }
+        p { (text(message)) }
         p { a href=(app.links.page(&[])) { "To the start" } }
     };
     (status, layout::page(app, title, None, &content)).into_response()

@@ -2,11 +2,13 @@
 
 use maud::{Markup, html};
 
+use super::outside::text;
 use super::runs::{Run, Shown, Verdicts};
 use super::words::{badge, count, moment, utc};
 use crate::domain::compliance::{Compliance, Reason};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
+use crate::domain::visible::Visible;
 
 /// How many digits of a digest are shown before somebody asks for all.
 const SHORT: usize = 12;
@@ -16,6 +18,8 @@ const SHORT: usize = 12;
 pub(super) struct Table<'a> {
     /// What it shows, in words.
     pub(super) caption: &'a str,
+    /// The path that artifacts' pages lie below.
+    pub(super) artifacts: &'a str,
     pub(super) shown: &'a Shown<'a>,
     /// Those of the moment that it shows.
     pub(super) verdicts: Verdicts<'a>,
@@ -30,9 +34,9 @@ impl Table<'_> {
         let columns = if self.today.is_some() { 6 } else { 5 };
         html! {
             // It scrolls by itself where it is too wide, with the keyboard too.
-            div.scroll tabindex="0" role="region" aria-label=(self.caption) {
+            div.scroll tabindex="0" role="region" aria-label=(Visible(self.caption).to_string()) {
                 table.runs {
-                    caption { (self.caption) }
+                    caption { (text(self.caption)) }
                     thead {
                         tr {
                             th scope="col" { "Image" }
@@ -61,8 +65,8 @@ impl Table<'_> {
         html! {
             tr {
                 td.image {
-                    (run.image)
-                    @if let Some(pod) = &run.found { span.why { "pod " (pod) } }
+                    a href={ (self.artifacts) "/" (run.artifact.to_string()) } { (text(&run.image)) }
+                    @if let Some(pod) = &run.found { span.why { "pod " (text(pod)) } }
                 }
                 td { (digest(&run.artifact)) }
                 td { (run.pods) }
@@ -79,8 +83,8 @@ impl Table<'_> {
 /// Whose pods these are, and where.
 fn heading(run: &Run) -> Markup {
     html! {
-        (run.namespace) " / "
-        @if run.owner.is_empty() { "pods without an owner" } @else { (run.owner) }
+        (text(&run.namespace)) " / "
+        @if run.owner.is_empty() { "pods without an owner" } @else { (text(&run.owner)) }
     }
 }
 
@@ -105,7 +109,7 @@ fn at(time: Timestamp) -> Markup {
 /// A verdict, and why.
 pub(super) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: &str) -> Markup {
     let compliance = verdicts.of(artifact);
-    html! { (badge(compliance)) span.why { (why(verdicts.kept.get(artifact), compliance, missing)) } }
+    html! { (badge(compliance)) span.why { (text(&why(verdicts.kept.get(artifact), compliance, missing))) } }
 }
 
 /// Why this is said of an artifact of which that was decided. `missing` is said where nothing was; where it is

@@ -79,9 +79,9 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
         PAGE,
         &[
             "3 artifacts in 4 pods",
-            "shop / ReplicaSet web",
-            "shop / StatefulSet db",
-            "shop / pods without an owner",
+            "<bdi>shop</bdi> / <bdi>ReplicaSet web</bdi>",
+            "<bdi>shop</bdi> / <bdi>StatefulSet db</bdi>",
+            "<bdi>shop</bdi> / pods without an owner",
             "<td>2</td>",
             "it has all that is required",
             "unit of the flow cart fails",
@@ -89,6 +89,7 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
             ">2 non-compliant<",
             ">1 compliant<",
             "<code>aaaaaaaaaaaa</code>",
+            &format!("<a href=\"/ui/acme/artifacts/{}\"><bdi>registry/web:1</bdi></a>", digest('a')),
             &format!("<code class=\"whole\">{}</code>", digest('a')),
         ],
     )
@@ -97,7 +98,7 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
     // The search and the filter are in the URL.
     for (query, there, not_there) in [
         ("?q=DB&compliance=&at=", "StatefulSet db", "ReplicaSet web"),
-        ("?q=web-2", "pod web-2", "StatefulSet db"),
+        ("?q=web-2", "pod <bdi>web-2</bdi>", "StatefulSet db"),
         ("?q=replicaset", "registry/web:1", "registry/db:1"),
         ("?q=cccccc", "registry/tool:1", "registry/db:1"),
         ("?q=web_2", "Nothing fits", "registry/web:1"),
@@ -253,9 +254,12 @@ async fn ten_thousand_artifacts_come_in_pages(database: Database) {
         shows(&mut browser, &format!("{PAGE}?page=100"), &["page 100 of 100", "app-09999", "?page=99"]).await;
     assert_eq!(last.matches("<details").count(), 100);
     assert!(!last.contains(">Next<"), "{last}");
-    let found =
-        shows(&mut browser, &format!("{PAGE}?q=app-09999-x"), &["1 row", "team-49 / ReplicaSet app-09999"])
-            .await;
+    let found = shows(
+        &mut browser,
+        &format!("{PAGE}?q=app-09999-x"),
+        &["1 row", "<bdi>team-49</bdi> / <bdi>ReplicaSet app-09999</bdi>"],
+    )
+    .await;
     assert_eq!(found.matches("<details").count(), 1);
 }
 
