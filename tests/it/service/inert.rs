@@ -1,0 +1,328 @@
+//! Whatever comes from outside is text, wherever a page shows it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use reqwest::Url;
+use reqwest::multipart::Part;
+use serde_json::{Value, json};
+use supercargo::domain::visible::{Visible, is_steering};
+use url::form_urlencoded::byte_serialize;
+
+use super::browser::Browser;
+use super::markup::{Seen, seen};
+use super::running::{Options, bootstrap};
+use super::{ADMIN, Database, Running, digest, form, report};
+
+/// Markup, code, templates and the ends of all that text stands in; and characters that nobody sees, or that turn
+/// others around.
+const EVIL: &str = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>' onfocus=alert(1) autofocus='\
+                    {{7*7}}</title><script>&lt;b&gt;\u{202e}txt\u{2066}\u{200b}\u{feff}";
+
+/// What no name may hold, and every other text may.
+const STEERING: &str = "\u{1b}[31m\r\u{9b}\u{85}";
+
+/// A token whose name is hostile, and one of a hostile organization.
+const EVIL_ADMIN: &str = "evil-admin-0123456789abcdef01234";
+const EVIL_READER: &str = "evil-reader-0123456789abcdef0123";
+
+/// The pages.
+const FRONT: &str = "/ui/acme";
+const ACTIONS: &str = "/ui/acme/actions";
+const ACTION: &str = "/ui/acme/actions/1";
+
+/// What is hostile, by the field that it stands in, and the pages that show it.
+#[derive(Default)]
+struct Fields {
+    shown: Vec<(String, String)>,
+    nowhere: Vec<String>,
+}
+
+impl Fields {
+    /// A field's value, which these pages show.
+    fn on(&mut self, pages: &[&str], value: String) -> String {
+        assert!(!pages.is_empty());
+        self.shown.extend(pages.iter().map(|page| ((*page).to_owned(), value.clone())));
+        value
+    }
+
+    /// A field's value, which no page shows.
+    fn nowhere(&mut self, value: String) -> String {
+        self.nowhere.push(value.clone());
+        value
+    }
+
+    /// Everything that a page has to show is on it, and nothing that no page shows.
+    #[track_caller]
+    fn hold(&mut self, path: &str, page: &str, of: &str) {
+        let Seen { text, fields } = seen(path, page);
+        for (_, value) in self.shown.iter().filter(|(page, _)| page == of) {
+            let there = text.contains(&Visible(value).to_string()) || fields.contains(value);
+            assert!(there, "{path}: {value:?} is not on it: {text}");
+        }
+        self.shown.retain(|(page, _)| page != of);
+        for value in &self.nowhere {
+            assert!(!text.contains(&Visible(value).to_string()), "{path}: {value:?}");
+        }
+    }
+}
+
+/// A text that says whose it is.
+fn text(field: &str) -> String {
+    format!("{field} {EVIL}{STEERING}")
+}
+
+/// A text that a pod, an image or a token may be called.
+fn name(field: &str) -> String {
+    format!("{field} {EVIL}")
+}
+
+/// A name that stands in a path: it has no slash.
+fn segment(field: &str) -> String {
+    name(field).replace('/', "")
+}
+
+/// The path of these segments.
+fn path(segments: &[&str]) -> String {
+    let mut url = Url::parse("http://localhost").unwrap();
+    url.path_segments_mut().unwrap().extend(segments);
+    url.path().to_owned()
+}
+
+fn query(path: &str, parameters: &[(&str, &str)]) -> String {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let pairs = parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+/// Addresses that a browser must not open, or that would end the attribute that they stand in.
+fn addresses() -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("code", "javascript:alert(1)".to_owned()),
+        ("spelt", "JaVa\tScRiPt:alert(1)".to_owned()),
+        ("data", format!("data:text/html,{EVIL}")),
+        ("quoted", "https://x.example.com/\" onmouseover=\"alert(1)".to_owned()),
+        ("apostrophe", format!("https://x.example.com/'{EVIL}")),
+        ("no scheme", "//evil.example.com/<script>".to_owned()),
+        ("credentials", "vbscript:x".to_owned()),
+    ])
+}
+
+#[expect(clippy::too_many_lines, reason = "each field and what shows it, in one list")]
+async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
+    let mut fields = Fields::default();
+    let (token, environment) = (name("token"), segment("environment"));
+    let trail = segment("trail");
+    let (organization, empty) = (segment("organization"), segment("empty"));
+    let (of_environment, of_trail) = (
+        path(&["ui", "acme", "environments", &environment]),
+        path(&["ui", "acme", "flows", "cart", "trails", &trail]),
+    );
+    let of_artifact = path(&["ui", "acme", "artifacts", &digest('a')]);
+    let (past, timeline) = (format!("{of_environment}?at"), format!("{of_environment}/timeline"));
+    let compare = format!("{of_environment}/compare");
+    let (of_pod, of_image) = ("/ui/acme/search?pod", "/ui/acme/search?image");
+    let runs = [of_environment.as_str(), &past, of_artifact.as_str(), of_pod];
+    let attested = [of_trail.as_str(), &of_artifact];
+    let evil_front = path(&["ui", &organization]);
+    for (pages, value) in [
+        (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact][..], &token),
+        (&[FRONT, of_environment.as_str(), &past, &of_artifact, of_pod, &timeline, &compare], &environment),
+        (&[of_trail.as_str(), &of_artifact, "/ui/acme/search?trail"], &trail),
+        (&[evil_front.as_str()], &organization),
+        (&[evil_front.as_str()], &empty),
+    ] {
+        fields.on(pages, value.clone());
+    }
+    // What the bootstrap file says.
+    let required = fields.on(&[&of_environment, &past, &of_artifact], name("required"));
+    let (reason, author) = (fields.nowhere(text("allowed reason")), fields.nowhere(name("allowed author")));
+    let (tag, value) = (fields.nowhere(name("tag").replace('=', "")), fields.nowhere(text("tag value")));
+    let approval = json!({
+        "number": 1, "artifact": digest('a'), "base": digest('9'), "state": "APPROVED", "environment": environment,
+        "name": fields.nowhere(text("approved name")),
+        "description": fields.on(&[&of_artifact], text("approval")),
+        "userData": {fields.nowhere(text("approval key")): fields.nowhere(text("approval data"))},
+        "approvals": addresses().into_iter().map(|(kind, url)| json!({
+            "by": fields.on(&[&of_artifact], name(&format!("approver {kind}"))),
+            "comment": fields.on(&[&of_artifact], text(&format!("comment {kind}"))),
+            "at": "2026-09-01T12:00:00Z", "url": fields.on(&[&of_artifact], url),
+        })).collect::<Vec<_>>(),
+    });
+    let template = json!({
+        "attestations": [{"name": fields.on(&[&of_trail], text("template attestation")),
+                          "type": fields.on(&[&of_trail], text("template type"))}],
+        "artifacts": [{"name": fields.on(&[&of_trail], text("template artifact")),
+                       "attestations": [{"name": fields.on(&[&of_trail], text("artifact's")), "type": "junit"}]}],
+    });
+    let actions = json!([{
+        "number": 1, "name": fields.on(&[ACTIONS, ACTION], text("action")), "environments": [environment],
+        "triggers": ["ON_STARTED_ARTIFACT"],
+        "targets": [{"name": fields.on(&[ACTION], text("target")), "type": "SLACK", "url": {"file": "hook"},
+                     "channel": {"id": text("channel id"), "name": text("channel"), "team": text("team")}}],
+    }]);
+    let declared = json!([{"name": environment, "policy": {"attestations": [{"flow": "cart", "name": required}]},
+                           "allowed": [{"artifact": digest('c'), "reason": reason, "author": author}]}]);
+    let mut file = bootstrap(
+        1,
+        &format!(
+            "      - {{name: {}, role: admin, file: evil-admin}}
+    environments: {declared}
+    flows: [{{name: cart, tags: {{{}: {}}}, template: {template}, approvals: [{approval}]}}]
+    actions: {actions}",
+            json!(token),
+            json!(tag),
+            json!(value)
+        ),
+    );
+    let (organization, empty) = (json!(organization), json!(empty));
+    let reader = json!(fields.on(&[&evil_front], name("reader")));
+    writeln!(
+        file,
+        "  - {{name: {organization}, environments: [{{name: {empty}}}], tokens: [{{name: {reader}, role: read, file: evil-reader}}]}}"
+    )
+    .unwrap();
+    let files = vec![
+        ("evil-admin", EVIL_ADMIN.to_owned()),
+        ("evil-reader", EVIL_READER.to_owned()),
+        ("hook", "https://hooks.example.com/x".to_owned()),
+    ];
+    // YAML wants what nobody sees escaped.
+    let escaped = |c: char| {
+        let is_plain = c == '\n' || !is_steering(c);
+        if is_plain { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
+    };
+    let bootstrap = file.chars().map(escaped).collect();
+    let service = Running::start_with(database, Options { bootstrap, files, ..Options::default() }).await;
+
+    // What a cluster reports: images that are required to be attested, one that is allowed, and one that goes.
+    let pod = fields.on(&[of_pod], name("pod"));
+    let owners = json!([{
+        "kind": fields.on(&[&of_environment, &past], text("kind")), "controller": true,
+        "name": fields.on(&[&of_environment, &past], text("owner")),
+        "apiVersion": fields.nowhere(text("version")), "uid": fields.nowhere(text("uid")),
+    }]);
+    let namespace = fields.on(&[&of_environment, &past, of_pod], name("namespace"));
+    let image = fields.on(&runs, text("image"));
+    fields.on(&[of_image, &timeline, &compare], image.clone());
+    let pods = |gone: bool| {
+        let with = |name: &str, image: &str, digit| {
+            json!({"podName": name, "namespace": namespace, "creationTimestamp": 1_790_000_000,
+                   "digests": {image: digest(digit)}, "owners": owners})
+        };
+        let mut pods = vec![with(&pod, &image, 'a'), with("allowed", "allowed", 'c')];
+        if !gone {
+            pods.push(with("gone", "gone", 'b'));
+        }
+        report(&pods)
+    };
+    let segment = environment.clone();
+    let put = async |body: String| {
+        let path = path(&["environments", "acme", &segment, "report", "K8S"]);
+        let request = service.request(reqwest::Method::PUT, EVIL_ADMIN, &path);
+        request.header("Content-Type", "application/json").body(body).send().await.unwrap().status()
+    };
+    assert_eq!(put(pods(false)).await, 201);
+    let then = jiff::Timestamp::now().to_string();
+    assert_eq!(put(pods(true)).await, 201);
+
+    // What a pipeline attests, once for each address.
+    for (kind, url) in addresses() {
+        let of = |field: &str| text(&format!("{field} {kind}"));
+        let repository = format!("acme/{}", name(&format!("repository {kind}")));
+        let data: Value = json!({
+            "attestation_name": fields.on(&attested, of("attestation")), "artifact_fingerprint": digest('a'),
+            "target_artifacts": [fields.on(&[&of_trail], of("target"))],
+            "junit_results": [{"name": fields.on(&[&of_trail], of("suite")), "failures": 1, "errors": 0, "total": 1}],
+            "description": fields.on(&[&of_trail], of("description")),
+            "origin_url": fields.on(&[&of_trail], url.clone()),
+            "git_commit_info": {
+                "sha1": "d".repeat(40), "url": url, "message": of("message"), "author": of("author"),
+                "branch": of("branch"), "author_username": fields.nowhere(of("username")),
+                "parents": [fields.nowhere(of("parent"))],
+            },
+            "repo_info": {"name": fields.on(&[&of_artifact], repository), "url": url,
+                          "id": fields.nowhere(of("id")), "description": fields.nowhere(of("about"))},
+            "external_urls": {fields.on(&[&of_trail], of("external")): fields.on(&[&of_trail], url.clone())},
+            "annotations": {fields.nowhere(of("annotation")): fields.nowhere(of("annotated"))},
+            "user_data": {of("key"): of("data")},
+        });
+        fields.on(&[&of_trail], data["user_data"].to_string());
+        // The trail shows the commit of its latest attestation.
+        if kind == addresses().keys().last().copied().unwrap() {
+            for said in ["message", "author", "branch"] {
+                fields.on(&[&of_trail], of(said));
+            }
+        }
+        let attachment = format!("<testcase>{}</testcase>", fields.nowhere(of("test")));
+        // reqwest writes quotes and line breaks of a file's name as browsers do.
+        let file = fields.on(&[&of_trail], format!("{kind} <script>alert(1)</script>\u{202e}\u{200b}.xml"));
+        let path = path(&["attestations", "acme", "cart", "trail", &trail, "junit"]);
+        let attached = Part::bytes(attachment.into_bytes()).file_name(file);
+        let request = service.request(reqwest::Method::POST, EVIL_ADMIN, &path);
+        let answer = request.multipart(form(&data).part("attachment_file", attached)).send().await.unwrap();
+        assert_eq!(answer.status(), 201, "{kind}: {}", answer.text().await.unwrap());
+    }
+
+    // Who looks.
+    let mut evil = Browser::signed_in(&service, EVIL_ADMIN).await;
+    let asked = EVIL.trim();
+    for (address, of, status) in [
+        (FRONT.to_owned(), FRONT, 200),
+        (of_environment.clone(), of_environment.as_str(), 200),
+        (query(&of_environment, &[("at", &then)]), &past, 200),
+        (of_artifact.clone(), &of_artifact, 200),
+        (of_trail.clone(), &of_trail, 200),
+        (query("/ui/acme/search", &[("q", "pod <script>")]), of_pod, 200),
+        (query("/ui/acme/search", &[("q", "image <script>")]), of_image, 200),
+        (query("/ui/acme/search", &[("q", "trail <script>")]), "/ui/acme/search?trail", 200),
+        (timeline.clone(), &timeline, 200),
+        (format!("{compare}?from=1&to=2"), &compare, 200),
+        (ACTIONS.to_owned(), ACTIONS, 200),
+        (ACTION.to_owned(), ACTION, 200),
+        // What is asked for.
+        (query(&of_environment, &[("q", asked)]), "q", 200),
+        (query(&of_environment, &[("compliance", asked)]), "", 400),
+        (query(&of_environment, &[("at", asked)]), "", 400),
+        (query(&of_environment, &[("page", asked)]), "", 400),
+        (query(&of_environment, &[(asked, "x")]), "parameter", 400),
+        (query("/ui/acme/search", &[("q", asked)]), "q", 200),
+        (query("/ui/acme/search", &[(asked, "x")]), "parameter", 400),
+        (query(&timeline, &[("page", asked)]), "", 400),
+        (query(&compare, &[("from", asked), ("to", asked)]), "", 400),
+        (path(&["ui", "acme", asked, asked]), "", 404),
+        (path(&["ui", asked]), "", 404),
+        (path(&["ui", "acme", "artifacts", asked]), "", 404),
+        (path(&["ui", "acme", "environments", asked]), "", 404),
+        (path(&["ui", "acme", "flows", asked, "trails", asked]), "", 404),
+        (path(&["ui", "acme", "actions", asked]), "", 404),
+        (query("/ui/sign-in", &[("next", asked)]), "next", 200),
+    ] {
+        if matches!(of, "q" | "next") {
+            fields.on(&[of], asked.to_owned());
+        }
+        let page = evil.get(&address).await;
+        // Pages that are not there yet show nothing; what is there has to show it.
+        let is_later =
+            [&*timeline, &*compare, ACTIONS, ACTION].iter().any(|later| address.starts_with(later));
+        if is_later && page.status == 404 {
+            fields.shown.retain(|(page, _)| page != of);
+        } else {
+            assert_eq!(page.status, status, "{address}: {}", page.text);
+        }
+        fields.hold(&address, &page.text, of);
+    }
+    let refused = Browser::of(&service).sign_in("no such token", asked).await;
+    fields.on(&["refused"], asked.to_owned());
+    fields.hold("sign-in", &refused.text, "refused");
+    let mut reader = Browser::signed_in(&service, EVIL_READER).await;
+    let page = reader.get(&evil_front).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    fields.hold(&evil_front, &page.text, &evil_front);
+    assert_eq!(fields.shown, [], "these pages were not looked at");
+    // The API has it as it came.
+    let listed = service.get(ADMIN, "/trails/acme").await.expect(200).json();
+    assert_eq!(listed["data"][0]["name"], json!(trail));
+}
+
+super::on_both!(all_that_comes_from_outside_is_text_on_every_page);
