@@ -68,6 +68,8 @@ impl Transaction {
         searched: &str,
     ) -> Result<Vec<Ran>, Error> {
         type Row = (String, String, String, i64, i64, Option<String>);
+        // Workloads are looked up for what ran: SQLite takes a CROSS JOIN in the order in which it stands, and would
+        // read all that ever ran otherwise.
         let rows: Vec<Row> = rows!(
             self,
             "namespace, digests, owners, pods, since, found",
@@ -77,7 +79,8 @@ impl Transaction {
                    FROM pod_runs
                    WHERE environment = $1 AND started_at <= $3 AND (ended_at IS NULL OR ended_at > $3)
                    GROUP BY namespace, workload) r
-               JOIN workloads w ON w.organization = $2 AND w.hash = r.workload",
+               CROSS JOIN workloads w
+             WHERE w.organization = $2 AND w.hash = r.workload",
             |query| query.bind(environment).bind(organization).bind(moment(at)).bind(holding(searched))
         );
         let read = |(namespace, digests, owners, pods, since, found): Row| {
@@ -106,10 +109,13 @@ impl Transaction {
         let rows: Vec<(Bytes, String, i64, String)> = rows!(
             self,
             "hex(fingerprint), compliance, is_allowed, reasons",
-            "SELECT fingerprint, compliance,
-                    CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, reasons
-             FROM verdicts
-             WHERE environment = $1 AND from_at <= $2 AND (until_at IS NULL OR until_at > $2)",
+            // In two parts, each of which has an index: one that held long ago is not looked at.
+            "SELECT fingerprint, compliance, CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed,
+                    reasons
+             FROM (SELECT * FROM verdicts WHERE environment = $1 AND from_at <= $2 AND until_at IS NULL
+                   UNION ALL
+                   SELECT * FROM verdicts
+                   WHERE environment = $1 AND from_at <= $2 AND until_at IS NOT NULL AND until_at > $2) v",
             |query| query.bind(environment).bind(moment(at))
         );
         let verdict = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {

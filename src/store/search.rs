@@ -139,11 +139,13 @@ impl Transaction {
     /// Those of the database.
     pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<Found<Pod>, Error> {
         type Row = (String, String, String, i64, Option<i64>, String);
+        // Of an environment's pods there are two indexes: of those that run, and of those that ended.
         const SELECT: &str = concat!(
             "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
              FROM environments e CROSS JOIN pod_runs p CROSS JOIN workloads w
-             WHERE e.organization = $1 AND p.environment = e.id AND w.organization = e.organization
-               AND w.hash = p.workload AND ",
+             WHERE e.organization = $1 AND p.environment = e.id
+               AND (p.ended_at IS NULL OR p.ended_at > 0)
+               AND w.organization = e.organization AND w.hash = p.workload AND ",
             holds!("p.pod"),
             " ORDER BY CASE WHEN p.ended_at IS NULL THEN 0 ELSE 1 END, p.started_at DESC, p.id LIMIT $4"
         );

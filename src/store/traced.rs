@@ -188,11 +188,12 @@ impl Transaction {
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Latest<Ran>, Error> {
+        // That there is a last snapshot says that it ended: asked for that, SQLite would read all that ended there.
         const SELECT: &str = "
             SELECT e.name, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot
             FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
-              AND r.ended_at IS NOT NULL AND r.last_snapshot IS NOT NULL
+              AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
         let rows: Vec<(String, i64, i64, i64, i64)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
