@@ -6,7 +6,8 @@
 //! SQL. It prints what each operation takes beside its bound, then what more rows cost as a ratio.
 //! CPU is that of the service and not of PostgreSQL; the clients run on the same machine.
 //!
-//! Words choose: `cargo bench --bench service -- sqlite live trails`.
+//! Words choose: `cargo bench --bench service -- sqlite live trails`. `pages` asks for pages as a browser does; there a
+//! bound on size is held, and one on time is told.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -14,22 +15,26 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
+    clippy::string_slice,
     clippy::unwrap_used,
     reason = "a bench that cannot go on has failed"
 )]
 
+mod database;
+mod pages;
+mod server;
+
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 use tokio::runtime::Runtime;
+
+use self::database::Database;
+use self::server::Server;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_supercargo");
 
@@ -44,7 +49,7 @@ const REPLICAS: usize = 25;
 
 /// The words that choose.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
-const OPERATIONS: [&str; 4] = ["unchanged", "changed", "live", "trails"];
+const OPERATIONS: [&str; 5] = ["unchanged", "changed", "live", "trails", "pages"];
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -104,6 +109,9 @@ fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server) {
     if is_chosen(&OPERATIONS, "trails") {
         trails(runtime, database, server, &mut growth);
     }
+    if is_chosen(&OPERATIONS, "pages") {
+        pages::pages(server);
+    }
     println!("with ten times the rows, or as many as it says:");
     for (what, ratio) in growth {
         println!("{what:<62} {ratio:>9.2} times");
@@ -122,7 +130,7 @@ fn unchanged(server: &Server, growth: &mut Vec<(String, f64)>) {
         let body = Cluster::new(pods).body();
         let environment = |client| environment.map_or_else(|| format!("env-{pods}-{client}"), str::to_owned);
         for client in 0..clients {
-            let status = server.connect().report(&environment(client), &body).status;
+            let status = server.connect().report("bench", &environment(client), &body).status;
             assert!(matches!(status, 200 | 201), "{status}");
         }
         let (cpu, begin) = (server.cpu(), Instant::now());
@@ -132,7 +140,7 @@ fn unchanged(server: &Server, growth: &mut Vec<(String, f64)>) {
                     let (environment, body) = (environment(client), &body);
                     scope.spawn(move || {
                         let mut connection = server.connect();
-                        let answers = (0..each).map(|_| connection.report(&environment, body));
+                        let answers = (0..each).map(|_| connection.report("bench", &environment, body));
                         answers.map(|answer| answer.expect(200).milliseconds).collect::<Vec<_>>()
                     })
                 })
@@ -165,7 +173,7 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
             cluster.roll_out();
             let body = cluster.body();
             size = body.len();
-            times.push(connection.report(environment, &body).expect(201).milliseconds);
+            times.push(connection.report("bench", environment, &body).expect(201).milliseconds);
         }
         Figures::new(times, (server.cpu() - cpu) * 1e3 / samples as f64, size)
     };
@@ -396,207 +404,4 @@ fn deployment(n: usize, revision: usize) -> String {
         .unwrap();
     }
     json
-}
-
-/// The database beside the service, to fill it.
-enum Database {
-    Sqlite(SqlitePool),
-    Postgres(PgPool),
-}
-
-impl Database {
-    fn is_sqlite(&self) -> bool {
-        matches!(self, Self::Sqlite(_))
-    }
-
-    async fn run(&self, sql: &str) {
-        let query = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        let done = match self {
-            Self::Sqlite(pool) => query.execute(pool).await.map(drop),
-            Self::Postgres(pool) => query.execute(pool).await.map(drop),
-        };
-        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    }
-
-    /// What the database does by itself some time after many rows were written.
-    async fn settle(&self) {
-        match self {
-            Self::Sqlite(_) => self.run("PRAGMA wal_checkpoint(TRUNCATE)").await,
-            Self::Postgres(_) => self.run("VACUUM ANALYZE").await,
-        }
-    }
-
-    /// A UUID from a number.
-    fn uuid(&self, number: &str) -> String {
-        match self {
-            Self::Sqlite(_) => format!("unhex(printf('%032x', {number}))"),
-            Self::Postgres(_) => format!("lpad(to_hex({number}), 32, '0')::uuid"),
-        }
-    }
-
-    /// Thirty-two bytes from a number.
-    fn bytes(&self, number: &str) -> String {
-        match self {
-            Self::Sqlite(_) => format!("unhex(printf('%064x', {number}))"),
-            Self::Postgres(_) => format!("decode(lpad(to_hex({number}), 64, '0'), 'hex')"),
-        }
-    }
-
-    /// A name from a number.
-    fn text(&self, prefix: &str, number: &str) -> String {
-        match self {
-            Self::Sqlite(_) => format!("printf('{prefix}-%07d', {number})"),
-            Self::Postgres(_) => format!("'{prefix}-' || lpad(({number})::text, 7, '0')"),
-        }
-    }
-
-    fn micros_ago(&self, ago: Duration) -> String {
-        let since = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        match self {
-            Self::Sqlite(_) => since.as_micros().to_string(),
-            Self::Postgres(_) => format!("{}::bigint", since.as_micros()),
-        }
-    }
-}
-
-/// The service in a process of its own.
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(folder: &Path, database: &str) -> Self {
-        let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
-        for (organization, _) in SIZES {
-            writeln!(
-                bootstrap,
-                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]"
-            )
-            .unwrap();
-        }
-        std::fs::write(folder.join("bootstrap.yaml"), bootstrap).unwrap();
-        let log = folder.join("log");
-        let process = Command::new(PROGRAM)
-            .env_clear()
-            .env("SUPERCARGO_DATABASE", database)
-            .envs(SIZES.map(|(organization, _)| (format!("TOKEN_{organization}"), token(organization))))
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--bootstrap"])
-            .arg(folder.join("bootstrap.yaml"))
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut server = Self { process, address: String::new() };
-        let begin = Instant::now();
-        while server.address.is_empty() {
-            let log = std::fs::read_to_string(&log).unwrap();
-            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
-            assert!(server.process.try_wait().unwrap().is_none(), "{log}");
-            if let Some((_, rest)) = log.split_once("serving on http://") {
-                rest.split_once(',').unwrap().0.clone_into(&mut server.address);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        server
-    }
-
-    /// Seconds of CPU that it has used.
-    fn cpu(&self) -> f64 {
-        // Clock ticks, which user space sees as hundredths of a second (proc_pid_stat(5)).
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        ticks as f64 / 100.0
-    }
-
-    fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Connection { stream, received: vec![0; 64 * 1024] }
-    }
-
-    /// Asks the same again and again, on one connection.
-    fn get(&self, organization: &str, path: &str, samples: usize) -> Figures {
-        let mut connection = self.connect();
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
-            token(organization)
-        );
-        for _ in 0..3 {
-            connection.ask(&head, &[]).expect(200);
-        }
-        let cpu = self.cpu();
-        let answers: Vec<_> = (0..samples).map(|_| connection.ask(&head, &[]).expect(200)).collect();
-        let cpu = (self.cpu() - cpu) * 1e3 / samples as f64;
-        Figures::new(answers.iter().map(|answer| answer.milliseconds).collect(), cpu, answers[0].bytes)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn token(organization: &str) -> String {
-    format!("{organization:0>64}")
-}
-
-/// A connection that is kept.
-struct Connection {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
-
-struct Answer {
-    status: u16,
-    milliseconds: f64,
-    bytes: usize,
-}
-
-impl Answer {
-    fn expect(self, status: u16) -> Self {
-        assert_eq!(self.status, status);
-        self
-    }
-}
-
-impl Connection {
-    fn report(&mut self, environment: &str, body: &[u8]) -> Answer {
-        let head = format!(
-            "PUT /api/v2/environments/bench/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n\
-             Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            token("bench"),
-            body.len()
-        );
-        self.ask(&head, body)
-    }
-
-    fn ask(&mut self, head: &str, body: &[u8]) -> Answer {
-        let begin = Instant::now();
-        self.stream.write_all(head.as_bytes()).unwrap();
-        self.stream.write_all(body).unwrap();
-        let (mut filled, mut end) = (0, None);
-        let end = loop {
-            let count = self.stream.read(&mut self.received[filled..]).unwrap();
-            assert!(count > 0, "the service closed the connection");
-            filled += count;
-            end = end.or_else(|| {
-                let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
-                let head = String::from_utf8_lossy(&self.received[..at]).to_lowercase();
-                let (_, length) = head.split_once("content-length: ").expect("an answer has a length");
-                Some(at + 4 + length.lines().next().unwrap().parse::<usize>().unwrap())
-            });
-            match end {
-                Some(end) if filled >= end => break end,
-                Some(end) if end > self.received.len() => self.received.resize(end, 0),
-                _ => {}
-            }
-        };
-        let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
-        let status = String::from_utf8_lossy(&self.received[9..12]).parse().unwrap();
-        Answer { status, milliseconds, bytes: end }
-    }
 }

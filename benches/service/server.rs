@@ -1,0 +1,203 @@
+//! The service in a process of its own, and a client of it.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Figures, PROGRAM, SIZES, pages};
+
+/// The service in a process of its own.
+pub(super) struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    pub(super) fn start(folder: &Path, database: &str) -> Self {
+        let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
+        let declared = SIZES.map(|(organization, _)| (organization, ""));
+        for (organization, more) in declared.into_iter().chain([("pages", pages::DECLARED)]) {
+            writeln!(
+                bootstrap,
+                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]\n{more}"
+            )
+            .unwrap();
+        }
+        std::fs::write(folder.join("bootstrap.yaml"), bootstrap).unwrap();
+        let log = folder.join("log");
+        let process = Command::new(PROGRAM)
+            .env_clear()
+            .env("SUPERCARGO_DATABASE", database)
+            .envs(SIZES.map(|(organization, _)| (format!("TOKEN_{organization}"), token(organization))))
+            .envs([("TOKEN_pages", token("pages")), ("HOOK", "https://hooks.example.com/x".to_owned())])
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--bootstrap"])
+            .arg(folder.join("bootstrap.yaml"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut server = Self { process, address: String::new() };
+        let begin = Instant::now();
+        while server.address.is_empty() {
+            let log = std::fs::read_to_string(&log).unwrap();
+            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+            assert!(server.process.try_wait().unwrap().is_none(), "{log}");
+            if let Some((_, rest)) = log.split_once("serving on http://") {
+                rest.split_once(',').unwrap().0.clone_into(&mut server.address);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    /// Seconds of CPU that it has used.
+    pub(super) fn cpu(&self) -> f64 {
+        // Clock ticks, which user space sees as hundredths of a second (proc_pid_stat(5)).
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        ticks as f64 / 100.0
+    }
+
+    pub(super) fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection { stream, received: vec![0; 64 * 1024] }
+    }
+
+    /// MiB that it has in memory.
+    pub(super) fn memory(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    /// MiB that it had in memory at most.
+    pub(super) fn peak(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, field: &str) -> f64 {
+        // proc_pid_status(5)
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+    }
+
+    /// Asks an operation the same again and again, on one connection.
+    pub(super) fn get(&self, organization: &str, path: &str, samples: usize) -> Figures {
+        let token = token(organization);
+        self.ask(
+            &format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n"),
+            samples,
+        )
+    }
+
+    /// Sends the same again and again, on one connection.
+    pub(super) fn ask(&self, head: &str, samples: usize) -> Figures {
+        let mut connection = self.connect();
+        for _ in 0..3 {
+            connection.ask(head, &[]).expect(200);
+        }
+        let cpu = self.cpu();
+        let answers: Vec<_> = (0..samples).map(|_| connection.ask(head, &[]).expect(200)).collect();
+        let cpu = (self.cpu() - cpu) * 1e3 / samples as f64;
+        Figures::new(answers.iter().map(|answer| answer.milliseconds).collect(), cpu, answers[0].bytes)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub(super) fn token(organization: &str) -> String {
+    format!("{organization:0>64}")
+}
+
+/// A connection that is kept.
+pub(super) struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) milliseconds: f64,
+    pub(super) bytes: usize,
+    head: String,
+}
+
+impl Answer {
+    pub(super) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status);
+        self
+    }
+}
+
+impl Connection {
+    pub(super) fn report(&mut self, organization: &str, environment: &str, body: &[u8]) -> Answer {
+        let head = format!(
+            "PUT /api/v2/environments/{organization}/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n\
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            token(organization),
+            body.len()
+        );
+        self.ask(&head, body)
+    }
+
+    pub(super) fn attest(&mut self, organization: &str, flow: &str, trail: &str, data: &str) -> Answer {
+        let body =
+            format!("--x\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{data}\r\n--x--\r\n");
+        let head = format!(
+            "POST /api/v2/attestations/{organization}/{flow}/trail/{trail}/junit HTTP/1.1\r\nHost: bench\r\n\
+             Authorization: Bearer {}\r\nContent-Type: multipart/form-data; boundary=x\r\n\
+             Content-Length: {}\r\n\r\n",
+            token(organization),
+            body.len()
+        );
+        self.ask(&head, body.as_bytes())
+    }
+
+    /// Signs a browser in; its cookie.
+    pub(super) fn signs_in(&mut self, token: &str) -> String {
+        let body = format!("token={token}");
+        let head = format!(
+            "POST /ui/sign-in HTTP/1.1\r\nHost: bench\r\nOrigin: http://bench\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let answer = self.ask(&head, body.as_bytes()).expect(303);
+        let (_, cookie) = answer.head.split_once("set-cookie: ").unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    }
+
+    pub(super) fn ask(&mut self, head: &str, body: &[u8]) -> Answer {
+        let begin = Instant::now();
+        self.stream.write_all(head.as_bytes()).unwrap();
+        self.stream.write_all(body).unwrap();
+        let (mut filled, mut end, mut heading) = (0, None, String::new());
+        let end = loop {
+            let count = self.stream.read(&mut self.received[filled..]).unwrap();
+            assert!(count > 0, "the service closed the connection");
+            filled += count;
+            end = end.or_else(|| {
+                let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
+                heading = String::from_utf8_lossy(&self.received[..at]).to_lowercase();
+                let (_, length) = heading.split_once("content-length: ").expect("an answer has a length");
+                Some(at + 4 + length.lines().next().unwrap().parse::<usize>().unwrap())
+            });
+            match end {
+                Some(end) if filled >= end => break end,
+                Some(end) if end > self.received.len() => self.received.resize(end, 0),
+                _ => {}
+            }
+        };
+        let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
+        let status = String::from_utf8_lossy(&self.received[9..12]).parse().unwrap();
+        Answer { status, milliseconds, bytes: end, head: heading }
+    }
+}
