@@ -123,7 +123,6 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     let compare = format!("{of_environment}/compare");
     let (of_pod, of_image) = ("/ui/acme/search?pod", "/ui/acme/search?image");
     let runs = [of_environment.as_str(), &past, of_artifact.as_str(), of_pod];
-    let attested = [of_trail.as_str(), &of_artifact];
     let evil_front = path(&["ui", &organization]);
     for (pages, value) in [
         (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact][..], &token),
@@ -229,13 +228,15 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     // What a pipeline attests, once for each address.
     for (kind, url) in addresses() {
         let of = |field: &str| text(&format!("{field} {kind}"));
+        let whole: &[&str] = &[&format!("attestation {kind}")];
         let repository = format!("acme/{}", name(&format!("repository {kind}")));
         let data: Value = json!({
-            "attestation_name": fields.on(&attested, of("attestation")), "artifact_fingerprint": digest('a'),
-            "target_artifacts": [fields.on(&[&of_trail], of("target"))],
-            "junit_results": [{"name": fields.on(&[&of_trail], of("suite")), "failures": 1, "errors": 0, "total": 1}],
-            "description": fields.on(&[&of_trail], of("description")),
-            "origin_url": fields.on(&[&of_trail], url.clone()),
+            "attestation_name": fields.on(&[&of_trail, &of_artifact, whole[0]], of("attestation")),
+            "artifact_fingerprint": digest('a'),
+            "target_artifacts": [fields.on(whole, of("target"))],
+            "junit_results": [{"name": fields.on(whole, of("suite")), "failures": 1, "errors": 0, "total": 1}],
+            "description": fields.on(whole, of("description")),
+            "origin_url": fields.on(whole, url.clone()),
             "git_commit_info": {
                 "sha1": "d".repeat(40), "url": url, "message": of("message"), "author": of("author"),
                 "branch": of("branch"), "author_username": fields.nowhere(of("username")),
@@ -243,20 +244,28 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
             },
             "repo_info": {"name": fields.on(&[&of_artifact], repository), "url": url,
                           "id": fields.nowhere(of("id")), "description": fields.nowhere(of("about"))},
-            "external_urls": {fields.on(&[&of_trail], of("external")): fields.on(&[&of_trail], url.clone())},
+            "external_urls": {fields.on(whole, of("external")): fields.on(whole, url.clone())},
             "annotations": {fields.nowhere(of("annotation")): fields.nowhere(of("annotated"))},
             "user_data": {of("key"): of("data")},
         });
-        fields.on(&[&of_trail], data["user_data"].to_string());
+        fields.on(whole, data["user_data"].to_string());
         // The trail shows the commit of its latest attestation.
         if kind == addresses().keys().last().copied().unwrap() {
             for said in ["message", "author", "branch"] {
                 fields.on(&[&of_trail], of(said));
             }
         }
-        let attachment = format!("<testcase>{}</testcase>", fields.nowhere(of("test")));
+        // XML holds no characters that steer a terminal.
+        let [test, class, message, output] = ["test", "class", "failure", "output"].map(|field| {
+            let said = fields.on(whole, name(&format!("{field} {kind}")));
+            said.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+        });
+        let attachment = format!(
+            "<testsuite name=\"s\"><testcase name=\"{test}\" classname=\"{class}\">\
+             <failure message=\"{message}\">{output}</failure></testcase></testsuite>"
+        );
         // reqwest writes quotes and line breaks of a file's name as browsers do.
-        let file = fields.on(&[&of_trail], format!("{kind} <script>alert(1)</script>\u{202e}\u{200b}.xml"));
+        let file = fields.on(whole, format!("{kind} <script>alert(1)</script>\u{202e}\u{200b}.xml"));
         let path = path(&["attestations", "acme", "cart", "trail", &trail, "junit"]);
         let attached = Part::bytes(attachment.into_bytes()).file_name(file);
         let request = service.request(reqwest::Method::POST, EVIL_ADMIN, &path);
@@ -311,6 +320,16 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
             assert_eq!(page.status, status, "{address}: {}", page.text);
         }
         fields.hold(&address, &page.text, of);
+    }
+    let listed = service.get(ADMIN, "/attestations/acme/cart").await.expect(200).json();
+    for (kind, _) in addresses() {
+        let attested = listed["data"].as_array().unwrap().iter();
+        let mut named =
+            attested.filter(|one| one["attestation_name"] == text(&format!("attestation {kind}")));
+        let id = named.next().unwrap()["attestation_id"].as_str().unwrap().to_owned();
+        let page = evil.get(&format!("{of_trail}/attestations/{id}")).await;
+        assert_eq!(page.status, 200, "{kind}: {}", page.text);
+        fields.hold(kind, &page.text, &format!("attestation {kind}"));
     }
     let refused = Browser::of(&service).sign_in("no such token", asked).await;
     fields.on(&["refused"], asked.to_owned());
