@@ -125,6 +125,8 @@ pub(super) struct Parts {
     pub(super) inbound: Budget,
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
+    /// One permit for each page that may be made.
+    pub(super) looking: Semaphore,
     /// Taken before a transaction that judges.
     pub(super) gates: Gates,
     /// Told when something was put into the outbox.
@@ -158,6 +160,7 @@ impl App {
             throttle,
             inbound,
             running,
+            looking: Semaphore::new(super::pages::AT_ONCE),
             gates: Gates::default(),
             outbox: Notify::new(),
             addresses: Addresses::default(),

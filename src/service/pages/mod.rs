@@ -51,6 +51,10 @@ use super::problem::Problem;
 
 const STYLE: &str = include_str!("style.css");
 
+/// How many pages are made at the same time. Each holds a connection that those who report read with as well, and as
+/// much memory as what runs takes: a crowd of readers waits for itself, and nobody else for it.
+pub(super) const AT_ONCE: usize = 3;
+
 /// The pages. All lie below `/ui`, so that no organization's name collides with the API.
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -87,7 +91,10 @@ pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next
     }
     // No name holds a NUL, and PostgreSQL takes none.
     let is_possible = !path.contains("%00");
+    // It is closed by nobody.
+    let turn = app.looking.acquire().await;
     let mut response = if is_possible { next.run(request).await } else { Refusal::NotFound.into_response() };
+    drop(turn);
     if let Some(refusal) = refusal(&mut response) {
         let mut page = refusal.shown(&app);
         // What else was said stays: which methods there are, or when it is worth another try.
