@@ -8,7 +8,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::{stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
@@ -58,7 +58,7 @@ pub(super) async fn list(
         @if rows.0.is_empty() { p { "The bootstrap file has no action." } }
         @else { div.roomy { (table("Actions", &columns, &rows)) } }
     };
-    Ok(layout::page(&app, &format!("Actions · {organization}"), Some(&visitor), &content))
+    Ok(layout::page(&app, "Actions", Some(&visitor), &content))
 }
 
 /// The action, as `get action` shows it to a reader, and what was last sent of it.
@@ -114,8 +114,8 @@ pub(super) async fn page(
             }
         }
     };
-    let title = format!("{} · {organization}", action.name);
-    Ok(layout::page(&app, &title, Some(&visitor), &content))
+    let way = Way { above: &[("Actions", app.links.page(&[&organization, "actions"]))], ..Way::default() };
+    Ok(layout::placed(&app, &action.name, Some(&visitor), way, &content))
 }
 
 /// The environments that an action is for; those that came into being lead to their pages.

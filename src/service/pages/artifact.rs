@@ -62,7 +62,7 @@ pub(super) async fn page(
         (approvals(&app, &organization, &known))
         (before(&app, &organization, &known.before))
     };
-    Ok(layout::page(&app, &digest, Some(&visitor), &content))
+    Ok(layout::page(&app, name, Some(&visitor), &content))
 }
 
 impl Known {

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::attested::{data, facts, results};
 use super::evidence::{Evidence, MOST as TESTS, examine};
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::{lines, more, passed, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
@@ -60,7 +60,8 @@ pub(super) async fn page(
             (data(&attested.user_data))
         }
     };
-    Ok(layout::page(&app, &format!("{} · {trail}", attested.name), Some(&visitor), &content))
+    let way = Way { above: &[(&flow, String::new()), (&trail, to)], ..Way::default() };
+    Ok(layout::placed(&app, &attested.name, Some(&visitor), way, &content))
 }
 
 fn artifacts(app: &App, organization: &str, artifacts: &Latest<Fingerprint>) -> Markup {
@@ -110,7 +111,7 @@ fn failure(test: &Wrong) -> Markup {
                 p.why { (text(if test.class.is_empty() { &test.suite } else { &test.class })) }
             }
             @if !test.message.is_empty() { p { (lines(&test.message)) } }
-            @if !test.output.is_empty() { pre tabindex="0" { (lines(&test.output)) } }
+            @if !test.output.is_empty() { pre { (lines(&test.output)) } }
         }
     }
 }

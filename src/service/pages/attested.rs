@@ -71,7 +71,7 @@ pub(super) fn data(data: &FreeForm) -> Markup {
         @if !is_empty {
             details open {
                 summary { "Data" }
-                pre tabindex="0" { (lines(data.as_str())) }
+                pre { (lines(data.as_str())) }
             }
         }
     }

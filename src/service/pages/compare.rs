@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::compared::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::paged::pages;
 use super::place::Place;
@@ -21,7 +21,7 @@ use super::table::verdict;
 use super::timeline::{facts, stood};
 use super::turns::{Present, SILENCES, Silent, moment};
 use super::visitor::Visitor;
-use super::words::{count, utc};
+use super::words::{count, written};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
 use crate::service::app::App;
@@ -87,12 +87,11 @@ pub(super) async fn page(
         h1 { (text(&name)) ": " @if let Some((from, to)) = asked.from.zip(asked.to) {
             "snapshots " (from) " and " (to)
         } @else { "two snapshots" } }
-        p.ways { a href=(place.timeline(1)) { "Timeline" } " " a href=(place.now()) { "What runs now" } }
         (chooser(place, (first, last), chosen))
         (result)
     };
-    let title = format!("{name}: compared · {organization}");
-    Ok((status, layout::page(&app, &title, Some(&visitor), &content)).into_response())
+    let way = Way { above: &[(&name, place.now()), ("Timeline", place.timeline(1))], ..Way::default() };
+    Ok((status, layout::placed(&app, "Compared", Some(&visitor), way, &content)).into_response())
 }
 
 /// The form that asks for two snapshots.
@@ -125,7 +124,7 @@ fn missing(number: i64, kept: &Kept, last: i64) -> Option<String> {
         Some(format!("There is no snapshot {number}: the last is {last}."))
     } else if number < first {
         let horizon =
-            kept.horizon_at.map(|horizon| format!(" what ended before {} was removed;", utc(horizon)));
+            kept.horizon_at.map(|horizon| format!(" what ended before {} was removed;", written(horizon)));
         Some(format!(
             "Snapshot {number} is past the retention:{} the first that is kept is {first}.",
             horizon.unwrap_or_default()
@@ -306,14 +305,14 @@ impl Comparison<'_> {
     }
 
     fn row(&self, row: &Row<'_>) -> Markup {
-        let (from, to) = row.pods;
+        let (numbers, (from, to)) = (self.numbers(), row.pods);
         let side = |side: &Side, pods: Option<i64>| {
             let missing = "nothing was decided about it";
             let verdict = pods.map(|_| verdict(&side.verdicts(), &row.artifact, missing));
-            html! { td { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
+            html! { td data-name={ "Verdict in " (side.snapshot.number) } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
         };
-        let pods = |pods: Option<i64>| {
-            html! { td { @if let Some(pods) = pods { (pods) } @else { "–" } } }
+        let pods = |number: i64, pods: Option<i64>| {
+            html! { td data-name={ "Pods in " (number) } { @if let Some(pods) = pods { (pods) } @else { "–" } } }
         };
         html! {
             tr {
@@ -322,7 +321,7 @@ impl Comparison<'_> {
                     (digest_link(self.place.app, self.place.organization, &row.artifact))
                     @if let Some(was) = row.was { span.why { "it was " (text(was)) } }
                 }
-                (pods(from)) (pods(to))
+                (pods(numbers.0, from)) (pods(numbers.1, to))
                 (side(self.from, from)) (side(self.to, to))
             }
         }

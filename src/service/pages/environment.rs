@@ -18,7 +18,7 @@ use super::runs::{self, Counts, Shown, Verdicts};
 use super::stands::Stands;
 use super::table::{Table, extent};
 use super::visitor::Visitor;
-use super::words::{badge, count, span, utc, word};
+use super::words::{badge, count, span, stamp, utc, word, written};
 use crate::domain::compliance::Compliance;
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -78,7 +78,7 @@ pub(super) async fn page(
     drop(transaction);
     let today = today.as_ref().map(|kept| Verdicts { kept, is_confirmed: stands.is_confirmed });
     let caption = match past {
-        Some(past) => format!("What ran in {name} at {}", utc(past.at)),
+        Some(past) => format!("What ran in {name} at {}", written(past.at)),
         None => format!("What runs in {name}"),
     };
     let place = Place { app: &app, organization: &organization, environment: &name };
@@ -101,7 +101,7 @@ pub(super) async fn page(
             (pages(shown.page, shown.pages, |page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
     };
-    Ok(layout::page(&app, &format!("{name} · {organization}"), Some(&visitor), &content))
+    Ok(layout::page(&app, &name, Some(&visitor), &content))
 }
 
 async fn past(
@@ -185,7 +185,7 @@ fn head_of(
 ) -> Markup {
     html! {
         section aria-labelledby="then" {
-            h2 id="then" { "At " (utc(past.at)) }
+            h2 id="then" { "At " (stamp(past.at)) }
             @if let Some(sentence) = sentence(past.hindsight, stands.longest) {
                 p.late role="status" { (sentence) }
             }
@@ -210,24 +210,24 @@ fn sentence(hindsight: Hindsight, longest: Duration) -> Option<String> {
         Hindsight::Future => "This moment has not come yet.".to_owned(),
         Hindsight::NeverReported => "This environment was never reported: nobody knows what ran.".to_owned(),
         Hindsight::BeforeFirst(first) => {
-            format!("The first report came at {}: nobody knows what ran before.", utc(first))
+            format!("The first report came at {}: nobody knows what ran before.", written(first))
         }
         Hindsight::BeforeHorizon(horizon) => format!(
             "What ended before {} is past its retention and was removed: this list has only what still ran then, \
              and what was decided about it is not certain.",
-            utc(horizon)
+            written(horizon)
         ),
         Hindsight::Gap(from, to) => format!(
             "This lies in a gap: nobody reported the environment from {} to {}, longer than {}. The list shows \
              what was reported before; nobody knows what ran.",
-            utc(from),
-            utc(to),
+            written(from),
+            written(to),
             span(longest)
         ),
         Hindsight::Silent(last) => format!(
             "The last report came at {}, longer than {} ago. The list shows what was reported then; nobody knows \
              what ran after it.",
-            utc(last),
+            written(last),
             span(longest)
         ),
     })
@@ -296,13 +296,13 @@ mod tests {
             (Hindsight::Known, ""),
             (Hindsight::Future, "has not come yet"),
             (Hindsight::NeverReported, "never reported"),
-            (Hindsight::BeforeFirst(two), "first report came at 1970-01-01T00:10:00Z"),
-            (Hindsight::BeforeHorizon(two), "ended before 1970-01-01T00:10:00Z is past its retention"),
+            (Hindsight::BeforeFirst(two), "first report came at 1970-01-01 00:10:00 UTC"),
+            (Hindsight::BeforeHorizon(two), "ended before 1970-01-01 00:10:00 UTC is past its retention"),
             (
                 Hindsight::Gap(one, two),
-                "from 1970-01-01T00:00:00Z to 1970-01-01T00:10:00Z, longer than 3 min",
+                "from 1970-01-01 00:00:00 UTC to 1970-01-01 00:10:00 UTC, longer than 3 min",
             ),
-            (Hindsight::Silent(one), "last report came at 1970-01-01T00:00:00Z, longer than 3 min ago"),
+            (Hindsight::Silent(one), "last report came at 1970-01-01 00:00:00 UTC, longer than 3 min ago"),
         ] {
             let said = sentence(hindsight, Duration::from_mins(3)).unwrap_or_default();
             assert!(

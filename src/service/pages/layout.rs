@@ -5,11 +5,34 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::outside::text;
 use super::visitor::Visitor;
+use super::words::stamp;
 use crate::domain::visible::Visible;
 use crate::service::app::App;
 
-/// A whole page: its title, who looks at it, and what is in it.
+/// The way to a page.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Way<'a> {
+    /// What it stands below, under its organization: how each is called, and where it is; empty: nowhere.
+    pub(super) above: &'a [(&'a str, String)],
+    /// What was searched for.
+    pub(super) searched: &'a str,
+}
+
+/// A whole page, right below its organization: its title, who looks at it, and what is in it.
 pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &Markup) -> Html<String> {
+    placed(app, title, visitor, Way::default(), content)
+}
+
+/// A whole page that stands somewhere.
+pub(super) fn placed(
+    app: &App,
+    title: &str,
+    visitor: Option<&Visitor>,
+    way: Way<'_>,
+    content: &Markup,
+) -> Html<String> {
+    // The organization's own page is below nothing.
+    let below = visitor.filter(|visitor| visitor.organization != title);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -17,32 +40,74 @@ pub(super) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (Visible(title).to_string()) " · supercargo" }
+                title {
+                    (Visible(title).to_string()) " · "
+                    @for (name, _) in way.above.iter().rev() { (Visible(name).to_string()) " · " }
+                    @if let Some(visitor) = below { (Visible(&visitor.organization).to_string()) " · " }
+                    "supercargo"
+                }
                 link rel="stylesheet" href=(app.links.page(&["style.css"]));
+                script src=(app.links.page(&["script.js"])) defer {}
             }
             body {
                 a.skip href="#content" { "To the content" }
                 header {
                     a.mark href=(app.links.page(&[])) { "supercargo" }
-                    @if let Some(visitor) = visitor {
-                        nav aria-label="Organization" {
-                            a href=(app.links.page(&[&visitor.organization])) { (text(&visitor.organization)) }
-                        }
-                        form.search role="search" action=(app.links.page(&[&visitor.organization, "search"])) {
-                            label for="q" { "Search" }
-                            input id="q" name="q" type="search" maxlength="255" required
-                                placeholder="digest, image, pod, commit, flow, trail";
-                            button type="submit" { "Find" }
-                        }
-                        form method="post" action=(app.links.page(&["sign-out"])) {
-                            span { (text(&visitor.name)) }
-                            button type="submit" { "Sign out" }
-                        }
-                    }
+                    @if let Some(visitor) = visitor { (tools(app, visitor, way.searched)) }
+                }
+                @if let Some(visitor) = below {
+                    (crumbs(app, &visitor.organization, way.above, title))
                 }
                 main id="content" { (content) }
+                @if let Some(visitor) = visitor {
+                    footer {
+                        p { "As of " (stamp(app.now())) }
+                        // Who prints it writes down where it is from.
+                        p.printed { (text(&format!("{}{}", app.links.base(), visitor.looks_at))) }
+                    }
+                }
             }
         }
     };
     Html(page.into_string())
+}
+
+/// The ways to everything of the organization, and out.
+fn tools(app: &App, visitor: &Visitor, searched: &str) -> Markup {
+    let parts = [("Environments", None), ("Actions", Some("actions"))];
+    html! {
+        nav aria-label="Organization" {
+            @for (name, part) in parts {
+                @let segments: Vec<&str> = [visitor.organization.as_str()].into_iter().chain(part).collect();
+                @let path = app.links.page(&segments);
+                a href=(path) aria-current=[visitor.is_at(&path).then_some("page")] { (name) }
+            }
+        }
+        form.search role="search" aria-label="Everything" action=(app.links.page(&[&visitor.organization, "search"])) {
+            label.unseen for="everything" { "Search" }
+            input id="everything" name="q" type="search" maxlength="255" required value=(searched)
+                placeholder="digest, image, pod, commit, flow, trail";
+            button type="submit" { "Search" }
+        }
+        form method="post" action=(app.links.page(&["sign-out"])) {
+            span { (text(&visitor.name)) }
+            button type="submit" { "Sign out" }
+        }
+    }
+}
+
+/// The way from the organization down to a page.
+fn crumbs(app: &App, organization: &str, above: &[(&str, String)], here: &str) -> Markup {
+    html! {
+        nav.way aria-label="You are here" {
+            ol {
+                li { a href=(app.links.page(&[organization])) { (text(organization)) } }
+                @for (name, path) in above {
+                    li { @if path.is_empty() { (text(name)) } @else { a href=(path) { (text(name)) } } }
+                }
+                // The heading right below shows it.
+                li.unseen { span aria-current="page" { (text(here)) } }
+            }
+        }
+    }
 }

@@ -50,6 +50,7 @@ use super::app::App;
 use super::problem::Problem;
 
 const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
 
 /// How many pages are made at the same time. Each holds a connection that those who report read with as well, and as
 /// much memory as what runs takes: a crowd of readers waits for itself, and nobody else for it.
@@ -60,7 +61,8 @@ pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/ui", get(sign_in::home))
         .route("/ui/", get(sign_in::home))
-        .route("/ui/style.css", get(style))
+        .route("/ui/style.css", get(async || file("text/css; charset=utf-8", STYLE)))
+        .route("/ui/script.js", get(async || file("text/javascript; charset=utf-8", SCRIPT)))
         .route("/ui/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))
         .route("/ui/{organization}", get(organization::page))
@@ -79,12 +81,12 @@ pub(super) fn router() -> Router<App> {
         .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
 }
 
-/// What browsers are told of every page: nothing runs in it, nothing is loaded but files of ours, nobody frames it,
+/// What browsers are told of every page: nothing runs in it and nothing is loaded but files of ours, nobody frames it,
 /// nobody learns where a link in it was followed from, and no cache keeps it. Whatever refuses a request below
 /// `/ui`, our code or the framework, does so by a page. What lies elsewhere passes as it is.
 pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
-    const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
-                          base-uri 'none'; frame-ancestors 'none'";
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                          form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     let path = request.uri().path();
     if path != "/ui" && !path.starts_with("/ui/") {
         return next.run(request).await;
@@ -135,6 +137,6 @@ fn refusal(response: &mut Response) -> Option<Refusal> {
     is_refused.then(|| Refusal::Problem(Problem::unreadable(status)))
 }
 
-async fn style() -> Response {
-    ([(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, "max-age=3600")], STYLE).into_response()
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "max-age=3600")], text).into_response()
 }

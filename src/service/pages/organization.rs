@@ -39,7 +39,6 @@ pub(super) async fn page(
         @if environments.is_empty() {
             p { "No environment was reported or declared yet." }
         }
-        p { a href=(app.links.page(&[&organization, "actions"])) { "Actions" } ": what is sent where when something happens" }
         ul.cards {
             @for environment in &environments { li { (card(&app, &organization, environment, &hours, now)) } }
         }

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::words::utc;
-use crate::domain::model::{Timestamp, UrlText};
+pub(super) use super::words::stamp;
+
+use crate::domain::model::UrlText;
 use crate::domain::visible::{Visible, is_steering};
 
 /// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
@@ -37,12 +38,6 @@ pub(super) fn address(address: &str) -> Markup {
     link(address, &text(shown.as_ref().map_or("", UrlText::as_str)))
 }
 
-/// A moment as an auditor writes it down: in UTC.
-pub(super) fn stamp(time: Timestamp) -> Markup {
-    let utc = utc(time);
-    html! { time datetime=(utc) { (utc) } }
-}
-
 /// Whether an attestation passes, as a badge.
 pub(super) fn passed(passes: bool) -> Markup {
     let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
@@ -57,8 +52,9 @@ pub(super) fn more(has_more: bool, most: usize, what: &str) -> Markup {
 /// A table that scrolls by itself where it is wider than the screen.
 pub(super) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {
-        div.wide role="group" aria-label=(label) tabindex="0" {
+        div.wide role="region" aria-label=(label) tabindex="0" {
             table {
+                caption.unseen { (label) }
                 thead { tr { @for column in columns { th scope="col" { (column) } } } }
                 tbody { (rows) }
             }

@@ -5,7 +5,7 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
@@ -50,7 +50,8 @@ pub(super) async fn page(
         }
         (results)
     };
-    Ok(layout::page(&app, "Search", Some(&visitor), &content))
+    let way = Way { searched: &wanted, ..Way::default() };
+    Ok(layout::placed(&app, "Search", Some(&visitor), way, &content))
 }
 
 async fn groups(app: &App, organization: &str, wanted: &str) -> Result<Vec<Markup>, Refusal> {

@@ -103,6 +103,8 @@ fn asked(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<S
                 "ends when nobody uses it, or with the token." }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             form method="post" action=(app.links.page(&["sign-in"])) {
+                // Password managers keep a password under a name, and there is but one here.
+                input type="text" value="token" autocomplete="username" hidden;
                 label for="token" { "Token" }
                 input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
                 input type="hidden" name="next" value=(next);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::outside::text;
 use super::runs::{Run, Shown, Verdicts};
-use super::words::{badge, count, moment, utc};
+use super::words::{badge, count, moment, stamp};
 use crate::domain::compliance::{Compliance, Reason};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
@@ -69,12 +69,12 @@ impl Table<'_> {
                     @if let Some(pod) = &run.found { span.why { "pod " (text(pod)) } }
                 }
                 td { (digest(&run.artifact)) }
-                td { (run.pods) }
-                td {
-                    @if self.today.is_some() { (at(run.since)) } @else { (moment(run.since, self.now)) }
+                td data-name="Pods" { (run.pods) }
+                td data-name="Since" {
+                    @if self.today.is_some() { (stamp(run.since)) } @else { (moment(run.since, self.now)) }
                 }
-                td { (verdict(&self.verdicts, &run.artifact, missing)) }
-                @if let Some(today) = &self.today { td { (verdict(today, &run.artifact, "")) } }
+                td data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
+                @if let Some(today) = &self.today { td data-name="Today" { (verdict(today, &run.artifact, "")) } }
             }
         }
     }
@@ -98,12 +98,6 @@ fn digest(artifact: &Fingerprint) -> Markup {
             code.whole { (whole) }
         }
     }
-}
-
-/// A moment of the past, as one writes it down.
-fn at(time: Timestamp) -> Markup {
-    let utc = utc(time);
-    html! { time datetime=(utc) { (utc) } }
 }
 
 /// A verdict, and why.

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::compare::chooser;
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::paged::pages;
 use super::place::Place;
@@ -59,7 +59,6 @@ pub(super) async fn page(
     let turns = turns(read, &kept);
     let content = html! {
         h1 { (text(&name)) ": timeline" }
-        p { a href=(told.place.now()) { "What runs now" } }
         @if let Some(first) = kept.first {
             (chooser(told.place, (first, last), ((last - 1).max(first), last)))
             p {
@@ -86,7 +85,8 @@ pub(super) async fn page(
             p { "This environment was never reported: there is no snapshot yet." }
         }
     };
-    Ok(layout::page(&app, &format!("{name}: timeline · {organization}"), Some(&visitor), &content))
+    let way = Way { above: &[(&name, told.place.now())], ..Way::default() };
+    Ok(layout::placed(&app, "Timeline", Some(&visitor), way, &content))
 }
 
 async fn read(

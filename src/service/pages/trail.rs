@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
+use super::bar;
+use super::layout::{self, Way};
 use super::outside::{address, lines, link, more, passed, stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
 use super::words::badge;
-use super::{bar, layout};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::App;
@@ -54,7 +55,8 @@ pub(super) async fn page(
             (more(attestations.has_more, MOST, "attestations"))
         }
     };
-    Ok(layout::page(&app, &format!("{} · {flow}", trail.name), Some(&visitor), &content))
+    let way = Way { above: &[(&flow, String::new())], ..Way::default() };
+    Ok(layout::placed(&app, &trail.name, Some(&visitor), way, &content))
 }
 
 fn commit(commit: &TrailCommit) -> Markup {

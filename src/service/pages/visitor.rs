@@ -22,12 +22,14 @@ pub(super) struct Visitor {
     pub(super) organization: String,
     /// The token's name.
     pub(super) name: String,
+    /// The path and query of what they look at, once they do.
+    pub(super) looks_at: String,
 }
 
 /// Who is not signed in, and what they wanted to see.
 #[derive(Debug, Clone)]
 pub(super) struct Stranger {
-    /// The path and query of what they wanted.
+    /// The path and query of that.
     pub(super) wanted: String,
 }
 
@@ -41,8 +43,8 @@ impl FromRequestParts<App> for Browser {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let visitor = visitor(app, parts).await?;
         let wanted = parts.uri.path_and_query().map_or("/ui", |path| path.as_str());
+        let visitor = visitor(app, parts, wanted).await?;
         Ok(Self(visitor.ok_or_else(|| Stranger { wanted: wanted.to_owned() })))
     }
 }
@@ -62,6 +64,11 @@ impl Visitor {
     pub(super) fn of(&self, organization: &str) -> Result<(), Refusal> {
         if self.organization == organization { Ok(()) } else { Err(Refusal::NotFound) }
     }
+
+    /// Whether this is the path of what they look at. A proxy may have taken off what the public URL has before `/ui`.
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        path.ends_with(self.looks_at.split('?').next().unwrap_or_default())
+    }
 }
 
 /// Where a request comes from.
@@ -77,7 +84,7 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     }
 }
 
-async fn visitor(app: &App, parts: &Parts) -> Result<Option<Visitor>, store::Error> {
+async fn visitor(app: &App, parts: &Parts, looks_at: &str) -> Result<Option<Visitor>, store::Error> {
     let Some(secret) = Cookie::of(app.links.base()).read(&parts.headers) else { return Ok(None) };
     let hash = Fingerprint::of(secret.as_bytes());
     let session = app.store.read().await?.session(hash).await?;
@@ -93,7 +100,7 @@ async fn visitor(app: &App, parts: &Parts) -> Result<Option<Visitor>, store::Err
     if let Some(known_as) = parts.extensions.get::<KnownAs>() {
         known_as.is(&visitor.name);
     }
-    Ok(Some(visitor))
+    Ok(Some(Visitor { looks_at: looks_at.to_owned(), ..visitor }))
 }
 
 /// Whose token this is, while it is valid and may read.
@@ -101,5 +108,6 @@ pub(super) async fn reader(app: &App, token: Fingerprint) -> Result<Option<Visit
     let Some(known) = valid(app, Some(token)).await? else { return Ok(None) };
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let may_read = role.permits(&Scope::default(), Operation::Read);
-    Ok(may_read.then_some(Visitor { organization: known.organization, name: known.name }))
+    let visitor = Visitor { organization: known.organization, name: known.name, looks_at: String::new() };
+    Ok(may_read.then_some(visitor))
 }

@@ -8,10 +8,14 @@ use maud::{Markup, html};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
 
-/// A moment, in UTC, and how long ago that was.
+/// A moment in UTC, and how long ago that was.
 pub(super) fn moment(time: Timestamp, now: Timestamp) -> Markup {
-    let utc = utc(time);
-    html! { time datetime=(utc) title=(utc) { (age(now, time)) } }
+    html! { (stamp(time)) " " span.age { "(" (age(now, time)) ")" } }
+}
+
+/// A moment in UTC. The script adds what that is where the reader is, as a title.
+pub(super) fn stamp(time: Timestamp) -> Markup {
+    html! { time datetime=(utc(time)) { (written(time)) } }
 }
 
 /// How long ago a moment was, in its largest unit.
@@ -26,10 +30,15 @@ fn age(now: Timestamp, time: Timestamp) -> String {
     }
 }
 
-/// A moment in UTC, to the second: `2026-10-03T14:00:00Z`.
+/// A moment in UTC as machines read it: `2026-10-03T14:00:00Z`.
 pub(super) fn utc(time: Timestamp) -> String {
     let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::UNIX_EPOCH);
     instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A moment as an auditor writes it down: `2026-10-03 14:00:00 UTC`.
+pub(super) fn written(time: Timestamp) -> String {
+    utc(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
 }
 
 /// A span, in its largest unit.
@@ -86,6 +95,16 @@ mod tests {
             let time = Timestamp::from_micros(now.micros() - seconds * 1_000_000);
             assert_eq!(age(now, time), expected, "{seconds}");
         }
-        assert_eq!(utc(now), "1970-01-12T13:46:40Z");
+    }
+
+    #[test]
+    fn a_moment_is_in_utc_with_its_age_beside_it() {
+        let time = Timestamp::from_micros(1_000_000_000_000);
+        let said = moment(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
+        assert_eq!(
+            said,
+            "<time datetime=\"1970-01-12T13:46:40Z\">1970-01-12 13:46:40 UTC</time> \
+             <span class=\"age\">(1 min ago)</span>"
+        );
     }
 }

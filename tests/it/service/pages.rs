@@ -117,7 +117,7 @@ async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database)
     let page = browser.get("/ui/acme").await;
     assert_eq!(page.status, 200);
     assert!(page.text.contains("&lt;script&gt;alert(1)&lt;b&gt;"), "{}", page.text);
-    assert!(page.text.contains("a&quot;b&amp;c") && !page.text.contains("<script"), "{}", page.text);
+    assert!(page.text.contains("a&quot;b&amp;c") && !page.text.contains("<script>"), "{}", page.text);
     assert!(page.text.contains("never"), "{}", page.text);
     for answer in [page, browser.get("/ui/nothing/there").await, Browser::of(&service).get("/ui/acme").await]
     {
@@ -129,11 +129,11 @@ async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database)
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
     }
-    let style = browser.get("/ui/style.css").await;
-    assert_eq!(
-        (style.status.as_u16(), style.headers["content-type"].to_str().unwrap()),
-        (200, "text/css; charset=utf-8")
-    );
+    for (path, expected) in [("style.css", "text/css"), ("script.js", "text/javascript")] {
+        let file = browser.get(&format!("/ui/{path}")).await;
+        let kind = file.headers["content-type"].to_str().unwrap();
+        assert_eq!((file.status.as_u16(), kind), (200, format!("{expected}; charset=utf-8").as_str()));
+    }
 }
 
 async fn many_wrong_tokens_wait_here_too(database: Database) {

@@ -18,6 +18,11 @@ fn under<'a>(page: &'a str, heading: &str) -> &'a str {
 
 /// In the first snapshot `gone`, `web` in one pod, `lib`, `same`; in the second nothing else; in the third `new`,
 /// `web` in two pods, `lib`, which passes its tests by then, and `same`.
+/// The cells that say in how many pods something runs, by snapshot.
+fn pods((one, in_one): (i64, &str), (other, in_other): (i64, &str)) -> String {
+    format!("<td data-name=\"Pods in {one}\">{in_one}</td><td data-name=\"Pods in {other}\">{in_other}</td>")
+}
+
 async fn three(service: &Running) {
     let (web, lib, same) =
         (|name: &str| pod(name, "web:1", 'a'), pod("lib", "lib:1", 'b'), pod("same", "same:1", 'c'));
@@ -54,12 +59,12 @@ async fn two_snapshots_stand_side_by_side(database: Database) {
     .await;
     assert_eq!(text.matches("href=\"/ui/acme/environments/prod?at=").count(), 2, "{text}");
     let only = under(&text, "Only in 1");
-    assert!(only.contains("gone:1") && only.contains("<td>1</td><td>–</td>"), "{only}");
+    assert!(only.contains("gone:1") && only.contains(&pods((1, "1"), (3, "–"))), "{only}");
     assert!(only.contains("unit of the flow cart is missing") && !only.contains("new:1"), "{only}");
     let only = under(&text, "Only in 3");
-    assert!(only.contains("new:1") && only.contains("<td>–</td><td>1</td>"), "{only}");
+    assert!(only.contains("new:1") && only.contains(&pods((1, "–"), (3, "1"))), "{only}");
     let scaled = under(&text, "In both, in another number of pods");
-    assert!(scaled.contains("web:1") && scaled.contains("<td>1</td><td>2</td>"), "{scaled}");
+    assert!(scaled.contains("web:1") && scaled.contains(&pods((1, "1"), (3, "2"))), "{scaled}");
     let judged = under(&text, "In both, judged otherwise");
     let (bad, good) = (judged.find("badge bad"), judged.find("badge good"));
     assert!(judged.contains("lib:1") && bad.is_some() && bad < good, "{judged}");
@@ -67,8 +72,8 @@ async fn two_snapshots_stand_side_by_side(database: Database) {
     // The other way round.
     let text = shows(&mut browser, &format!("{PAGE}?from=3&to=1"), &[">1 only in 3<"]).await;
     let scaled = under(&text, "In both, in another number of pods");
-    assert!(scaled.contains("<td>2</td><td>1</td>"), "{scaled}");
-    assert!(under(&text, "Only in 1").contains("<td>–</td><td>1</td>"), "{text}");
+    assert!(scaled.contains(&pods((3, "2"), (1, "1"))), "{scaled}");
+    assert!(under(&text, "Only in 1").contains(&pods((3, "–"), (1, "1"))), "{text}");
     // A part of it, an empty snapshot, and one beside itself.
     let text = shows(&mut browser, &format!("{PAGE}?from=1&to=3&only=pods"), &["web:1"]).await;
     assert!(!text.contains("gone:1") && text.contains("aria-current"), "{text}");
