@@ -52,9 +52,21 @@ def other_versions():
                     yield f"{file.relative_to(blocks.ROOT)}:{number}: it says {said}, and this is {version}"
 
 
+# Where a link or a picture leads that is not elsewhere.
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+
+
+def dead_links():
+    for file in blocks.files():
+        for number, line in enumerate(file.read_text().split("\n"), start=1):
+            for target in LINK.findall(line):
+                if not (file.parent / target).exists():
+                    yield f"{file.relative_to(blocks.ROOT)}:{number}: {target} is not there"
+
+
 def main():
     failed, checked = False, {}
-    for fault in other_versions():
+    for fault in (*other_versions(), *dead_links()):
         failed = True
         print(fault)
     for page in blocks.pages():
