@@ -85,7 +85,7 @@ fn tools(app: &App, visitor: &Visitor, searched: &str) -> Markup {
         }
         form.search role="search" aria-label="Everything" action=(app.links.page(&[&visitor.organization, "search"])) {
             label.unseen for="everything" { "Search" }
-            input id="everything" name="q" type="search" maxlength="255" required value=(searched)
+            input id="everything" name="q" type="search" maxlength="255" required value=(Visible(searched).to_string())
                 placeholder="digest, image, pod, commit, flow, trail";
             button type="submit" { "Search" }
         }

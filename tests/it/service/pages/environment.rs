@@ -56,6 +56,11 @@ fn at(micros: i64) -> String {
     format!("{PAGE}?at={}", jiff::Timestamp::from_microsecond(micros).unwrap())
 }
 
+/// A moment as pages show it.
+fn written(micros: i64) -> String {
+    to_the_second(micros).replace('T', " ").replace('Z', " UTC")
+}
+
 pub(super) fn to_the_second(micros: i64) -> String {
     jiff::Timestamp::from_second(micros.div_euclid(1_000_000)).unwrap().to_string()
 }
@@ -163,13 +168,13 @@ async fn what_is_not_known_of_a_moment_is_said(database: Database) {
     let from = time_of(&service, "SELECT from_at FROM gaps").await;
     let last = time_of(&service, "SELECT last_report_at FROM environments").await;
     for (moment, sentence, lists) in [
-        (first - 1, format!("The first report came at {}", to_the_second(first)), false),
+        (first - 1, format!("The first report came at {}", written(first)), false),
         (
             from + 1,
-            format!("This lies in a gap: nobody reported the environment from {}", to_the_second(from)),
+            format!("This lies in a gap: nobody reported the environment from {}", written(from)),
             true,
         ),
-        (last + 1, format!("The last report came at {}", to_the_second(last)), true),
+        (last + 1, format!("The last report came at {}", written(last)), true),
         (last + 3_600_000_000, "has not come yet".to_owned(), false),
     ] {
         let text = shows(&mut browser, &at(moment), &[&sentence]).await;
