@@ -92,7 +92,7 @@ async fn what_happens_arrives_signed_and_once(database: Database) {
     assert!(ill["occurred_at"].as_f64().unwrap() > 1.7e9);
     ill["occurred_at"] = json!(0);
     let path = ill["html_url"].as_str().unwrap().strip_prefix(&service.base).unwrap();
-    shows(&Browser::looks(&service, path).await, &["<h1>prod</h1>"]);
+    shows(&Browser::looks(&service, path).await, &["<h1><bdi>prod</bdi></h1>"]);
     let reason = "unit of the flow cart is missing";
     let expected = json!({
         "schema_version": 1, "id": ill["id"], "action": {"number": 7, "name": "tell ops"},
