@@ -77,6 +77,11 @@ impl Links {
         self.below(&["ui"], segments).path().to_owned()
     }
 
+    /// A request's path as browsers see it: a proxy takes off what the public URL has before it.
+    pub(super) fn seen(&self, path: &str) -> String {
+        format!("{}{path}", self.base.path().trim_end_matches('/'))
+    }
+
     /// Where a link leads that signs in once. The code is no part of the path, which logs show.
     pub(super) fn invitation(&self, code: &str) -> String {
         let mut url = self.below(&["ui"], &["sign-in"]);

@@ -175,8 +175,12 @@ impl List<'_> {
                             li {
                                 (artifact(self.place.app, self.place.organization,
                                     &Artifact { fingerprint: *fingerprint, name: name.clone() }))
-                                ": " (before) " → " (count(*after, "pod", "pods"))
-                                @if *times > 1 { ", in " (times) " steps" }
+                                ": "
+                                @if before == after { (count(*after, "pod", "pods")) ", as before, after " (times) " steps" }
+                                @else {
+                                    (before) " → " (count(*after, "pod", "pods"))
+                                    @if *times > 1 { ", in " (times) " steps" }
+                                }
                             }
                         }
                         (more(total, total.min(LISTED).try_into().unwrap_or_default(), rest))

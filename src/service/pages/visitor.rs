@@ -55,7 +55,7 @@ impl FromRequestParts<App> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let Browser(signed) = Browser::from_request_parts(parts, app).await?;
-        signed.map_err(|stranger| Refusal::SignIn { wanted: stranger.wanted })
+        signed.map_err(|stranger| Refusal::SignIn { wanted: app.links.seen(&stranger.wanted) })
     }
 }
 

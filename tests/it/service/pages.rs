@@ -86,6 +86,18 @@ async fn another_site_s_form_is_refused_and_nobody_is_led_elsewhere(database: Da
     assert_eq!((browser.get("/ui/acme").await.status.as_u16(), &browser.cookie), (200, &cookie));
 }
 
+async fn who_signs_in_gets_what_they_wanted_behind_a_proxy_too(database: Database) {
+    let options = Options { public_url: Some("http://evidence.example.com/base/"), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    let mut browser = Browser::of(&service);
+    let sent = leads_to(&browser.get("/ui/acme/search?q=a%26b").await).to_owned();
+    let (form, next) = sent.split_once("?next=").unwrap();
+    assert_eq!(form, "/base/ui/sign-in");
+    let next = url::form_urlencoded::parse(format!("next={next}").as_bytes()).next().unwrap().1.into_owned();
+    assert_eq!(next, "/base/ui/acme/search?q=a%26b");
+    assert_eq!(leads_to(&browser.sign_in(READER, &next).await), next);
+}
+
 async fn a_session_ends_with_its_token_and_when_nobody_uses_it(database: Database) {
     let session = session::Policy { idle: Duration::from_millis(1), ..session::Policy::default() };
     let impatient = Policy { wrong_tokens: u32::MAX, session, ..Policy::default() };
@@ -154,6 +166,7 @@ super::on_both!(
     a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out,
     who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there,
     another_site_s_form_is_refused_and_nobody_is_led_elsewhere,
+    who_signs_in_gets_what_they_wanted_behind_a_proxy_too,
     a_session_ends_with_its_token_and_when_nobody_uses_it,
     names_are_data_and_browsers_are_told_to_run_nothing,
     many_wrong_tokens_wait_here_too,
