@@ -85,7 +85,10 @@ impl<W: Write> Story<'_, W> {
                     self.screen.line("", &[])?;
                     self.told(&content)?;
                 }
-                _ = rounds.tick() => self.go_round().await?,
+                _ = rounds.tick() => match self.go_round().await {
+                    Err(Ended::Failed(_)) => self.screen.say("Not all could be reported: it is tried again.")?,
+                    went => went?,
+                },
             }
         }
     }

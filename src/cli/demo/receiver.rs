@@ -33,7 +33,7 @@ const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long nothing comes once all has come.
-const QUIET: Duration = Duration::from_millis(8);
+const QUIET: Duration = Duration::from_millis(20);
 
 /// A webhook that has its address, and hears nothing yet.
 pub(super) struct Webhook {

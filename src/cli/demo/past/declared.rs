@@ -128,7 +128,7 @@ impl Approval {
             let url = format!("https://tickets.example.com/{ticket}");
             let _ = writeln!(
                 to,
-                "            approvals: [{{by: {by}, at: \"{at}\", comment: looks good on {STAGING}, url: \"{url}\"}}]"
+                "            approvals: [{{by: {by}, at: \"{at}\", comment: checked the rollout plan, url: \"{url}\"}}]"
             );
         }
     }

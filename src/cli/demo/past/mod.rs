@@ -82,7 +82,7 @@ struct Tested<'a> {
     version: &'a str,
     tests: u32,
     failures: &'a [Failure],
-    at: Timestamp,
+    committed: Timestamp,
 }
 
 /// Where an attestation belongs.
@@ -140,6 +140,19 @@ impl Past {
         self.now.checked_sub(SignedDuration::from_mins(before)).unwrap_or(self.now)
     }
 
+    /// When a version was committed: some time before anything is told of it.
+    fn committed(&self, of: &Image, of_version: &str) -> Timestamp {
+        let first = self.table.moments.iter().find(|moment| {
+            matches!(&moment.what,
+                What::Attested { image, version, .. }
+                | What::Approval { image, version, .. }
+                | What::Run { image, version, .. } if *image == of.name && *version == of_version)
+        });
+        let first = first.filter(|_| of.version != of_version).map_or(START + 90, |moment| moment.before);
+        let at = self.at(first);
+        at.checked_sub(BUILDING).unwrap_or(at)
+    }
+
     fn turn(&self, before: u64) {
         self.hand.set_back(Duration::from_secs(before * 60));
     }
@@ -181,9 +194,9 @@ impl<W: Write> Story<'_, W> {
         let table = Arc::clone(&past.table);
         for image in &table.images {
             if let Origin::Ours { tests } = image.origin {
-                let at = past.at(START + 90);
-                let failures = &[];
-                let of = Tested { name: UNIT_TESTS, image, version: image.version, tests, failures, at };
+                let (version, failures) = (image.version, &[]);
+                let committed = past.committed(image, version);
+                let of = Tested { name: UNIT_TESTS, image, version, tests, failures, committed };
                 self.attested(of).await?;
             }
         }
@@ -235,8 +248,9 @@ impl<W: Write> Story<'_, W> {
         let known = |name: &str| table.image(name).ok_or(DemoError::Sample("an image of its past"));
         match what {
             What::Attested { name, image, version, tests, failures } => {
-                let (image, at) = (known(image)?, past.at(before));
-                self.attested(Tested { name, image, version, tests: *tests, failures, at }).await?;
+                let image = known(image)?;
+                let committed = past.committed(image, version);
+                self.attested(Tested { name, image, version, tests: *tests, failures, committed }).await?;
             }
             What::Approval { state, image, version, by, ticket } => {
                 let image = known(image)?;
@@ -263,7 +277,7 @@ impl<W: Write> Story<'_, W> {
     async fn attested(&self, of: Tested<'_>) -> Result<(), Ended> {
         const AUTHORS: [&str; 3] =
             ["Kim Osei <kim@example.com>", "Ana Duarte <ana@example.com>", "Lee Brandt <lee@example.com>"];
-        let Tested { name, image, version, tests, failures, at } = of;
+        let Tested { name, image, version, tests, failures, committed } = of;
         let results = self.files.put(&format!("{name}.xml"), &results(image.name, name, tests, failures))?;
         let author = AUTHORS.get(image.name.len() % AUTHORS.len()).copied().unwrap_or_default();
         let repository = format!("https://github.com/acme/{}", image.name);
@@ -277,7 +291,7 @@ impl<W: Write> Story<'_, W> {
             ("--commit", image.commit(version)),
             ("--author", author.to_owned()),
             ("--message", format!("Release {} {version}", image.name)),
-            ("--commit-timestamp", at.checked_sub(BUILDING).unwrap_or(at).to_string()),
+            ("--commit-timestamp", committed.to_string()),
             ("--origin-url", format!("https://ci.example.com/acme/{}/{version}", image.name)),
             ("--repository-url", repository),
             ("--working-copy", self.files.folder().display().to_string()),
