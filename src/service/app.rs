@@ -126,7 +126,7 @@ pub(super) struct Parts {
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
     /// One permit for each page that may be made.
-    pub(super) looking: Semaphore,
+    pub(super) looking: Arc<Semaphore>,
     /// Taken before a transaction that judges.
     pub(super) gates: Gates,
     /// Told when something was put into the outbox.
@@ -160,7 +160,7 @@ impl App {
             throttle,
             inbound,
             running,
-            looking: Semaphore::new(super::pages::AT_ONCE),
+            looking: Arc::new(Semaphore::new(super::pages::AT_ONCE)),
             gates: Gates::default(),
             outbox: Notify::new(),
             addresses: Addresses::default(),

@@ -90,6 +90,7 @@ fn failures(evidence: Option<&Evidence>, results: &[JunitResult]) -> Markup {
             @match evidence {
                 None => p { "No file came with it: there are only the totals." },
                 Some(Evidence::Another) => p { "The file that came with it is no JUnit XML: there are only the totals." },
+                Some(Evidence::Broken) => p { "The file that came with it cannot be unpacked: there are only the totals." },
                 Some(Evidence::Large) => p { "The file that came with it is too large to be read here: there are only the totals." },
                 Some(Evidence::Tests(tests)) => {
                     @for test in tests { (failure(test)) }

@@ -33,6 +33,8 @@ mod turns;
 mod visitor;
 mod words;
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -52,9 +54,16 @@ use super::problem::Problem;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// How many pages are made at the same time. Each holds a connection that those who report read with as well, and as
-/// much memory as what runs takes: a crowd of readers waits for itself, and nobody else for it.
+/// How many pages of what an organization has are made at the same time. Each holds a connection that those who
+/// report read with as well, and as much memory as what runs takes: a crowd of readers waits for itself, and nobody
+/// else for it.
 pub(super) const AT_ONCE: usize = 3;
+
+/// How long a page waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What lies where an organization's page would: none may be called so.
+pub(super) const TAKEN: [&str; 4] = ["sign-in", "sign-out", "style.css", "script.js"];
 
 /// The pages. All lie below `/ui`, so that no organization's name collides with the API.
 pub(super) fn router() -> Router<App> {
@@ -93,10 +102,7 @@ pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next
     }
     // No name holds a NUL, and PostgreSQL takes none.
     let is_possible = !path.contains("%00");
-    // It is closed by nobody.
-    let turn = app.looking.acquire().await;
     let mut response = if is_possible { next.run(request).await } else { Refusal::NotFound.into_response() };
-    drop(turn);
     if let Some(refusal) = refusal(&mut response) {
         let mut page = refusal.shown(&app);
         // What else was said stays: which methods there are, or when it is worth another try.

@@ -3,12 +3,11 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
-use serde::Deserialize;
 use url::{Url, form_urlencoded};
 
 use super::cookie::Cookie;
@@ -19,6 +18,7 @@ use super::visitor::{Browser, Peer, Visitor, reader};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::app::App;
 use crate::service::body::{Paced, announced};
+use crate::service::parameters::Parameters;
 use crate::service::problem::Problem;
 
 /// What is signed in with. It holds a token: no `Debug`.
@@ -47,14 +47,6 @@ impl Offered {
     }
 }
 
-/// Where one comes from. It may hold an invitation's code: no `Debug`.
-#[derive(Deserialize)]
-pub(super) struct From {
-    #[serde(default)]
-    next: String,
-    once: Option<String>,
-}
-
 /// The start: the visitor's own organization.
 pub(super) async fn home(State(app): State<App>, Browser(signed): Browser) -> Redirect {
     Redirect::to(&match signed {
@@ -69,11 +61,13 @@ pub(super) async fn form(
     Peer(peer): Peer,
     Browser(signed): Browser,
     method: Method,
-    Query(from): Query<From>,
+    uri: Uri,
+    headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let form = |problem| asked(&app, &from.next, problem).into_response();
+    let from = Parameters::read(&uri, &["next", "once"])?;
+    let form = |problem| asked(&app, from.text("next").unwrap_or_default(), problem).into_response();
     // Who only asks what would be answered does not use it up.
-    let Some(code) = from.once.as_ref().filter(|_| method == Method::GET) else { return Ok(form(None)) };
+    let Some(code) = from.text("once").filter(|_| method == Method::GET) else { return Ok(form(None)) };
     let code = Fingerprint::of(code.as_bytes());
     app.throttle.check(peer, Some(code))?;
     let token = match app.invitation.take(code, Instant::now()) {
@@ -84,7 +78,7 @@ pub(super) async fn form(
     if let Some(token) = token
         && let Some(visitor) = reader(&app, token).await?
     {
-        return open(&app, token, &visitor, "").await;
+        return open(&app, token, &visitor, &headers, "").await;
     }
     if let Ok(visitor) = signed {
         // The same link once more, in the browser that it signed in.
@@ -132,11 +126,17 @@ pub(super) async fn sign_in(
         return Ok((StatusCode::FORBIDDEN, asked(&app, &offered.next, Some(problem))).into_response());
     };
     app.throttle.admitted(token);
-    open(&app, token, &visitor, &offered.next).await
+    open(&app, token, &visitor, &headers, &offered.next).await
 }
 
-/// Opens a session of a token, and leads to what was wanted.
-async fn open(app: &App, token: Fingerprint, visitor: &Visitor, next: &str) -> Result<Response, Refusal> {
+/// Opens a session of a token in the place of the one that the browser had, and leads to what was wanted.
+async fn open(
+    app: &App,
+    token: Fingerprint,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    next: &str,
+) -> Result<Response, Refusal> {
     let secret = random::<32>().map_err(|error| {
         tracing::error!("the system gives no random bytes: {error}");
         Problem::defect()
@@ -150,12 +150,15 @@ async fn open(app: &App, token: Fingerprint, visitor: &Visitor, next: &str) -> R
         )
     };
     transaction.remove_sessions(before(policy.idle), before(policy.most)).await?;
+    let cookie = Cookie::of(app.links.base());
+    if let Some(earlier) = cookie.read(headers) {
+        transaction.close_session(Fingerprint::of(earlier.as_bytes())).await?;
+    }
     transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now).await?;
     transaction.commit().await?;
     let home = app.links.page(&[&visitor.organization]);
     let next = if is_ours(app, next) { next } else { &home };
-    let cookie = Cookie::of(app.links.base()).set(&secret);
-    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+    Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(next)).into_response())
 }
 
 /// Ends the session.
@@ -190,7 +193,7 @@ fn is_ours(app: &App, next: &str) -> bool {
     let home = app.links.page(&[]);
     let rest = next.strip_prefix(home.as_str());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-        && !next.contains(['\\', '\r', '\n'])
+        && !next.contains(|c: char| c == '\\' || c.is_control())
 }
 
 /// So many random bytes, in hex.

@@ -2,21 +2,26 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
+use super::PATIENCE;
 use super::cookie::Cookie;
 use super::refusal::Refusal;
 use crate::domain::access::{Operation, Role, Scope};
-use crate::domain::model::Fingerprint;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::process::listener;
 use crate::service::access::{KnownAs, valid};
 use crate::service::app::App;
+use crate::service::problem::Problem;
 use crate::store;
 
 /// Who looks at a page, and may read what is of their organization.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Visitor {
     /// The organization.
     pub(super) organization: String,
@@ -24,6 +29,9 @@ pub(super) struct Visitor {
     pub(super) name: String,
     /// The path and query of what they look at, once they do.
     pub(super) looks_at: String,
+    /// Their turn, while their page is made.
+    #[expect(dead_code, reason = "it is held, and ends with the page")]
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Who is not signed in, and what they wanted to see.
@@ -55,7 +63,14 @@ impl FromRequestParts<App> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let Browser(signed) = Browser::from_request_parts(parts, app).await?;
-        signed.map_err(|stranger| Refusal::SignIn { wanted: app.links.seen(&stranger.wanted) })
+        let visitor =
+            signed.map_err(|stranger| Refusal::SignIn { wanted: app.links.seen(&stranger.wanted) })?;
+        let turn = timeout(PATIENCE, Arc::clone(&app.looking).acquire_owned()).await;
+        let busy = || {
+            Problem::unavailable("many look at pages at the same time; Retry-After says when to try again")
+        };
+        let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
+        Ok(Self { turn: Some(turn), ..visitor })
     }
 }
 
@@ -92,10 +107,11 @@ async fn visitor(app: &App, parts: &Parts, looks_at: &str) -> Result<Option<Visi
     let Some(session) = session.filter(|session| !session.used.is_over(now, policy)) else { return Ok(None) };
     // With its token the session is gone.
     let Some(visitor) = reader(app, session.token).await? else { return Ok(None) };
-    if session.used.has_to_be_noted(now, policy) {
-        let mut transaction = app.store.write().await?;
-        transaction.note_session(hash, now).await?;
-        transaction.commit().await?;
+    if session.used.has_to_be_noted(now, policy)
+        && let Err(error) = note(app, hash, now).await
+    {
+        // The page can be shown all the same; the session ends the earlier.
+        tracing::warn!("the use of a session cannot be noted: {error}");
     }
     if let Some(known_as) = parts.extensions.get::<KnownAs>() {
         known_as.is(&visitor.name);
@@ -103,11 +119,18 @@ async fn visitor(app: &App, parts: &Parts, looks_at: &str) -> Result<Option<Visi
     Ok(Some(Visitor { looks_at: looks_at.to_owned(), ..visitor }))
 }
 
+async fn note(app: &App, session: Fingerprint, now: Timestamp) -> Result<(), store::Error> {
+    let mut transaction = app.store.write().await?;
+    transaction.note_session(session, now).await?;
+    transaction.commit().await
+}
+
 /// Whose token this is, while it is valid and may read.
 pub(super) async fn reader(app: &App, token: Fingerprint) -> Result<Option<Visitor>, store::Error> {
     let Some(known) = valid(app, Some(token)).await? else { return Ok(None) };
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let may_read = role.permits(&Scope::default(), Operation::Read);
-    let visitor = Visitor { organization: known.organization, name: known.name, looks_at: String::new() };
+    let visitor =
+        Visitor { organization: known.organization, name: known.name, looks_at: String::new(), turn: None };
     Ok(may_read.then_some(visitor))
 }

@@ -77,6 +77,10 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
             &["organizations[0].tokens[1]", "same token"],
         ),
         (flow("{name: -x}"), &["line 5", "letter or digit"]),
+        (
+            "generation: 1\norganizations: [{name: sign-in}]\n".to_owned(),
+            &["organizations[0].name", "other than sign-in, sign-out, style.css, script.js"],
+        ),
         (flow("{name: x, tags: {\"a=b\": c}}"), &["organizations[0].flows[0].tags.a=b"]),
         (flow("{name: x, template: {attestations: [{name: a}]}}"), &["line 5", "type"]),
         (

@@ -9,6 +9,8 @@ use std::time::Duration;
 use reqwest::header::LOCATION;
 use supercargo::domain::session;
 use supercargo::service::Policy;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use super::browser::Browser;
 use super::running::{Options, bootstrap, eventually};
@@ -148,6 +150,23 @@ async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database)
     }
 }
 
+async fn who_sends_a_form_without_end_keeps_nobody_from_pages(database: Database) {
+    let service = Running::start(database).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let host = service.base.strip_prefix("http://").unwrap();
+    let mut endless = Vec::new();
+    for _ in 0..9 {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        let head = format!(
+            "POST /ui/sign-in HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: 9\r\n\r\nt"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        endless.push(stream);
+    }
+    assert_eq!(browser.get("/ui/acme").await.status, 200);
+    drop(endless);
+}
+
 async fn many_wrong_tokens_wait_here_too(database: Database) {
     let policy = Policy { wrong_tokens: 3, ..Policy::default() };
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
@@ -169,5 +188,6 @@ super::on_both!(
     who_signs_in_gets_what_they_wanted_behind_a_proxy_too,
     a_session_ends_with_its_token_and_when_nobody_uses_it,
     names_are_data_and_browsers_are_told_to_run_nothing,
+    who_sends_a_form_without_end_keeps_nobody_from_pages,
     many_wrong_tokens_wait_here_too,
 );

@@ -20,6 +20,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 use crate::service::notify::AddressBook;
+use crate::service::pages::TAKEN;
 use crate::store::bootstrap::{Allowance, Environment, Flow, Organization, Plan, Taken, Token};
 
 /// The largest file that is read, in bytes.
@@ -130,6 +131,13 @@ fn resolve(
     path: &Path,
     book: &mut AddressBook,
 ) -> Result<Organization, Wrong> {
+    if TAKEN.contains(&organization.name.as_str()) {
+        let taken = TAKEN.join(", ");
+        return Err((
+            format!("{place}.name"),
+            format!("a name other than {taken} was expected: pages have these"),
+        ));
+    }
     let tokens = organization.tokens.iter().enumerate();
     let tokens = tokens
         .map(|(n, token)| resolve_token(token, path).map_err(|why| (format!("{place}.tokens[{n}]"), why)));
