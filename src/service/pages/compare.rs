@@ -278,8 +278,8 @@ impl Comparison<'_> {
                             th scope="col" { "Image" }
                             th scope="col" { "Pods in " (from) }
                             th scope="col" { "Pods in " (to) }
-                            th scope="col" { "Verdict in " (from) }
-                            th scope="col" { "Verdict in " (to) }
+                            th scope="col" { "Verdict when " (from) " came" }
+                            th scope="col" { "Verdict when " (to) " came" }
                         }
                     }
                     @for group in shown.rows.chunk_by(|one, next| one.difference == next.difference) {
@@ -309,7 +309,7 @@ impl Comparison<'_> {
         let side = |side: &Side, pods: Option<i64>| {
             let missing = "nothing was decided about it";
             let verdict = pods.map(|_| verdict(&side.verdicts(), &row.artifact, missing));
-            html! { td data-name={ "Verdict in " (side.snapshot.number) } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
+            html! { td data-name={ "Verdict when " (side.snapshot.number) " came" } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
         };
         let pods = |number: i64, pods: Option<i64>| {
             html! { td data-name={ "Pods in " (number) } { @if let Some(pods) = pods { (pods) } @else { "–" } } }

@@ -8,7 +8,7 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::filter::Filter;
+use super::filter::{Filter, exact};
 use super::layout;
 use super::outside::text;
 use super::paged::pages;
@@ -18,8 +18,8 @@ use super::runs::{self, Counts, Shown, Verdicts};
 use super::stands::Stands;
 use super::table::{Table, extent};
 use super::visitor::Visitor;
-use super::words::{badge, count, span, stamp, utc, word, written};
-use crate::domain::compliance::Compliance;
+use super::words::{badge, count, span, word, written};
+use crate::domain::compliance::{Compliance, Policy, Requirement};
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::domain::standing::{Seen, Standing, Verdict};
@@ -71,8 +71,9 @@ pub(super) async fn page(
     let is_confirmed = past.map_or(stands.is_confirmed, |past| past.hindsight == Hindsight::Known);
     let verdicts = Verdicts { kept: &kept, is_confirmed };
     let shown = runs::shown(&rows, verdicts, &filter);
+    let policy = transaction.policy(&organization, &name).await?;
     let today = match past {
-        Some(_) => Some(today(&mut transaction, &organization, &name, &shown, now).await?),
+        Some(_) => Some(today(&mut transaction, &organization, &name, policy.as_ref(), &shown, now).await?),
         None => None,
     };
     drop(transaction);
@@ -87,7 +88,7 @@ pub(super) async fn page(
     let table = Table { caption: &caption, artifacts: &artifacts, shown: &shown, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (head(place, &environment, &stands, now))
+        (head(place, &environment, &stands, policy.as_ref(), now))
         @if let Some((past, extent)) = past.zip(then) {
             (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), &stands))
         }
@@ -128,15 +129,15 @@ async fn today(
     transaction: &mut Transaction,
     organization: &str,
     name: &str,
+    policy: Option<&Policy>,
     shown: &Shown<'_>,
     now: Timestamp,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let environment: EnvironmentName =
         name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let seen: Seen = shown.runs.iter().map(|run| (run.artifact, (run.image.clone(), None))).collect();
-    let policy = transaction.policy(organization, name).await?;
-    let evidence = transaction.evidence(organization, name, policy.as_ref(), seen.keys().copied()).await?;
-    let standing = Standing::judged(&environment, policy.as_ref(), seen, &evidence, now);
+    let evidence = transaction.evidence(organization, name, policy, seen.keys().copied()).await?;
+    let standing = Standing::judged(&environment, policy, seen, &evidence, now);
     Ok(standing.artifacts.into_iter().map(|(artifact, running)| (artifact, running.verdict)).collect())
 }
 
@@ -154,7 +155,13 @@ impl Extent {
 }
 
 /// How the environment stands now.
-fn head(place: Place<'_>, environment: &Environment, stands: &Stands, now: Timestamp) -> Markup {
+fn head(
+    place: Place<'_>,
+    environment: &Environment,
+    stands: &Stands,
+    policy: Option<&Policy>,
+    now: Timestamp,
+) -> Markup {
     let extent = Extent { artifacts: environment.artifacts, pods: environment.pods };
     html! {
         dl.head {
@@ -169,8 +176,21 @@ fn head(place: Place<'_>, environment: &Environment, stands: &Stands, now: Times
             }
             dt { @if stands.is_silent { "Ran last" } @else { "Runs" } }
             dd { (extent.said()) }
+            dt { "Requires" }
+            dd { @if let Some(policy) = policy { (requires(policy)) } @else { "nothing: it has no policy" } }
         }
         p { a href=(place.timeline(1)) { "Timeline: what changed, and when" } }
+    }
+}
+
+/// What a policy requires of each artifact that is not on the allow-list.
+fn requires(policy: &Policy) -> Markup {
+    html! {
+        @for (number, Requirement { flow, name }) in policy.attestations.iter().enumerate() {
+            @if number > 0 { ", " }
+            (text(name)) " of " (text(flow))
+        }
+        @if policy.approval { @if !policy.attestations.is_empty() { ", " } "an approval" }
     }
 }
 
@@ -185,7 +205,7 @@ fn head_of(
 ) -> Markup {
     html! {
         section aria-labelledby="then" {
-            h2 id="then" { "At " (stamp(past.at)) }
+            h2 id="then" { "At " time datetime=(exact(past.at)) { (exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
             @if let Some(sentence) = sentence(past.hindsight, stands.longest) {
                 p.late role="status" { (sentence) }
             }
@@ -237,7 +257,8 @@ fn sentence(hindsight: Hindsight, longest: Duration) -> Option<String> {
 fn form(path: &str, filter: &Filter) -> Markup {
     let choices = [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
     html! {
-        form.filter method="get" action=(path) role="search" {
+        // A browser that goes back would fill in what was asked for later.
+        form.filter method="get" action=(path) role="search" autocomplete="off" {
             div {
                 label for="q" { "Namespace, owner, image, pod or digest" }
                 input id="q" name="q" type="search" value=(filter.q);
@@ -253,19 +274,26 @@ fn form(path: &str, filter: &Filter) -> Markup {
             }
             div {
                 label for="at" { "What ran at (UTC)" }
-                input id="at" name="at" type="datetime-local" step="1" value=[filter.at.map(field)];
+                @let (value, step) = filter.at.map(field).unzip();
+                input id="at" name="at" type="datetime-local" step=(step.unwrap_or("1")) value=[value];
             }
             button type="submit" { "Show" }
             @if filter.at.is_some() { a href={ (path) (Filter { at: None, page: 1, ..filter.clone() }.query()) } { "Now" } }
-            a href=(path) { "Everything" }
+            a href={ (path) (Filter { at: filter.at, ..Filter::default() }.query()) } { "Everything" }
         }
     }
 }
 
-/// A moment as a field for dates and times takes it, in UTC and to the second: what is more exact than the field's
-/// step would keep the form from being sent (HTML Standard, "Local Date and Time state").
-fn field(at: Timestamp) -> String {
-    utc(at).trim_end_matches('Z').to_owned()
+/// A moment in UTC as a field for dates and times takes it, and the field's step: what is more exact would keep the
+/// form from being sent (HTML Standard, "Local Date and Time state"). Of a part of a second it is the millisecond after
+/// it, since what came with it is there from then on.
+fn field(at: Timestamp) -> (String, &'static str) {
+    let micros = at.micros();
+    let (at, step) = match micros.rem_euclid(1_000_000) {
+        0 => (at, "1"),
+        _ => (Timestamp::from_micros(micros.saturating_add(999).div_euclid(1_000) * 1_000), "0.001"),
+    };
+    (exact(at).trim_end_matches('Z').to_owned(), step)
 }
 
 /// How many there are of each verdict, each number a way to them.
@@ -288,6 +316,19 @@ fn counts(path: &str, filter: &Filter, counts: Counts) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_holds_no_moment_before_the_one_that_was_asked_for() {
+        for (micros, expected) in [
+            (0, ("1970-01-01T00:00:00", "1")),
+            (8_380_718, ("1970-01-01T00:00:08.381", "0.001")),
+            (8_380_000, ("1970-01-01T00:00:08.38", "0.001")),
+            (8_999_999, ("1970-01-01T00:00:09", "0.001")),
+        ] {
+            let (value, step) = field(Timestamp::from_micros(micros));
+            assert_eq!((value.as_str(), step), expected, "{micros}");
+        }
+    }
 
     #[test]
     fn what_is_not_known_of_a_moment_is_said() {

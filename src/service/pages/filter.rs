@@ -10,7 +10,7 @@ use crate::service::parameters::Parameters;
 use crate::service::problem::Problem;
 
 /// Which part is shown. A field that is left empty is one that is absent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Filter {
     /// What is searched for; empty: nothing.
     pub(super) q: String,
@@ -69,7 +69,7 @@ fn parsed(text: &str) -> Option<Compliance> {
 }
 
 /// A moment in UTC, as exact as it was asked for.
-fn exact(at: Timestamp) -> String {
+pub(super) fn exact(at: Timestamp) -> String {
     let instant = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     instant.to_string()
 }

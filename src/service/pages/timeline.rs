@@ -211,10 +211,14 @@ impl List<'_> {
     }
 }
 
-/// How the environment stood once the snapshot was there.
+/// How the environment stood once the snapshot was there; that may have changed since.
 pub(super) fn stood(snapshot: &Snapshot) -> Markup {
-    let unjudged = || html! { span.badge.open { "not judged" } };
-    snapshot.compliance.map_or_else(unjudged, badge)
+    html! {
+        @match snapshot.compliance {
+            Some(compliance) => { (badge(compliance)) span.when { " when it was received" } },
+            None => span.badge.open { "not judged" },
+        }
+    }
 }
 
 /// When a snapshot was there, and who reported it.
