@@ -36,7 +36,7 @@ pub struct Verdict {
     pub compliance: Compliance,
     /// Whether it is on the allow-list.
     pub is_allowed: bool,
-    /// What keeps it from being compliant.
+    /// What keeps it from being compliant; on pages also who put it on the allow-list.
     pub reasons: Vec<String>,
 }
 

@@ -27,6 +27,17 @@ pub struct Ran {
     pub found: Option<String>,
 }
 
+/// An entry of an allow-list.
+#[derive(Debug, Clone)]
+pub struct Allowance {
+    /// Why it is there.
+    pub reason: String,
+    /// Who put it there.
+    pub author: String,
+    /// When it ends.
+    pub until: Option<Timestamp>,
+}
+
 /// What is recorded of an environment around a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Around {
@@ -127,6 +138,32 @@ impl Transaction {
             Ok((artifact, verdict))
         };
         rows.into_iter().map(verdict).collect()
+    }
+
+    /// An environment's allow-list, or that of a moment. People write it: it is short enough to be read through.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn allow_list(
+        &mut self,
+        environment: Uuid,
+        at: Option<Timestamp>,
+    ) -> Result<HashMap<Fingerprint, Allowance>, Error> {
+        // The same columns as those of verdicts, so that no more code has to be made for them.
+        let rows: Vec<(Bytes, String, i64, String)> = rows!(
+            self,
+            "hex(fingerprint), reason, until, author",
+            "SELECT a.fingerprint, a.reason, COALESCE(a.expires_at, 0) AS until, a.author
+             FROM environments e JOIN allowances a ON a.organization = e.organization AND a.environment = e.name
+             WHERE e.id = $1 AND a.created_at <= $2 AND (a.closed_at IS NULL OR a.closed_at > $2)",
+            |query| query.bind(environment).bind(moment(at))
+        );
+        let allowance = |(Bytes(artifact), reason, until, author)| {
+            let until = (until != 0).then(|| Timestamp::from_micros(until));
+            (artifact, Allowance { reason, author, until })
+        };
+        Ok(rows.into_iter().map(allowance).collect())
     }
 
     /// What is recorded of an environment around a moment.

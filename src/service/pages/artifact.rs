@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
+use super::allowed::tell;
 use super::outside::{address, link, more, passed, stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
@@ -71,12 +72,17 @@ impl Known {
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
+        let mut now = transaction.runs_now(organization, artifact).await?;
+        for running in now.iter_mut().filter(|running| running.verdict.is_allowed) {
+            let allowed = transaction.allow_list(running.environment.id, None).await?;
+            tell(&mut running.verdict, allowed.get(&artifact));
+        }
         Ok(Self {
             names: transaction.names(organization, artifact).await?,
             sources: transaction.sources(organization, artifact).await?,
             attestations: transaction.attestations_of_artifact(organization, artifact).await?,
             approvals: transaction.approvals_of(organization, artifact).await?,
-            now: transaction.runs_now(organization, artifact).await?,
+            now,
             before: transaction.ran_before(organization, artifact).await?,
             environments: transaction.known_names(organization).await?.environments,
         })

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
+use super::allowed;
 use super::compared::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
 use super::layout::{self, Way};
 use super::outside::{stamp, text};
@@ -174,7 +175,7 @@ impl Side {
         let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
         let silences = transaction.silences(environment, numbers, SILENCES).await?;
         let at = moment(&snapshot, kept);
-        let verdicts = transaction.verdicts(environment, Some(at)).await?;
+        let verdicts = allowed::verdicts(transaction, environment, Some(at)).await?;
         let silent = Silent::of(&snapshot, &silences);
         Ok(Self { snapshot, silent, at, verdicts })
     }

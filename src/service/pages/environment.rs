@@ -8,6 +8,7 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
+use super::allowed;
 use super::filter::{Filter, exact};
 use super::layout;
 use super::outside::text;
@@ -22,7 +23,7 @@ use super::words::{badge, count, span, word, written};
 use crate::domain::compliance::{Compliance, Policy, Requirement};
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::domain::standing::{Seen, Standing, Verdict};
+use crate::domain::standing::{Running, Seen, Standing, Verdict};
 use crate::service::app::App;
 use crate::service::segments::Segments;
 use crate::store::inspected::Ran;
@@ -65,7 +66,7 @@ pub(super) async fn page(
         Some(past) if !past.hindsight.says_something() => Vec::new(),
         _ => transaction.ran(&organization, environment.id, filter.at, &filter.q).await?,
     };
-    let kept = transaction.verdicts(environment.id, filter.at).await?;
+    let kept = allowed::verdicts(&mut transaction, environment.id, filter.at).await?;
     let then = past.map(|_| Extent::of(&ran));
     let rows = runs::rows(ran);
     let is_confirmed = past.map_or(stands.is_confirmed, |past| past.hindsight == Hindsight::Known);
@@ -73,7 +74,9 @@ pub(super) async fn page(
     let shown = runs::shown(&rows, verdicts, &filter);
     let policy = transaction.policy(&organization, &name).await?;
     let today = match past {
-        Some(_) => Some(today(&mut transaction, &organization, &name, policy.as_ref(), &shown, now).await?),
+        Some(_) => {
+            Some(today(&mut transaction, &organization, &environment, policy.as_ref(), &shown, now).await?)
+        }
         None => None,
     };
     drop(transaction);
@@ -128,17 +131,23 @@ async fn past(
 async fn today(
     transaction: &mut Transaction,
     organization: &str,
-    name: &str,
+    environment: &Environment,
     policy: Option<&Policy>,
     shown: &Shown<'_>,
     now: Timestamp,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
-    let environment: EnvironmentName =
-        name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
+    let name: EnvironmentName =
+        environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let seen: Seen = shown.runs.iter().map(|run| (run.artifact, (run.image.clone(), None))).collect();
-    let evidence = transaction.evidence(organization, name, policy, seen.keys().copied()).await?;
-    let standing = Standing::judged(&environment, policy, seen, &evidence, now);
-    Ok(standing.artifacts.into_iter().map(|(artifact, running)| (artifact, running.verdict)).collect())
+    let evidence =
+        transaction.evidence(organization, &environment.name, policy, seen.keys().copied()).await?;
+    let standing = Standing::judged(&name, policy, seen, &evidence, now);
+    let allowed = transaction.allow_list(environment.id, None).await?;
+    let verdict = |(artifact, mut running): (Fingerprint, Running)| {
+        allowed::tell(&mut running.verdict, allowed.get(&artifact));
+        (artifact, running.verdict)
+    };
+    Ok(standing.artifacts.into_iter().map(verdict).collect())
 }
 
 impl Extent {

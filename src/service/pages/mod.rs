@@ -5,6 +5,7 @@
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
 mod actions;
+mod allowed;
 mod artifact;
 mod attestation;
 mod attested;

@@ -115,8 +115,12 @@ fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> String {
         Some(Verdict { compliance: Compliance::Compliant, .. }) if said != Compliance::Compliant => {
             "it was compliant, and nobody confirms that it still is".to_owned()
         }
-        Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, .. }) => {
-            "it is on the allow-list".to_owned()
+        Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, reasons }) => {
+            ["it is on the allow-list"]
+                .into_iter()
+                .chain(reasons.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("; ")
         }
         Some(Verdict { compliance: Compliance::Compliant, .. }) => "it has all that is required".to_owned(),
         _ => Reason::NoPolicy.to_string(),
@@ -147,6 +151,7 @@ mod tests {
             (Some(verdict(bad, false, &["a fails", "b is missing"])), bad, "", "a fails; b is missing"),
             (Some(verdict(good, false, &[])), good, "", "it has all that is required"),
             (Some(verdict(good, true, &[])), good, "", "it is on the allow-list"),
+            (Some(verdict(good, true, &["a allowed it"])), good, "", "it is on the allow-list; a allowed it"),
             (
                 Some(verdict(good, true, &[])),
                 open,

@@ -135,7 +135,8 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     }
     // What the bootstrap file says.
     let required = fields.on(&[&of_environment, &past, &of_artifact], name("required"));
-    let (reason, author) = (fields.nowhere(text("allowed reason")), fields.nowhere(name("allowed author")));
+    let allowed = [text("allowed reason"), name("allowed author")];
+    let [reason, author] = allowed.map(|said| fields.on(&[&of_environment, &past], said));
     let (tag, value) = (fields.nowhere(name("tag").replace('=', "")), fields.nowhere(text("tag value")));
     let approval = json!({
         "number": 1, "artifact": digest('a'), "base": digest('9'), "state": "APPROVED", "environment": environment,

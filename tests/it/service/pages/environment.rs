@@ -155,6 +155,37 @@ async fn what_ran_is_shown_with_the_verdict_of_then_and_of_today(database: Datab
     assert!(text.contains("value=\"nothing\"") && text.contains(&field), "{text}");
 }
 
+async fn who_allowed_what_runs_is_said_with_the_reason(database: Database) {
+    let declared = |generation, allowed: &str| {
+        let policy = "policy: {attestations: [{flow: cart, name: unit}]}";
+        let more = format!(
+            "    environments: [{{name: prod, {policy}, allowed: [{allowed}]}}]\n    flows: [{{name: cart}}]"
+        );
+        bootstrap(generation, &more)
+    };
+    let entry = |digit, more: &str| format!("{{artifact: {}, author: kim, reason: {more}}}", digest(digit));
+    let (a, b) = (entry('a', "audit, expires: 2100-01-01T00:00:00Z"), entry('b', "seen"));
+    let options = Options { bootstrap: declared(1, &format!("{a}, {b}")), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    let pods = [pod("p", "cart:1", 'a'), pod("q", "cart:2", 'b')];
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    let first = time_of(&service, "SELECT MIN(received_at) FROM snapshots").await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let of_artifact = format!("/ui/acme/artifacts/{}", digest('a'));
+    let of_a = "kim allowed it until 2100-01-01 00:00:00 UTC: audit";
+    let both = [&format!("it is on the allow-list; {of_a}"), "it is on the allow-list; kim allowed it: seen"];
+    shows(&mut browser, PAGE, &both).await;
+    shows(&mut browser, &of_artifact, &["It is on the allow-list.", of_a]).await;
+    // It was taken off: what it said then is what it said.
+    service.reload(&declared(2, &b)).await;
+    for path in [PAGE, &of_artifact] {
+        let text = shows(&mut browser, path, &["unit of the flow cart is missing"]).await;
+        assert!(!text.contains(of_a), "{text}");
+    }
+    let text = shows(&mut browser, &at(first), &both).await;
+    assert_eq!((text.matches(of_a).count(), text.matches("kim allowed it: seen").count()), (1, 2), "{text}");
+}
+
 async fn what_is_not_known_of_a_moment_is_said(database: Database) {
     let policy = Policy { silent_after: Duration::from_micros(1), ..Policy::default() };
     let service = judging(database, &policy).await;
@@ -272,6 +303,7 @@ async fn ten_thousand_artifacts_come_in_pages(database: Database) {
 crate::service::on_both!(
     what_runs_is_told_by_owner_with_the_reason,
     what_ran_is_shown_with_the_verdict_of_then_and_of_today,
+    who_allowed_what_runs_is_said_with_the_reason,
     what_is_not_known_of_a_moment_is_said,
     what_is_wrong_is_refused_and_what_is_not_there_is_not_found,
     names_are_data_here_too,
