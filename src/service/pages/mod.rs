@@ -49,6 +49,7 @@ use axum::routing::{get, post};
 
 pub(super) use self::invitation::Invitation;
 use self::refusal::Refusal;
+use self::visitor::{Browser, Looking};
 use super::app::App;
 use super::problem::Problem;
 
@@ -88,13 +89,13 @@ pub(super) fn router() -> Router<App> {
         .route("/ui/{organization}/actions", get(actions::list))
         .route("/ui/{organization}/actions/{number}", get(actions::page))
         .route("/ui/{organization}/search", get(search::page))
-        .route("/ui/{organization}/{*anything}", get(async || Refusal::NotFound))
+        .route("/ui/{organization}/{*anything}", get(async |_: Browser| Refusal::NotFound))
 }
 
 /// What browsers are told of every page: nothing runs in it and nothing is loaded but files of ours, nobody frames it,
 /// nobody learns where a link in it was followed from, and no cache keeps it. Whatever refuses a request below
 /// `/ui`, our code or the framework, does so by a page. What lies elsewhere passes as it is.
-pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn guarded(State(app): State<App>, mut request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                           form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     let path = request.uri().path();
@@ -103,9 +104,11 @@ pub(super) async fn guarded(State(app): State<App>, request: Request, next: Next
     }
     // No name holds a NUL, and PostgreSQL takes none.
     let is_possible = !path.contains("%00");
+    let looking = Looking::default();
+    request.extensions_mut().insert(Looking::clone(&looking));
     let mut response = if is_possible { next.run(request).await } else { Refusal::NotFound.into_response() };
     if let Some(refusal) = refusal(&mut response) {
-        let mut page = refusal.shown(&app);
+        let mut page = refusal.shown(&app, looking.get());
         // What else was said stays: which methods there are, or when it is worth another try.
         for (name, value) in response.headers() {
             if ![CONTENT_TYPE, CONTENT_LENGTH].contains(name) {

@@ -2,11 +2,12 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use maud::html;
+use maud::{Markup, html};
 use url::form_urlencoded::byte_serialize;
 
 use super::layout;
 use super::outside::text;
+use super::visitor::Visitor;
 use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::store;
@@ -26,8 +27,8 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// As a page.
-    pub(super) fn shown(&self, app: &App) -> Response {
+    /// As a page, to whoever is known to have asked.
+    pub(super) fn shown(&self, app: &App, visitor: Option<&Visitor>) -> Response {
         match self {
             Self::SignIn { wanted } => {
                 let wanted: String = byte_serialize(wanted.as_bytes()).collect();
@@ -35,20 +36,28 @@ impl Refusal {
             }
             Self::NotFound => {
                 let why = "There is nothing here, or nothing that you may see.";
-                said(app, StatusCode::NOT_FOUND, "Not found", why)
+                said(app, visitor, StatusCode::NOT_FOUND, "Not found", &html! { p { (why) } })
             }
-            Self::Problem(problem) => said(app, problem.status(), "It did not work", &problem.told()),
+            Self::Problem(problem) => {
+                // What is wrong is what was asked of a page, and the page itself may be there.
+                let path = visitor.and_then(|visitor| visitor.looks_at.split_once('?')).map(|(path, _)| path);
+                let why = html! {
+                    p { (text(&problem.told())) }
+                    @if let Some(path) = path { p { a href=(app.links.seen(path)) { "To this page, with nothing asked of it" } } }
+                };
+                said(app, visitor, problem.status(), "It did not work", &why)
+            }
         }
     }
 }
 
-fn said(app: &App, status: StatusCode, title: &str, message: &str) -> Response {
+fn said(app: &App, visitor: Option<&Visitor>, status: StatusCode, title: &str, why: &Markup) -> Response {
     let content = html! {
         h1 { (title) }
-        p { (text(message)) }
+        (why)
         p { a href=(app.links.page(&[])) { "To the start" } }
     };
-    (status, layout::page(app, title, None, &content)).into_response()
+    (status, layout::page(app, title, visitor, &content)).into_response()
 }
 
 impl From<store::Error> for Refusal {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -21,7 +21,7 @@ use crate::service::problem::Problem;
 use crate::store;
 
 /// Who looks at a page, and may read what is of their organization.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Visitor {
     /// The organization.
     pub(super) organization: String,
@@ -31,8 +31,11 @@ pub(super) struct Visitor {
     pub(super) looks_at: String,
     /// Their turn, while their page is made.
     #[expect(dead_code, reason = "it is held, and ends with the page")]
-    turn: Option<OwnedSemaphorePermit>,
+    turn: Option<Arc<OwnedSemaphorePermit>>,
 }
+
+/// Where a visitor is left for the page that refuses what they asked for, among the request's extensions.
+pub(super) type Looking = Arc<OnceLock<Visitor>>;
 
 /// Who is not signed in, and what they wanted to see.
 #[derive(Debug, Clone)]
@@ -70,7 +73,7 @@ impl FromRequestParts<App> for Visitor {
             Problem::unavailable("many look at pages at the same time; Retry-After says when to try again")
         };
         let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
-        Ok(Self { turn: Some(turn), ..visitor })
+        Ok(Self { turn: Some(Arc::new(turn)), ..visitor })
     }
 }
 
@@ -116,7 +119,11 @@ async fn visitor(app: &App, parts: &Parts, looks_at: &str) -> Result<Option<Visi
     if let Some(known_as) = parts.extensions.get::<KnownAs>() {
         known_as.is(&visitor.name);
     }
-    Ok(Some(Visitor { looks_at: looks_at.to_owned(), ..visitor }))
+    let visitor = Visitor { looks_at: looks_at.to_owned(), ..visitor };
+    if let Some(looking) = parts.extensions.get::<Looking>() {
+        let _ = looking.set(visitor.clone());
+    }
+    Ok(Some(visitor))
 }
 
 async fn note(app: &App, session: Fingerprint, now: Timestamp) -> Result<(), store::Error> {

@@ -71,6 +71,27 @@ async fn whatever_refuses_a_page_does_so_by_a_page(database: Database) {
     }
 }
 
+async fn who_is_refused_something_stays_signed_in_and_finds_back(database: Database) {
+    let service = Running::start(database).await;
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let back = "href=\"/ui/acme/environments/prod\">To this page, with nothing asked of it<";
+    for (path, status, leads_back) in [
+        ("/ui/acme/environments/prod?at=yesterday", 400, true),
+        ("/ui/acme/environments/nowhere", 404, false),
+        ("/ui/acme/nothing/here", 404, false),
+        ("/ui/stranger", 404, false),
+    ] {
+        let answer = browser.get(path).await;
+        for words in ["role=\"search\"", ">Sign out<", ">Environments<"] {
+            refuses(&answer, status, words);
+        }
+        assert_eq!(answer.text.contains(back), leads_back, "{path}: {}", answer.text);
+        let stranger = Browser::of(&service).get(path).await;
+        assert!(!stranger.text.contains("Sign out"), "{path}: {}", stranger.text);
+    }
+}
+
 async fn a_form_is_no_larger_and_no_slower_than_it_has_to_be(database: Database) {
     let pace = Pace { grace: Duration::from_millis(100), bytes_per_second: 1024 * 1024 };
     let policy = Policy { pace, ..Policy::default() };
@@ -152,7 +173,10 @@ async fn what_somebody_may_not_see_is_not_there(database: Database) {
         assert!(!own.text.contains("cart:1") && !own.text.contains(&digest('a')), "{}", own.text);
         // The same, whether there is such an organization or not.
         let nobody = stranger.get(&path.replace("acme", "nobody")).await;
-        assert_eq!(nobody.text, stranger.get(&path).await.text, "{path}");
+        let same = stranger.get(&path).await;
+        // Below stands what was asked for, and when.
+        let said = |answer: &Answer| answer.text.split_once("<footer>").unwrap().0.to_owned();
+        assert_eq!(said(&nobody), said(&same), "{path}");
         is_asked_to_sign_in(&mut Browser::of(&service), &path).await;
         for token in [REPORTER, ATTESTER] {
             let mut browser = Browser::of(&service);
@@ -199,6 +223,7 @@ async fn a_session_sees_nothing_once_its_token_or_organization_is_gone(database:
 
 super::on_both!(
     whatever_refuses_a_page_does_so_by_a_page,
+    who_is_refused_something_stays_signed_in_and_finds_back,
     a_form_is_no_larger_and_no_slower_than_it_has_to_be,
     what_somebody_may_not_see_is_not_there,
     a_session_sees_nothing_once_its_token_or_organization_is_gone,
