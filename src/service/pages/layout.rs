@@ -16,6 +16,8 @@ pub(super) struct Way<'a> {
     pub(super) above: &'a [(&'a str, String)],
     /// What was searched for.
     pub(super) searched: &'a str,
+    /// Whether it is the organization's own page, which is below nothing.
+    pub(super) is_top: bool,
 }
 
 /// A whole page, right below its organization: its title, who looks at it, and what is in it.
@@ -31,8 +33,7 @@ pub(super) fn placed(
     way: Way<'_>,
     content: &Markup,
 ) -> Html<String> {
-    // The organization's own page is below nothing.
-    let below = visitor.filter(|visitor| visitor.organization != title);
+    let below = visitor.filter(|_| !way.is_top);
     let page = html! {
         (DOCTYPE)
         html lang="en" {

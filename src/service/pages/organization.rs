@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::layout;
+use super::layout::{self, Way};
 use super::outside::text;
 use super::place::Place;
 use super::refusal::Refusal;
@@ -43,7 +43,8 @@ pub(super) async fn page(
             @for environment in &environments { li { (card(&app, &organization, environment, &hours, now)) } }
         }
     };
-    Ok(layout::page(&app, &organization, Some(&visitor), &content))
+    let way = Way { is_top: true, ..Way::default() };
+    Ok(layout::placed(&app, &organization, Some(&visitor), way, &content))
 }
 
 fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {

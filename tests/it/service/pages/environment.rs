@@ -155,6 +155,17 @@ async fn what_ran_is_shown_with_the_verdict_of_then_and_of_today(database: Datab
     assert!(text.contains("value=\"nothing\"") && text.contains(&field), "{text}");
 }
 
+async fn an_environment_may_be_called_as_its_organization_is(database: Database) {
+    let service = Running::start_with(database, Options::default()).await;
+    service.report(ADMIN, "acme", report(&[])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let way = "<nav class=\"way\"";
+    shows(&mut browser, "/ui/acme/environments/acme", &[way, "<title>acme · acme · supercargo</title>"])
+        .await;
+    let top = shows(&mut browser, "/ui/acme", &["<title>acme · supercargo</title>"]).await;
+    assert!(!top.contains(way), "{top}");
+}
+
 async fn who_allowed_what_runs_is_said_with_the_reason(database: Database) {
     let declared = |generation, allowed: &str| {
         let policy = "policy: {attestations: [{flow: cart, name: unit}]}";
@@ -309,6 +320,7 @@ async fn ten_thousand_artifacts_come_in_pages(database: Database) {
 crate::service::on_both!(
     what_runs_is_told_by_owner_with_the_reason,
     what_ran_is_shown_with_the_verdict_of_then_and_of_today,
+    an_environment_may_be_called_as_its_organization_is,
     who_allowed_what_runs_is_said_with_the_reason,
     what_is_not_known_of_a_moment_is_said,
     what_is_wrong_is_refused_and_what_is_not_there_is_not_found,
