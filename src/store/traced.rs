@@ -48,6 +48,8 @@ pub struct Ran {
     pub ended_at: Timestamp,
     /// The first and the last snapshot that it was in.
     pub snapshots: (i64, i64),
+    /// The environment's current one.
+    pub current: i64,
 }
 
 /// Where an artifact was built from.
@@ -133,21 +135,24 @@ macro_rules! attested {
 }
 
 impl Transaction {
-    /// The names that an artifact was last reported under in each of its runs.
+    /// The names that an artifact was last reported under in each of its runs, that of the latest first.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn names(&mut self, organization: &str, artifact: Fingerprint) -> Result<Vec<String>, Error> {
+    pub async fn names(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<Latest<String>, Error> {
         const SELECT: &str = "
-            SELECT DISTINCT r.name FROM environments e CROSS JOIN artifact_runs r
-            WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2 LIMIT $3";
-        let mut names: Vec<String> = on!(self, |connection| {
+            SELECT r.name FROM environments e CROSS JOIN artifact_runs r
+            WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
+            GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
+        Ok(Latest::of(on!(self, |connection| {
             let select = sqlx::query_scalar(SELECT).bind(organization).bind(artifact.bytes().to_vec());
             select.bind(wanted()).fetch_all(connection).await?
-        });
-        names.sort_unstable();
-        Ok(names)
+        })))
     }
 
     /// Where an artifact runs, by environment.
@@ -190,22 +195,23 @@ impl Transaction {
     ) -> Result<Latest<Ran>, Error> {
         // That there is a last snapshot says that it ended: asked for that, SQLite would read all that ended there.
         const SELECT: &str = "
-            SELECT e.name, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot
+            SELECT e.name, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot, e.snapshot
             FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
-        let rows: Vec<(String, i64, i64, i64, i64)> = on!(self, |connection| {
+        let rows: Vec<(String, i64, i64, i64, i64, i64)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
             select.bind(wanted()).fetch_all(connection).await?
         });
         Ok(Latest::of(
             rows.into_iter()
-                .map(|(environment, started, ended, first, last)| Ran {
+                .map(|(environment, started, ended, first, last, current)| Ran {
                     environment,
                     started_at: Timestamp::from_micros(started),
                     ended_at: Timestamp::from_micros(ended),
                     snapshots: (first, last),
+                    current,
                 })
                 .collect(),
         ))

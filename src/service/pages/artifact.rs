@@ -8,6 +8,7 @@ use maud::{Markup, html};
 
 use super::allowed::tell;
 use super::outside::{address, link, more, passed, stamp, table, text};
+use super::place::Place;
 use super::refusal::Refusal;
 use super::visitor::Visitor;
 use super::words::{badge, count};
@@ -23,7 +24,7 @@ use crate::store::traced::{Attested, Latest, MOST, Ran, Running, Source};
 
 /// All that is known of an artifact.
 struct Known {
-    names: Vec<String>,
+    names: Latest<String>,
     sources: Vec<Source>,
     attestations: Latest<Attested>,
     approvals: Vec<(String, Approval)>,
@@ -46,15 +47,18 @@ pub(super) async fn page(
         return Err(Refusal::NotFound);
     }
     let digest = artifact.to_string();
-    let name = known.names.first().map_or("Artifact", String::as_str);
+    let name = known.names.listed.first().map_or("Artifact", String::as_str);
     let content = html! {
         h1 { (text(name)) }
         dl {
             dt { "Digest" }
             dd { code.whole { "sha256:" (digest) } }
-            @if known.names.len() > 1 {
+            @if known.names.listed.len() > 1 {
                 dt { "Names" }
-                dd { ul.plain { @for name in &known.names { li { (text(name)) } } } }
+                dd {
+                    ul.plain { @for name in &known.names.listed { li { (text(name)) } } }
+                    (more(known.names.has_more, MOST, "names"))
+                }
             }
             (sources(&known))
         }
@@ -89,7 +93,7 @@ impl Known {
     }
 
     fn is_nothing(&self) -> bool {
-        self.names.is_empty() && self.attestations.listed.is_empty() && self.approvals.is_empty()
+        self.names.listed.is_empty() && self.attestations.listed.is_empty() && self.approvals.is_empty()
     }
 }
 
@@ -230,11 +234,15 @@ fn before(app: &App, organization: &str, before: &Latest<Ran>) -> Markup {
     let rows = html! {
         @for ran in &before.listed {
             @let (first, last) = ran.snapshots;
+            @let place = Place { app, organization, environment: &ran.environment };
             tr {
                 th scope="row" { (environment(app, organization, &ran.environment)) }
-                td { (stamp(ran.started_at)) }
+                td { a href=(place.at(ran.started_at)) { (stamp(ran.started_at)) } }
                 td { (stamp(ran.ended_at)) }
-                td { (first) @if first != last { " to " (last) } }
+                td {
+                    (place.number(first, ran.current))
+                    @if first != last { " to " (place.number(last, ran.current)) }
+                }
             }
         }
     };

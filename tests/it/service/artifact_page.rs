@@ -62,7 +62,8 @@ async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
             "for the sale",
             "<bdi>kim</bdi>, <time datetime=\"2026-09-01T12:00:00Z\">",
             // Where it ran.
-            "/ui/acme/environments/test",
+            "/ui/acme/environments/test?at=",
+            "<a href=\"/ui/acme/environments/test/timeline#snapshot-1\">1</a>",
         ],
     );
     assert_eq!(page.matches("superseded").count(), 1, "{page}");
@@ -71,6 +72,19 @@ async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
     let (now, before) = page.split_once("Ran before").unwrap();
     assert!(!now.contains("environments/test") && before.contains("environments/test"), "{page}");
     assert!(!before.contains("environments/prod"), "{page}");
+}
+
+async fn it_is_called_as_it_was_last(database: Database) {
+    let service = Running::start(database).await;
+    for name in ["cart:2", "older/cart:1", "registry/cart:2"] {
+        for pods in [&[pod("one", name, 'a')][..], &[]] {
+            service.report(ADMIN, "prod", report(pods)).await.expect(201);
+        }
+    }
+    let page = Browser::looks(&service, &path('a')).await;
+    let names =
+        ["registry/cart:2", "older/cart:1", "cart:2"].map(|name| format!("<li><bdi>{name}</bdi></li>"));
+    shows(&page, &["<h1><bdi>registry/cart:2</bdi></h1>", &names.concat()]);
 }
 
 async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(database: Database) {
@@ -125,6 +139,7 @@ async fn what_others_sent_is_inert(database: Database) {
 
 super::on_both!(
     an_artifact_tells_all_that_is_known_of_it,
+    it_is_called_as_it_was_last,
     each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,
     what_others_sent_is_inert,
 );
