@@ -9,6 +9,9 @@ use super::words::stamp;
 use crate::domain::visible::Visible;
 use crate::service::app::App;
 
+/// Files are kept by browsers for an hour: those of another version have another address.
+const OF_THIS: &str = concat!("?v=", env!("CARGO_PKG_VERSION"));
+
 /// The way to a page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Way<'a> {
@@ -47,8 +50,8 @@ pub(super) fn placed(
                     @if let Some(visitor) = below { (Visible(&visitor.organization).to_string()) " · " }
                     "supercargo"
                 }
-                link rel="stylesheet" href=(app.links.page(&["style.css"]));
-                script src=(app.links.page(&["script.js"])) defer {}
+                link rel="stylesheet" href={ (app.links.page(&["style.css"])) (OF_THIS) };
+                script src={ (app.links.page(&["script.js"])) (OF_THIS) } defer {}
             }
             body {
                 a.skip href="#content" { "To the content" }

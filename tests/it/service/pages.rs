@@ -143,8 +143,11 @@ async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database)
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
     }
+    let front = browser.get("/ui/acme").await.text;
     for (path, expected) in [("style.css", "text/css"), ("script.js", "text/javascript")] {
-        let file = browser.get(&format!("/ui/{path}")).await;
+        let address = format!("/ui/{path}?v={}", env!("CARGO_PKG_VERSION"));
+        assert!(front.contains(&format!("=\"{address}\"")), "{front}");
+        let file = browser.get(&address).await;
         let kind = file.headers["content-type"].to_str().unwrap();
         assert_eq!((file.status.as_u16(), kind), (200, format!("{expected}; charset=utf-8").as_str()));
     }
