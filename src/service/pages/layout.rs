@@ -89,7 +89,7 @@ fn tools(app: &App, visitor: &Visitor, searched: &str) -> Markup {
         }
         form.search role="search" aria-label="Everything" action=(app.links.page(&[&visitor.organization, "search"])) {
             label.unseen for="everything" { "Search" }
-            input id="everything" name="q" type="search" maxlength="255" required value=(Visible(searched).to_string())
+            input id="everything" name="q" type="search" maxlength="255" required value=(searched)
                 placeholder="digest, image, pod, commit, flow, trail";
             button type="submit" { "Search" }
         }

@@ -76,6 +76,8 @@ async fn what_others_sent_and_what_is_asked_for_is_inert(database: Database) {
     service.report(ADMIN, "prod", report(&[pod(HOSTILE, HOSTILE, 'a')])).await;
     let page = Browser::looks(&service, &asked(HOSTILE)).await;
     is_inert(&page, 1);
+    // The next search looks for the same.
+    shows(&page, &["&amp;\u{202e}\" placeholder="]);
     let page = Browser::looks(&service, &asked("<SCRIPT")).await;
     // The image by itself and in its pod.
     is_inert(&page, 2);
