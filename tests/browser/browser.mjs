@@ -36,9 +36,14 @@ export class Person {
       if (new URL(request.url()).origin !== demo.base) complain(`it asks for ${request.url()}`);
     });
     context.on('requestfailed', (request) => complain(`${request.url()} failed: ${request.failure()?.errorText}`));
+    // The pages themselves may refuse what was asked for; nothing that belongs to them may.
+    const pages = new Set();
+    context.on('request', (request) => {
+      if (request.isNavigationRequest()) pages.add(request.url());
+    });
     context.on('console', (message) => {
-      // A refusal is what was asked for.
-      if (!/^Failed to load resource: .* (403|404) /.test(message.text())) complain(`${message.type()}: ${message.text()}`);
+      const isRefusal = /^Failed to load resource: .* (403|404) /.test(message.text()) && pages.has(message.location().url);
+      if (!isRefusal) complain(`${message.type()}: ${message.text()}`);
     });
     context.on('weberror', (error) => complain(error.error().stack));
     return person;
