@@ -9,9 +9,8 @@ use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
-use super::words::count;
+use super::words::{count, short};
 use crate::domain::model::Fingerprint;
-use crate::domain::visible::shortened;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
 use crate::service::segments::Segments;
@@ -110,7 +109,7 @@ pub(super) fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Ma
 pub(super) fn digest_link(app: &App, organization: &str, artifact: &Fingerprint) -> Markup {
     let digest = artifact.to_string();
     html! {
-        a href=(app.links.page(&[organization, "artifacts", &digest])) title=(digest) { code { (shortened(&digest, 12)) } }
+        a href=(app.links.page(&[organization, "artifacts", &digest])) title=(digest) { code { (short(artifact)) } }
     }
 }
 

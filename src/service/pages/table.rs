@@ -4,14 +4,11 @@ use maud::{Markup, html};
 
 use super::outside::text;
 use super::runs::{Run, Shown, Verdicts};
-use super::words::{badge, count, moment, stamp};
+use super::words::{badge, count, moment, short, stamp};
 use crate::domain::compliance::{Compliance, Reason};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
 use crate::domain::visible::Visible;
-
-/// How many digits of a digest are shown before somebody asks for all.
-const SHORT: usize = 12;
 
 /// What a table is made of.
 #[derive(Debug, Clone, Copy)]
@@ -91,10 +88,9 @@ fn heading(run: &Run) -> Markup {
 /// The start of a digest, which opens to the whole.
 fn digest(artifact: &Fingerprint) -> Markup {
     let whole = artifact.to_string();
-    let short: String = whole.chars().take(SHORT).collect();
     html! {
         details.digest {
-            summary title=(whole) { code { (short) } }
+            summary title=(whole) { code { (short(artifact)) } }
             code.whole { (whole) }
         }
     }

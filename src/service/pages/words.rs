@@ -6,7 +6,8 @@ use jiff::{Timestamp as Instant, tz::TimeZone};
 use maud::{Markup, html};
 
 use crate::domain::compliance::Compliance;
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::visible::shortened;
 
 /// A moment in UTC, and how long ago that was.
 pub(super) fn moment(time: Timestamp, now: Timestamp) -> Markup {
@@ -67,6 +68,11 @@ pub(super) fn badge(compliance: Compliance) -> Markup {
         Compliance::NonCompliant => "bad",
     };
     html! { span class={ "badge " (class) } { (word(compliance)) } }
+}
+
+/// The start of a digest, where the whole is a step away.
+pub(super) fn short(artifact: &Fingerprint) -> String {
+    shortened(&artifact.to_string(), 12)
 }
 
 /// A number of things.

@@ -16,13 +16,13 @@ fn under<'a>(page: &'a str, heading: &str) -> &'a str {
     rest.split_once("</tbody>").unwrap().0
 }
 
-/// In the first snapshot `gone`, `web` in one pod, `lib`, `same`; in the second nothing else; in the third `new`,
-/// `web` in two pods, `lib`, which passes its tests by then, and `same`.
 /// The cells that say in how many pods something runs, by snapshot.
 fn pods((one, in_one): (i64, &str), (other, in_other): (i64, &str)) -> String {
     format!("<td data-name=\"Pods in {one}\">{in_one}</td><td data-name=\"Pods in {other}\">{in_other}</td>")
 }
 
+/// In the first snapshot `gone`, `web` in one pod, `lib`, `same`; in the second nothing; in the third `new`,
+/// `web` in two pods, `lib`, which passes its tests by then, and `same`.
 async fn three(service: &Running) {
     let (web, lib, same) =
         (|name: &str| pod(name, "web:1", 'a'), pod("lib", "lib:1", 'b'), pod("same", "same:1", 'c'));

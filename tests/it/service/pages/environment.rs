@@ -93,7 +93,7 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
             "unit of the flow cart is missing",
             ">2 non-compliant<",
             ">1 compliant<",
-            "<code>aaaaaaaaaaaa</code>",
+            "<code>aaaaaaaaaaaa…</code>",
             &format!("<a href=\"/ui/acme/artifacts/{}\"><bdi>registry/web:1</bdi></a>", digest('a')),
             &format!("<code class=\"whole\">{}</code>", digest('a')),
         ],
