@@ -12,6 +12,7 @@ use super::layout::{self, Way};
 use super::outside::{stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
+use super::words::badge_of;
 use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
 use crate::service::actions::shown;
 use crate::service::app::App;
@@ -144,7 +145,7 @@ fn arrives(is_failing: Option<bool>) -> Markup {
         Some(false) => ("good", "arrives"),
         Some(true) => ("bad", "failing"),
     };
-    html! { span class={ "badge " (class) } { (word) } }
+    badge_of(class, word)
 }
 
 fn last(time: Option<Timestamp>) -> Markup {
@@ -243,13 +244,13 @@ fn happened(app: &App, organization: &str, delivery: &Delivery) -> Markup {
 
 fn came_of(delivery: &Delivery, now: Timestamp) -> Markup {
     match &delivery.outcome {
-        Outcome::Sent(at) => html! { span class="badge good" { "sent" } " " (stamp(*at)) },
+        Outcome::Sent(at) => html! { (badge_of("good", "sent")) " " (stamp(*at)) },
         Outcome::Dropped(at, problem) => html! {
-            span class="badge bad" { "dropped" } " " (stamp(*at))
+            (badge_of("bad", "dropped")) " " (stamp(*at))
             p { (text(problem)) }
         },
         Outcome::Waits(due, problem) => html! {
-            span class="badge open" { "waits" }
+            (badge_of("open", "waits"))
             @if *due > now { " next try " (stamp(*due)) } @else { " due now" }
             @if let Some(problem) = problem { p { (text(problem)) } }
         },

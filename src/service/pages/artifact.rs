@@ -11,7 +11,7 @@ use super::outside::{address, link, more, passed, stamp, table, text};
 use super::place::Place;
 use super::refusal::Refusal;
 use super::visitor::Visitor;
-use super::words::{badge, count};
+use super::words::{badge, badge_of, count};
 use super::{bar, layout};
 use crate::domain::model::{ApprovalState, Fingerprint};
 use crate::service::app::App;
@@ -227,7 +227,7 @@ fn state(state: ApprovalState) -> Markup {
         ApprovalState::Unapproved => ("bad", "not approved"),
         ApprovalState::Pending => ("open", "pending"),
     };
-    html! { span class={ "badge " (class) } { (word) } }
+    badge_of(class, word)
 }
 
 fn before(app: &App, organization: &str, before: &Latest<Ran>) -> Markup {

@@ -11,6 +11,7 @@ use super::layout::{self, Way};
 use super::outside::{lines, more, passed, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
+use super::words::badge_of;
 use crate::domain::junit::Wrong;
 use crate::domain::model::{Fingerprint, JunitResult};
 use crate::service::app::App;
@@ -107,7 +108,7 @@ fn failure(test: &Wrong) -> Markup {
     let name = if test.name.is_empty() { &test.suite } else { &test.name };
     html! {
         article.test {
-            h3 { (text(name)) " " span class="badge bad" { (if test.is_error { "error" } else { "failed" }) } }
+            h3 { (text(name)) " " (badge_of("bad", if test.is_error { "error" } else { "failed" })) }
             @if !test.class.is_empty() || !test.suite.is_empty() {
                 p.why { (text(if test.class.is_empty() { &test.suite } else { &test.class })) }
             }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::words::badge_of;
 pub(super) use super::words::stamp;
 
 use crate::domain::model::UrlText;
@@ -41,7 +42,7 @@ pub(super) fn address(address: &str) -> Markup {
 /// Whether an attestation passes, as a badge.
 pub(super) fn passed(passes: bool) -> Markup {
     let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
-    html! { span class={ "badge " (class) } { (word) } }
+    badge_of(class, word)
 }
 
 /// Says that there is more than is shown.

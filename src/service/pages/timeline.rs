@@ -19,7 +19,7 @@ use super::turns::{
     turns,
 };
 use super::visitor::Visitor;
-use super::words::{badge, count, span};
+use super::words::{badge, badge_of, count, span};
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
@@ -216,7 +216,7 @@ pub(super) fn stood(snapshot: &Snapshot) -> Markup {
     html! {
         @match snapshot.compliance {
             Some(compliance) => { (badge(compliance)) span.when { " when it was received" } },
-            None => span.badge.open { "not judged" },
+            None => (badge_of("open", "not judged")),
         }
     }
 }

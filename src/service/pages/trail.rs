@@ -9,7 +9,7 @@ use super::layout::{self, Way};
 use super::outside::{address, lines, link, more, passed, stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
-use super::words::badge;
+use super::words::{badge, badge_of};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::App;
@@ -110,7 +110,7 @@ fn row(path: &str, target: &str, status: &AttestationStatus) -> Markup {
             td { (text(&status.attestation_type)) }
             td {
                 @if status.attestation_id.is_some() { (passed(status.is_compliant)) }
-                @else { span class="badge bad" { "missing" } }
+                @else { (badge_of("bad", "missing")) }
                 @if status.unexpected { " not asked for" }
             }
         }

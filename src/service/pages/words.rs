@@ -60,14 +60,19 @@ pub(super) fn word(compliance: Compliance) -> &'static str {
     }
 }
 
-/// A verdict, as a badge: its word says it, and the colour only helps.
+/// A word as a badge: it says it, and the colour only helps.
+pub(super) fn badge_of(class: &str, word: &str) -> Markup {
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+/// A verdict, as a badge.
 pub(super) fn badge(compliance: Compliance) -> Markup {
     let class = match compliance {
         Compliance::Compliant => "good",
         Compliance::Unknown => "open",
         Compliance::NonCompliant => "bad",
     };
-    html! { span class={ "badge " (class) } { (word(compliance)) } }
+    badge_of(class, word(compliance))
 }
 
 /// The start of a digest, where the whole is a step away.
