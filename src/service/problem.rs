@@ -189,6 +189,11 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says how")
     }
 
+    /// In how many seconds it is worth another try.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     /// 503.
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
         Self { retry_after: Some(RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }

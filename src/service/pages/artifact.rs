@@ -10,6 +10,7 @@ use super::allowed::tell;
 use super::outside::{address, link, more, passed, stamp, table, text};
 use super::place::Place;
 use super::refusal::Refusal;
+use super::table::why;
 use super::visitor::Visitor;
 use super::words::{badge, badge_of, count};
 use super::{bar, layout};
@@ -129,15 +130,11 @@ fn now(app: &App, organization: &str, running: &[Running]) -> Markup {
     let rows = html! {
         @for running in running {
             @let verdict = &running.verdict;
+            @let said = confirmed(app, &running.environment, verdict.compliance);
             tr {
                 th scope="row" { (environment(app, organization, &running.environment.name)) }
-                td { (badge(confirmed(app, &running.environment, verdict.compliance))) }
-                td {
-                    @if verdict.is_allowed { p { "It is on the allow-list." } }
-                    @if !verdict.reasons.is_empty() {
-                        ul.plain { @for reason in &verdict.reasons { li { (text(reason)) } } }
-                    }
-                }
+                td { (badge(said)) }
+                td { (text(&why(Some(verdict), said, ""))) }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
                 td { (stamp(running.started_at)) }
             }
@@ -215,7 +212,7 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
     html! {
         section {
             h2 { "Approvals" }
-            @if approvals.is_empty() { p { "Nobody was asked to approve it." } }
+            @if approvals.is_empty() { p { "No approval of it is known." } }
             @else { (table("Approvals", &columns, &rows)) }
         }
     }

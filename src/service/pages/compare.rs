@@ -48,6 +48,8 @@ struct Side {
     silent: Silent,
     /// The moment at which it is looked at.
     at: Timestamp,
+    /// Whether anybody knows what ran then.
+    is_confirmed: bool,
     verdicts: HashMap<Fingerprint, Verdict>,
 }
 
@@ -177,11 +179,14 @@ impl Side {
         let at = moment(&snapshot, kept);
         let verdicts = allowed::verdicts(transaction, environment, Some(at)).await?;
         let silent = Silent::of(&snapshot, &silences);
-        Ok(Self { snapshot, silent, at, verdicts })
+        // Of what is past the retention the first moment that is kept is looked at, which may lie in a silence.
+        let is_confirmed =
+            at == snapshot.received_at || transaction.around(environment, at).await?.gap.is_none();
+        Ok(Self { snapshot, silent, at, is_confirmed, verdicts })
     }
 
     fn verdicts(&self) -> Verdicts<'_> {
-        Verdicts { kept: &self.verdicts, is_confirmed: true }
+        Verdicts { kept: &self.verdicts, is_confirmed: self.is_confirmed }
     }
 }
 

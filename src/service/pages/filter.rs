@@ -9,6 +9,9 @@ use crate::domain::model::Timestamp;
 use crate::service::parameters::Parameters;
 use crate::service::problem::Problem;
 
+/// The longest search, in characters: databases take no pattern of any length.
+const LONGEST: usize = 255;
+
 /// Which part is shown. A field that is left empty is one that is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Filter {
@@ -35,6 +38,9 @@ impl Filter {
             let expected = "a time like 2026-10-03T14:00Z was expected; without an offset it is UTC";
             Timestamp::parse(text).ok_or_else(|| Problem::field("at", expected))
         });
+        if given("q").is_some_and(|q| q.chars().count() > LONGEST) {
+            return Err(Problem::field("q", &format!("at most {LONGEST} characters were expected")));
+        }
         let page = given("page").map_or(Ok(1), |text| Problem::number("page", text))?;
         Ok(Self {
             q: given("q").unwrap_or_default().to_owned(),
@@ -115,6 +121,7 @@ mod tests {
             ("at=2026-13-03T14:00Z", "a time like"),
             ("compliance=fine", "compliant, non-compliant or unknown"),
             ("page=0", "a whole number from 1"),
+            (&*format!("q={}", "x".repeat(256)), "at most 255 characters"),
             ("order=name", "one of q, compliance, at, page"),
         ] {
             let told = read(query).unwrap_err().told();

@@ -43,6 +43,7 @@ impl Refusal {
                 let path = visitor.and_then(|visitor| visitor.looks_at.split_once('?')).map(|(path, _)| path);
                 let why = html! {
                     p { (text(&problem.told())) }
+                    @if let Some(seconds) = problem.retry_after() { p { "That is in " (seconds) " s." } }
                     @if let Some(path) = path { p { a href=(app.links.seen(path)) { "To this page, with nothing asked of it" } } }
                 };
                 said(app, visitor, problem.status(), "It did not work", &why)

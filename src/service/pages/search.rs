@@ -132,8 +132,9 @@ fn pod(app: &App, organization: &str, pod: &Pod) -> Markup {
     }
 }
 
-/// The digits of a digest, whole or its beginning, with `sha256:` or without.
+/// The digits of a digest, whole or its beginning, with `sha256:` or without, as pages shorten it or behind an image.
 fn digest(wanted: &str) -> Option<String> {
+    let wanted = wanted.rsplit_once('@').map_or(wanted, |(_, digest)| digest).trim_end_matches('…');
     digits(wanted.strip_prefix("sha256:").unwrap_or(wanted))
 }
 
@@ -162,6 +163,8 @@ mod tests {
         for (wanted, expected) in [
             ("abcdef0", Some("abcdef0")),
             ("sha256:ABCDEF0", Some("abcdef0")),
+            ("registry.example.com/cart@sha256:abcdef01", Some("abcdef01")),
+            ("abcdef012345…", Some("abcdef012345")),
             ("abcdef", None),
             ("sha256:abcdef", None),
             ("abcdefg", None),

@@ -8,7 +8,7 @@ use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
-use url::{Url, form_urlencoded};
+use url::{Position, Url, form_urlencoded};
 
 use super::cookie::Cookie;
 use super::invitation::Answer;
@@ -156,9 +156,8 @@ async fn open(
     }
     transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now).await?;
     transaction.commit().await?;
-    let home = app.links.page(&[&visitor.organization]);
-    let next = if is_ours(app, next) { next } else { &home };
-    Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(next)).into_response())
+    let next = ours(app, next).unwrap_or_else(|| app.links.page(&[&visitor.organization]));
+    Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())
 }
 
 /// Ends the session.
@@ -188,12 +187,13 @@ fn from_here(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     if is_here { Ok(()) } else { Err(Problem::foreign()) }
 }
 
-/// Whether a path leads to a page of ours, and nowhere else.
-fn is_ours(app: &App, next: &str) -> bool {
-    let home = app.links.page(&[]);
-    let rest = next.strip_prefix(home.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-        && !next.contains(|c: char| c == '\\' || c.is_control())
+/// The path of a page of ours that is wanted, as browsers would read it.
+fn ours(app: &App, next: &str) -> Option<String> {
+    let base = Url::parse(app.links.base()).ok()?;
+    let url = base.join(next).ok().filter(|url| next.starts_with('/') && url.origin() == base.origin())?;
+    let rest = url.path().strip_prefix(app.links.page(&[]).as_str())?;
+    (rest.is_empty() || rest.starts_with('/'))
+        .then(|| url[Position::BeforePath..Position::AfterQuery].to_owned())
 }
 
 /// So many random bytes, in hex.

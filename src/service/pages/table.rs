@@ -104,7 +104,7 @@ pub(super) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: 
 
 /// Why this is said of an artifact of which that was decided. `missing` is said where nothing was; where it is
 /// empty, that there is no policy.
-fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> String {
+pub(super) fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> String {
     match kept {
         None if !missing.is_empty() => missing.to_owned(),
         Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => reasons.join("; "),

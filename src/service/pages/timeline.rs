@@ -203,6 +203,9 @@ impl List<'_> {
                     }
                     (None, Some(turn)) => {
                         "The first report came at " (stamp(turn.snapshot.received_at)) ": nobody knows what ran before."
+                        @if let Some(horizon) = self.kept.horizon_at.filter(|at| *at > turn.snapshot.received_at) {
+                            " Silences before " (stamp(horizon)) " are past the retention."
+                        }
                     }
                     (None, None) => {}
                 }

@@ -30,6 +30,7 @@ impl Transaction {
             SELECT id, name, sha256, role, scope, expires_at FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
+        const END: &str = "DELETE FROM sessions WHERE token = $1";
         let rows: Vec<Row> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let mut missing: Vec<&Token> = wanted.iter().collect();
@@ -45,6 +46,10 @@ impl Transaction {
                 missing.remove(place);
             } else {
                 self.close(CLOSE, id, now).await?;
+                // Should the token come again, they do not.
+                on!(self, |connection| {
+                    sqlx::query(END).bind(&sha256).execute(connection).await?;
+                });
                 journal.note(organization, format!("the {} was closed", said(&there)));
             }
         }

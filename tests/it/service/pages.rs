@@ -78,11 +78,19 @@ async fn another_site_s_form_is_refused_and_nobody_is_led_elsewhere(database: Da
         assert_eq!(answer.status, 403, "{origin}");
         assert!(answer.text.contains("did not come from a page of this service"), "{}", answer.text);
     }
-    for next in
-        ["https://evil.example.com", "//evil.example.com", "/uievil", "/ui\\evil", "/api/v2/trails/acme"]
-    {
+    for next in [
+        "https://evil.example.com",
+        "//evil.example.com",
+        "/uievil",
+        "/api/v2/trails/acme",
+        "/ui/../api/v2/trails/acme",
+        "/ui/%2e%2E/elsewhere",
+        "/\\evil.example.com/ui",
+        "ui/acme",
+    ] {
         assert_eq!(leads_to(&browser.sign_in(READER, next).await), "/ui/acme", "{next}");
     }
+    assert_eq!(leads_to(&browser.sign_in(READER, "/ui/\u{1}\u{e9}?q=\u{7f}").await), "/ui/%01%C3%A9?q=%7F");
     let cookie = browser.cookie.clone();
     assert_eq!(browser.post("/ui/sign-out", "https://evil.example.com", &[]).await.status, 403);
     assert_eq!((browser.get("/ui/acme").await.status.as_u16(), &browser.cookie), (200, &cookie));
@@ -119,6 +127,8 @@ async fn a_session_ends_with_its_token_and_when_nobody_uses_it(database: Databas
         bootstrap(2, "").replace(&format!("      - {{name: admin, role: admin, file: {ADMIN}}}\n"), "");
     service.reload(&without).await;
     assert!(sent_away(&mut browser).await);
+    service.reload(&bootstrap(3, "")).await;
+    assert!(sent_away(&mut browser).await, "a token that comes again brings no session back");
 }
 
 async fn names_are_data_and_browsers_are_told_to_run_nothing(database: Database) {
