@@ -65,6 +65,31 @@ pub struct Source {
     pub commit_url: Option<String>,
 }
 
+/// An attestation as lists show it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its identifier.
+    pub id: Uuid,
+    /// Its flow.
+    pub flow: String,
+    /// Its trail.
+    pub trail: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it passes.
+    pub passes: bool,
+    /// The results of all suites together.
+    pub results: JunitResult,
+    /// When it came.
+    pub created_at: Timestamp,
+    /// Whose token it came with.
+    pub reported_by: String,
+    /// Whether a later one took its place.
+    pub is_superseded: bool,
+    /// Whether a commit was tested.
+    pub has_commit: bool,
+}
+
 /// An attestation with all that was kept of it but the file.
 #[derive(Debug, Clone)]
 pub struct Attested {
@@ -118,16 +143,21 @@ type RunningRow = (
     Option<String>,
 );
 
-/// What is read of attestations; what follows says which.
-macro_rules! attested {
+/// Results up to this length are read with a list; longer ones by themselves, one after the other.
+const SHORT: i64 = 16 * 1024;
+
+type ListedRow = (Uuid, String, String, String, bool, Option<String>, i64, String, bool, bool);
+
+/// What lists read of attestations; what follows says which. `$1` is [`SHORT`], and a commit's hash is what is
+/// written first of it.
+macro_rules! listed {
     ($which:literal) => {
         concat!(
-            "SELECT a.id, a.flow, t.name AS trail, a.name, a.targets, a.is_compliant, a.results, a.created_at,
-                    a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description, a.origin_url,
-                    a.user_data, a.external_urls, a.git_commit_info, a.attachment_name,
-                    CAST(length(x.content) AS BIGINT) AS attachment
+            "SELECT a.id, a.flow, t.name, a.name, a.is_compliant,
+                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END, a.created_at, a.reported_by,
+                    a.superseded_by IS NOT NULL,
+                    a.git_commit_info IS NOT NULL AND a.git_commit_info LIKE '{\"sha1\":\"%'
              FROM attestations a JOIN trails t ON t.id = a.trail
-               LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
              WHERE ",
             $which
         )
@@ -243,16 +273,16 @@ impl Transaction {
         &mut self,
         organization: &str,
         artifact: Fingerprint,
-    ) -> Result<Latest<Attested>, Error> {
-        const SELECT: &str = attested!(
-            "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $2)
-             ORDER BY a.created_at DESC, a.id DESC LIMIT $3"
+    ) -> Result<Latest<Listed>, Error> {
+        const SELECT: &str = listed!(
+            "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
+             ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
         );
-        let rows: Vec<Row> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(wanted()).fetch_all(connection).await?
+        let rows: Vec<ListedRow> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(SHORT).bind(wanted()).bind(organization);
+            select.bind(artifact.bytes().to_vec()).fetch_all(connection).await?
         });
-        Ok(Latest::of(rows.into_iter().map(Row::read).collect::<Result<_, _>>()?))
+        self.listed(rows).await
     }
 
     /// The attestations of a trail, those that count before those that no longer do, the latest first.
@@ -260,16 +290,48 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<Latest<Attested>, Error> {
-        const SELECT: &str = attested!(
-            "a.trail = $1
+    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<Latest<Listed>, Error> {
+        const SELECT: &str = listed!(
+            "a.trail = $3
              ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
              LIMIT $2"
         );
-        let rows: Vec<Row> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(trail).bind(wanted()).fetch_all(connection).await?
+        let rows: Vec<ListedRow> = on!(self, |connection| {
+            sqlx::query_as(SELECT).bind(SHORT).bind(wanted()).bind(trail).fetch_all(connection).await?
         });
-        Ok(Latest::of(rows.into_iter().map(Row::read).collect::<Result<_, _>>()?))
+        self.listed(rows).await
+    }
+
+    /// Attestations, with the results that were too long to be read together.
+    async fn listed(&mut self, rows: Vec<ListedRow>) -> Result<Latest<Listed>, Error> {
+        const RESULTS: &str = "SELECT results FROM attestations WHERE id = $1";
+        let Latest { listed: rows, has_more } = Latest::of(rows);
+        let mut listed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (id, flow, trail, name, passes, results, created, reported_by, is_superseded, has_commit) =
+                row;
+            let results: String = match results {
+                Some(results) => results,
+                None => on!(self, |connection| {
+                    sqlx::query_scalar(RESULTS).bind(id).fetch_one(connection).await?
+                }),
+            };
+            let results: Vec<JunitResult> =
+                serde_json::from_str(&results).map_err(|_| Error::Unreadable("an attestation"))?;
+            listed.push(Listed {
+                id,
+                flow,
+                trail,
+                name,
+                passes,
+                results: JunitResult::of_all(&results),
+                created_at: Timestamp::from_micros(created),
+                reported_by,
+                is_superseded,
+                has_commit,
+            });
+        }
+        Ok(Latest { listed, has_more })
     }
 
     /// One attestation of an organization.
@@ -278,7 +340,14 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn attestation(&mut self, organization: &str, id: Uuid) -> Result<Option<Attested>, Error> {
-        const SELECT: &str = attested!("a.organization = $1 AND a.id = $2");
+        const SELECT: &str = "
+            SELECT a.id, a.flow, t.name AS trail, a.name, a.targets, a.is_compliant, a.results, a.created_at,
+                   a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description, a.origin_url,
+                   a.user_data, a.external_urls, a.git_commit_info, a.attachment_name,
+                   CAST(length(x.content) AS BIGINT) AS attachment
+            FROM attestations a JOIN trails t ON t.id = a.trail
+              LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
+            WHERE a.organization = $1 AND a.id = $2";
         let row: Option<Row> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
         });

@@ -133,6 +133,16 @@ pub struct Attestation {
 }
 
 impl JunitResult {
+    /// Several as one.
+    #[must_use]
+    pub fn of_all(results: &[Self]) -> Self {
+        let mut all = Self::default();
+        for result in results {
+            all.include(result);
+        }
+        all
+    }
+
     /// Counts another's tests with its own, and adds its time.
     pub fn include(&mut self, other: &Self) {
         self.total = self.total.saturating_add(other.total);

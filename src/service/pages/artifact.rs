@@ -14,20 +14,22 @@ use super::table::why;
 use super::visitor::Visitor;
 use super::words::{badge, badge_of, count};
 use super::{bar, layout};
-use crate::domain::model::{ApprovalState, Fingerprint};
+use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::app::App;
 use crate::service::live::confirmed;
 use crate::service::segments::Segments;
 use crate::store;
 use crate::store::Transaction;
 use crate::store::approvals::Approval;
-use crate::store::traced::{Attested, Latest, MOST, Ran, Running, Source};
+use crate::store::traced::{Latest, Listed, MOST, Ran, Running, Source};
 
 /// All that is known of an artifact.
 struct Known {
     names: Latest<String>,
     sources: Vec<Source>,
-    attestations: Latest<Attested>,
+    /// Where no repository was named, that of the latest attestation with one.
+    commit: Option<GitCommit>,
+    attestations: Latest<Listed>,
     approvals: Vec<(String, Approval)>,
     now: Vec<Running>,
     before: Latest<Ran>,
@@ -82,10 +84,20 @@ impl Known {
             let allowed = transaction.allow_list(running.environment.id, None).await?;
             tell(&mut running.verdict, allowed.get(&artifact));
         }
+        let sources = transaction.sources(organization, artifact).await?;
+        let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
+        let tested = attestations.listed.iter().find(|attested| sources.is_empty() && attested.has_commit);
+        let commit = match tested {
+            Some(tested) => {
+                transaction.attestation(organization, tested.id).await?.and_then(|one| one.commit)
+            }
+            None => None,
+        };
         Ok(Self {
             names: transaction.names(organization, artifact).await?,
-            sources: transaction.sources(organization, artifact).await?,
-            attestations: transaction.attestations_of_artifact(organization, artifact).await?,
+            sources,
+            commit,
+            attestations,
             approvals: transaction.approvals_of(organization, artifact).await?,
             now,
             before: transaction.ran_before(organization, artifact).await?,
@@ -98,10 +110,8 @@ impl Known {
     }
 }
 
-/// The repositories and commits; where no repository was named, the commit of the latest attestation with one.
+/// The repositories and commits.
 fn sources(known: &Known) -> Markup {
-    let attested = known.attestations.listed.iter().filter_map(|attested| attested.commit.as_ref());
-    let commit = attested.filter(|_| known.sources.is_empty()).find(|commit| commit.sha1.is_some());
     html! {
         @for source in &known.sources {
             dt { "Repository" }
@@ -111,9 +121,9 @@ fn sources(known: &Known) -> Markup {
                 dd { (link(source.commit_url.as_deref().unwrap_or_default(), &hash(sha))) }
             }
         }
-        @if let Some(sha) = commit.and_then(|commit| commit.sha1.as_deref()) {
+        @if let Some((sha, url)) = known.commit.as_ref().and_then(|commit| Some((commit.sha1.as_ref()?, &commit.url))) {
             dt { "Commit" }
-            dd { (link(commit.and_then(|commit| commit.url.as_ref()).map_or("", |url| url.as_str()), &hash(sha))) }
+            dd { (link(url.as_ref().map_or("", |url| url.as_str()), &hash(sha))) }
         }
     }
 }
@@ -149,7 +159,7 @@ fn now(app: &App, organization: &str, running: &[Running]) -> Markup {
     }
 }
 
-fn attestations(app: &App, organization: &str, attestations: &Latest<Attested>) -> Markup {
+fn attestations(app: &App, organization: &str, attestations: &Latest<Listed>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
             @let trail = app.links.page(&[organization, "flows", &attested.flow, "trails", &attested.trail]);
@@ -158,7 +168,7 @@ fn attestations(app: &App, organization: &str, attestations: &Latest<Attested>) 
                 td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
                 td { (text(&attested.flow)) }
                 td { a href=(trail) { (text(&attested.trail)) } }
-                td { (bar::said(&bar::total(&attested.results))) }
+                td { (bar::said(&attested.results)) }
                 td { (stamp(attested.created_at)) }
                 td { (text(&attested.reported_by)) }
             }

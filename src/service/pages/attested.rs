@@ -17,7 +17,7 @@ const SUITES: usize = 100;
 /// The results: all as a bar, and the suites, those with failures first.
 pub(super) fn results(results: &[JunitResult]) -> Markup {
     html! {
-        (bar::bar(&bar::total(results)))
+        (bar::bar(&JunitResult::of_all(results)))
         (suites(results))
     }
 }

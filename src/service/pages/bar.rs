@@ -16,15 +16,6 @@ struct Part {
     width: u64,
 }
 
-/// All results as one.
-pub(super) fn total(results: &[JunitResult]) -> JunitResult {
-    let mut total = JunitResult::default();
-    for result in results {
-        total.include(result);
-    }
-    total
-}
-
 /// The results in words: what went wrong first.
 pub(super) fn said(total: &JunitResult) -> String {
     let wrong = [(total.failures, "failed"), (total.errors, "with an error")];
@@ -109,7 +100,10 @@ mod tests {
     fn words_say_what_went_wrong_first() {
         assert_eq!(said(&result(1, 2, 3, 10)), "10 tests: 1 failed, 2 with an error, 3 skipped, 4 passed");
         assert_eq!(said(&result(0, 0, 0, 1)), "1 test: 1 passed");
-        assert_eq!(said(&total(&[])), "0 tests");
-        assert_eq!(said(&total(&[result(1, 0, 0, 2), result(0, 0, 0, 3)])), "5 tests: 1 failed, 4 passed");
+        assert_eq!(said(&JunitResult::of_all(&[])), "0 tests");
+        assert_eq!(
+            said(&JunitResult::of_all(&[result(1, 0, 0, 2), result(0, 0, 0, 3)])),
+            "5 tests: 1 failed, 4 passed"
+        );
     }
 }

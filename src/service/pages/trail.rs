@@ -16,7 +16,7 @@ use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::service::segments::Segments;
 use crate::service::trails::shown;
-use crate::store::traced::{Attested, MOST};
+use crate::store::traced::{Listed, MOST};
 use crate::store::trails::Filter;
 
 /// The trail, as `list trails` judges it.
@@ -118,14 +118,14 @@ fn row(path: &str, target: &str, status: &AttestationStatus) -> Markup {
 }
 
 /// An attestation in short, and the way to its page.
-fn attestation(path: &str, attested: &Attested) -> Markup {
+fn attestation(path: &str, attested: &Listed) -> Markup {
     html! {
         article.attestation.old[attested.is_superseded] id=(attested.id) {
             h3 {
                 a href={ (path) "/attestations/" (attested.id) } { (text(&attested.name)) } " " (passed(attested.passes))
                 @if attested.is_superseded { " superseded" }
             }
-            (bar::bar(&bar::total(&attested.results)))
+            (bar::bar(&attested.results))
             p { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         }
     }

@@ -94,7 +94,32 @@ async fn what_others_sent_is_inert(database: Database) {
     is_inert(&page, 6);
 }
 
+async fn lists_read_no_more_of_an_attestation_than_they_show(database: Database) {
+    let service = Running::start(database).await;
+    // Longer than what is read together; it stands in no repository.
+    let suites = vec![json!({"failures": 0, "errors": 1, "skipped": 2, "total": 10}); 2_000];
+    let unit = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": suites,
+        "git_commit_info": {"sha1": "c".repeat(40), "url": "https://git.example.com/c"},
+    });
+    service.attest(ADMIN, "cart", "t-1", form(&unit)).await.expect(201);
+    let later =
+        json!({"attestation_name": "later", "artifact_fingerprint": digest('a'), "junit_results": []});
+    service.attest(ADMIN, "cart", "t-1", form(&later)).await.expect(201);
+    let said = "20000 tests: 2000 with an error, 4000 skipped, 14000 passed";
+    let artifact = format!("/ui/acme/artifacts/{}", digest('a'));
+    let page = Browser::looks(&service, &artifact).await;
+    shows(&page, &[said, r#"<a href="https://git.example.com/c" rel="noreferrer"><code"#]);
+    // What is not shown is not even looked at.
+    let unreadable = "UPDATE attestations SET git_commit_info = NULL, user_data = '-', external_urls = '-'";
+    service.database.execute(unreadable).await;
+    for path in [PATH, &artifact] {
+        shows(&Browser::looks(&service, path).await, &[said, "0 tests"]);
+    }
+}
+
 super::on_both!(
+    lists_read_no_more_of_an_attestation_than_they_show,
     a_trail_shows_what_counts,
     a_trail_that_is_not_there_or_another_s_is_not_found,
     what_others_sent_is_inert,
