@@ -174,10 +174,12 @@ impl Transaction {
     pub async fn around(&mut self, environment: Uuid, at: Timestamp) -> Result<Around, Error> {
         // Both ends of a silence were reported.
         const SELECT: &str = "
-            SELECT e.horizon_at, (SELECT MIN(s.received_at) FROM snapshots s WHERE s.environment = e.id),
-                   (SELECT MAX(s.snapshot) FROM snapshots s
+            SELECT e.horizon_at,
+                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id ORDER BY s.snapshot LIMIT 1),
+                   (SELECT s.snapshot FROM snapshots s
                     WHERE s.environment = e.id AND s.received_at <= $2
-                      AND (s.superseded_at IS NULL OR s.superseded_at > $2)),
+                      AND (s.superseded_at IS NULL OR s.superseded_at > $2)
+                    ORDER BY s.snapshot DESC LIMIT 1),
                    g.from_at, g.to_at
             FROM environments e
               LEFT JOIN gaps g ON g.environment = e.id AND g.from_at < $2 AND g.to_at > $2
