@@ -6,13 +6,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::bar;
-use super::outside::{address, lines, stamp, table, text};
+use super::outside::{LISTED, address, first, lines, stamp, table, text};
 use super::words::count;
 use crate::domain::model::{FreeForm, JunitResult};
 use crate::store::traced::Attested;
-
-/// As many suites of an attestation as are shown.
-const SUITES: usize = 100;
 
 /// The results: all as a bar, and the suites, those with failures first.
 pub(super) fn results(results: &[JunitResult]) -> Markup {
@@ -29,7 +26,10 @@ pub(super) fn facts(attested: &Attested) -> Markup {
         dd { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         @if !attested.targets.is_empty() {
             dt { "Of" }
-            dd { ul.plain { @for target in &attested.targets { li { (text(target)) } } } }
+            dd {
+                ul.plain { @for target in attested.targets.iter().take(LISTED) { li { (text(target)) } } }
+                (first(attested.targets.len(), "names"))
+            }
         }
         @if !attested.origin_url.is_empty() {
             dt { "From" }
@@ -54,10 +54,11 @@ fn external(urls: &FreeForm) -> Markup {
             dt { "Elsewhere" }
             dd {
                 ul.plain {
-                    @for (name, url) in &urls {
+                    @for (name, url) in urls.iter().take(LISTED) {
                         li { (text(name)) ": " (address(url.as_str().unwrap_or(&url.to_string()))) }
                     }
                 }
+                (first(urls.len(), "addresses"))
             }
         }
     }
@@ -81,7 +82,7 @@ pub(super) fn data(data: &FreeForm) -> Markup {
 fn suites(results: &[JunitResult]) -> Markup {
     let ordered = failures_first(results);
     let rows = html! {
-        @for suite in ordered.iter().take(SUITES) {
+        @for suite in ordered.iter().take(LISTED) {
             tr {
                 th scope="row" {
                     @if suite.name.as_str().is_empty() { "without a name" } @else { (text(suite.name.as_str())) }
@@ -98,9 +99,7 @@ fn suites(results: &[JunitResult]) -> Markup {
     let columns = ["Suite", "Failed", "Errors", "Skipped", "Passed", "All", "Took"];
     html! {
         @if !results.is_empty() { (table("Suites", &columns, &rows)) }
-        @if results.len() > SUITES {
-            p { "These are the first " (SUITES) " of " (results.len()) " suites." }
-        }
+        (first(results.len(), "suites"))
     }
 }
 

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::outside::text;
 use super::visitor::Visitor;
 use super::words::stamp;
-use crate::domain::visible::Visible;
+use crate::domain::visible::{Visible, shortened};
 use crate::service::app::App;
 
 /// Files are kept by browsers for an hour: those of another version have another address.
@@ -45,7 +45,7 @@ pub(super) fn placed(
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title {
-                    (Visible(title).to_string()) " · "
+                    (Visible(&shortened(title, 200)).to_string()) " · "
                     @for (name, _) in way.above.iter().rev() { (Visible(name).to_string()) " · " }
                     @if let Some(visitor) = below { (Visible(&visitor.organization).to_string()) " · " }
                     "supercargo"

@@ -8,19 +8,46 @@ pub(super) use super::words::stamp;
 use crate::domain::model::UrlText;
 use crate::domain::visible::{Visible, is_steering};
 
+/// The most bytes of a page that a text of one line takes, and one of any number.
+const LINE: usize = 1_000;
+const LINES: usize = 128 * 1024;
+
+/// As many as are listed of what one attestation names.
+pub(super) const LISTED: usize = 100;
+
 /// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
 pub(super) fn text(text: &str) -> Markup {
-    html! { bdi { (Visible(text).to_string()) } }
+    let (start, end) = cut(text, LINE);
+    html! { bdi { (Visible(start).to_string()) (end) } }
 }
 
 /// A text of any number of lines.
 pub(super) fn lines(text: &str) -> Markup {
+    let (start, end) = cut(text, LINES);
     html! {
-        @for (number, line) in text.lines().enumerate() {
+        @for (number, line) in start.lines().enumerate() {
             @if number > 0 { br; }
-            (self::text(line))
+            bdi { (Visible(line).to_string()) }
+        }
+        (end)
+    }
+}
+
+/// The start of a text that takes at most so many bytes as markup, and `…` where that is not all of it.
+fn cut(text: &str, most: usize) -> (&str, &str) {
+    let mut bytes = 0;
+    for (at, c) in text.char_indices() {
+        bytes += match c {
+            '"' | '&' | '<' | '>' => "&quot;".len(),
+            '\n' => "</bdi><br><bdi>".len(),
+            c if is_steering(c) => "\\u{10ffff}".len(),
+            c => c.len_utf8(),
+        };
+        if bytes > most {
+            return (text.get(..at).unwrap_or_default(), "…");
         }
     }
+    (text, "")
 }
 
 /// What leads to an address, where that is one of the web and all of it can be seen; it stands there by itself where
@@ -48,6 +75,11 @@ pub(super) fn passed(passes: bool) -> Markup {
 /// Says that there is more than is shown.
 pub(super) fn more(has_more: bool, most: usize, what: &str) -> Markup {
     html! { @if has_more { p { "There are more: these are the latest " (most) " " (what) "." } } }
+}
+
+/// Says how many there are where not all are listed.
+pub(super) fn first(all: usize, what: &str) -> Markup {
+    html! { @if all > LISTED { p { "These are the first " (LISTED) " of " (all) " " (what) "." } } }
 }
 
 /// A table that scrolls by itself where it is wider than the screen.
@@ -85,6 +117,18 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(address(said).into_string().contains("<a "), is_link, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_by_what_it_takes_of_a_page() {
+        assert_eq!(text(&"a".repeat(LINE)).into_string(), format!("<bdi>{}</bdi>", "a".repeat(LINE)));
+        assert_eq!(text(&"ä".repeat(LINE)).into_string(), format!("<bdi>{}…</bdi>", "ä".repeat(LINE / 2)));
+        for c in ["a", "\"", "\n", "\u{202e}", "\u{7}", "文"] {
+            let (one, many) =
+                (text(&c.repeat(1 << 20)).into_string(), lines(&c.repeat(1 << 20)).into_string());
+            assert!(one.contains('…') && one.len() < LINE + 32, "{c:?}: {}", one.len());
+            assert!(many.contains('…') && many.len() < LINES + 32, "{c:?}: {}", many.len());
         }
     }
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::bar;
 use super::layout::{self, Way};
-use super::outside::{address, lines, link, more, passed, stamp, table, text};
+use super::outside::{LISTED, address, first, lines, link, more, passed, stamp, table, text};
 use super::refusal::Refusal;
 use super::visitor::Visitor;
 use super::words::{badge, badge_of};
@@ -76,15 +76,16 @@ fn commit(commit: &TrailCommit) -> Markup {
     }
 }
 
-/// What the flow's template asks for, and what of it is there.
+/// What the flow's template asks for, and what of it is there: first what counts against the trail.
 fn expected(path: &str, trail: &Trail) -> Markup {
     let status = &trail.compliance_status;
-    let rows = html! {
-        @for status in &status.attestations_statuses { (row(path, "the trail", status)) }
-        @for (artifact, status) in &status.artifacts_statuses {
-            @for status in &status.attestations_statuses { (row(path, artifact, status)) }
-        }
-    };
+    let mut all: Vec<(&str, &AttestationStatus)> = Vec::new();
+    all.extend(status.attestations_statuses.iter().map(|status| ("the trail", status)));
+    for (artifact, status) in &status.artifacts_statuses {
+        all.extend(status.attestations_statuses.iter().map(|status| (artifact.as_str(), status)));
+    }
+    all.sort_by_key(|(_, status)| status.is_compliant || status.unexpected);
+    let rows = html! { @for (of, status) in all.iter().take(LISTED) { (row(path, of, status)) } };
     html! {
         section {
             h2 { "What counts" }
@@ -93,6 +94,7 @@ fn expected(path: &str, trail: &Trail) -> Markup {
                 None => p { "The flow has no template: every latest attestation has to pass." },
             }
             (table("What counts", &["Attestation", "Of", "Type", "Result"], &rows))
+            (first(all.len(), "that are asked for or there"))
         }
     }
 }

@@ -137,7 +137,29 @@ async fn what_others_sent_is_inert(database: Database) {
     assert!(!page.contains("javascript:"), "{page}");
 }
 
+async fn a_long_name_fills_no_page(database: Database) {
+    let service = Running::start(database).await;
+    let name = format!("registry/{}:1", "n".repeat(200_000));
+    service.report(ADMIN, "prod", report(&[pod("one", &name, 'a')])).await.expect(201);
+    service.report(ADMIN, "prod", report(&[])).await.expect(201);
+    service.report(ADMIN, "prod", report(&[pod("one", &name, 'a')])).await.expect(201);
+    let environment = "/ui/acme/environments/prod";
+    for path in [
+        environment,
+        &format!("{environment}/timeline"),
+        &format!("{environment}/compare?from=2&to=3"),
+        "/ui/acme/search?q=registry",
+        "/ui/acme/search?q=one",
+        &path('a'),
+    ] {
+        let page = Browser::looks(&service, path).await;
+        shows(&page, &["registry/nnn", "…"]);
+        assert!(page.len() < 20_000, "{path}: {}", page.len());
+    }
+}
+
 super::on_both!(
+    a_long_name_fills_no_page,
     an_artifact_tells_all_that_is_known_of_it,
     it_is_called_as_it_was_last,
     each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,

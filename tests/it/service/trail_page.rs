@@ -118,7 +118,38 @@ async fn lists_read_no_more_of_an_attestation_than_they_show(database: Database)
     }
 }
 
+async fn of_many_targets_and_addresses_the_first_are_listed(database: Database) {
+    let options = Options { bootstrap: bootstrap(1, FLOWS), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    let (targets, addresses): (Vec<_>, serde_json::Map<_, _>) = (0..150)
+        .map(|n| (format!("a-{n:03}"), (format!("link-{n:03}"), json!("https://example.com"))))
+        .unzip();
+    let unit = json!({"attestation_name": "unit", "target_artifacts": targets, "external_urls": addresses,
+                      "junit_results": [{"failures": 0, "errors": 0, "total": 1}]});
+    service.attest(ADMIN, "cart", "t-1", form(&unit)).await.expect(201);
+    let page = Browser::looks(&service, PATH).await;
+    // What is missing first, of the trail and of an artifact with a later name.
+    shows(
+        &page,
+        &[
+            "<bdi>e2e</bdi>",
+            "<bdi>a-097</bdi>",
+            "These are the first 100 of 152 that are asked for or there.",
+        ],
+    );
+    assert!(page.matches("missing").count() == 2 && !page.contains("a-098"), "{page}");
+    let listed = service.read("/attestations/acme/cart").await;
+    let id = listed["data"][0]["attestation_id"].as_str().unwrap();
+    let page = Browser::looks(&service, &format!("{PATH}/attestations/{id}")).await;
+    shows(
+        &page,
+        &["first 100 of 150 names", "first 100 of 150 addresses", "<bdi>a-099</bdi>", "<bdi>link-099</bdi>"],
+    );
+    assert!(!page.contains("a-100") && !page.contains("link-100"), "{page}");
+}
+
 super::on_both!(
+    of_many_targets_and_addresses_the_first_are_listed,
     lists_read_no_more_of_an_attestation_than_they_show,
     a_trail_shows_what_counts,
     a_trail_that_is_not_there_or_another_s_is_not_found,
