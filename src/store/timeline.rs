@@ -172,7 +172,7 @@ impl Transaction {
     }
 
     /// The events that scaled artifacts while one of these snapshots was current, the earliest first: of each
-    /// snapshot the latest so many, and those of the same moment.
+    /// snapshot the latest so many, and those of the same moment. With each, whether there were others before those.
     ///
     /// # Errors
     ///
@@ -182,10 +182,14 @@ impl Transaction {
         environment: Uuid,
         (first, last): (i64, i64),
         most: i64,
-    ) -> Result<Vec<Content>, Error> {
+    ) -> Result<Vec<(Content, bool)>, Error> {
         const SELECT: &str = "
-            SELECT v.content FROM (
-              SELECT s.environment, COALESCE(s.superseded_at, 9223372036854775807) AS until_at,
+            SELECT v.content, EXISTS (
+                     SELECT 1 FROM events b
+                     WHERE b.environment = p.environment AND b.kind = 'ON_SCALED_ARTIFACT'
+                       AND b.occurred_at >= p.received_at AND b.occurred_at < p.since)
+            FROM (
+              SELECT s.environment, s.received_at, COALESCE(s.superseded_at, 9223372036854775807) AS until_at,
                      (SELECT MIN(x.occurred_at) FROM (
                         SELECT e.occurred_at FROM events e
                         WHERE e.environment = s.environment AND e.kind = 'ON_SCALED_ARTIFACT'
@@ -196,12 +200,14 @@ impl Transaction {
               JOIN events v ON v.environment = p.environment AND v.kind = 'ON_SCALED_ARTIFACT'
                 AND v.occurred_at >= p.since AND v.occurred_at < p.until_at
             ORDER BY v.occurred_at, v.id";
-        let rows: Vec<String> = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(environment).bind(first).bind(last);
+        let rows: Vec<(String, bool)> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(environment).bind(first).bind(last);
             select.bind(most).fetch_all(connection).await?
         });
-        let read = |text: &String| serde_json::from_str(text).map_err(|_| Error::Unreadable("an event"));
-        rows.iter().map(read).collect()
+        let read = |(text, is_cut): (String, bool)| {
+            Ok((serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"))?, is_cut))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// The silences that began while one of these snapshots was current, the latest first: at most so many of each.

@@ -116,7 +116,7 @@ struct List<'a> {
 
 impl List<'_> {
     fn turn(&self, turn: &Turn) -> Markup {
-        let Turn { snapshot, started, exited, scaled, is_cut, silent } = turn;
+        let Turn { snapshot, started, exited, scaled, latest, silent } = turn;
         let number = snapshot.number;
         let before = Some(number - 1).filter(|before| self.kept.first.is_some_and(|first| first <= *before));
         let at = self.place.at(moment(snapshot, &self.kept));
@@ -129,7 +129,7 @@ impl List<'_> {
                 div.changes {
                     (self.listed("Started", Some(started), &rest))
                     @if number > 1 { (self.listed("Exited", exited.as_ref(), &rest)) }
-                    (self.scaled(scaled, *is_cut, &at))
+                    (self.scaled(scaled, *latest, &at))
                 }
                 (within(silent))
                 p.ways {
@@ -163,7 +163,7 @@ impl List<'_> {
         }
     }
 
-    fn scaled(&self, scaled: &[Scaled], is_cut: bool, rest: &str) -> Markup {
+    fn scaled(&self, scaled: &[Scaled], latest: Option<i64>, rest: &str) -> Markup {
         let total = i64::try_from(scaled.len()).unwrap_or(i64::MAX);
         let listed = usize::try_from(LISTED).unwrap_or_default();
         html! {
@@ -185,7 +185,9 @@ impl List<'_> {
                         }
                         (more(total, total.min(LISTED).try_into().unwrap_or_default(), rest))
                     }
-                    @if is_cut { p.why { "It was scaled more often: these are the latest " (SCALINGS) " times." } }
+                    @if let Some(times) = latest {
+                        p.why { "There was more before: this is what the latest " (count(times, "time", "times")) " changed." }
+                    }
                 }
             }
         }

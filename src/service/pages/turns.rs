@@ -15,7 +15,7 @@ pub(super) const SNAPSHOTS: i64 = 20;
 /// As many artifacts as are listed of those that started with a snapshot, and of the others.
 pub(super) const LISTED: i64 = 8;
 
-/// As many moments as are looked at of those at which something was scaled while a snapshot held.
+/// As many events as are looked at of those that scaled something while a snapshot held, and those of the same moment.
 pub(super) const SCALINGS: i64 = 50;
 
 /// As many silences as are told of a snapshot.
@@ -40,8 +40,8 @@ pub(super) struct Turn {
     /// `None`: that was removed.
     pub(super) exited: Option<Listed>,
     pub(super) scaled: Vec<Scaled>,
-    /// Whether more was scaled before what is told.
-    pub(super) is_cut: bool,
+    /// Of how many moments that is, where more was scaled before.
+    pub(super) latest: Option<i64>,
     pub(super) silent: Silent,
 }
 
@@ -115,7 +115,7 @@ impl Paged {
 pub(super) struct Read {
     pub(super) snapshots: Vec<Snapshot>,
     pub(super) changes: Vec<Change>,
-    pub(super) scalings: Vec<Content>,
+    pub(super) scalings: Vec<(Content, bool)>,
     pub(super) silences: Vec<Silence>,
 }
 
@@ -127,9 +127,9 @@ pub(super) fn turns(read: Read, kept: &Kept) -> Vec<Turn> {
         listed.artifacts.push(Artifact { fingerprint, name });
         listed.total = total;
     }
-    let mut scalings: BTreeMap<i64, Vec<Content>> = BTreeMap::new();
-    for content in read.scalings {
-        scalings.entry(content.snapshot_index).or_default().push(content);
+    let mut scalings: BTreeMap<i64, Vec<(Content, bool)>> = BTreeMap::new();
+    for (content, is_cut) in read.scalings {
+        scalings.entry(content.snapshot_index).or_default().push((content, is_cut));
     }
     let turn = |snapshot: Snapshot| {
         let number = snapshot.number;
@@ -140,7 +140,7 @@ pub(super) fn turns(read: Read, kept: &Kept) -> Vec<Turn> {
         Turn {
             started,
             exited: is_whole.then_some(exited),
-            is_cut: i64::try_from(scalings.len()).is_ok_and(|read| read >= SCALINGS),
+            latest: latest(&scalings),
             scaled: scaled(scalings),
             silent: Silent::of(&snapshot, &read.silences),
             snapshot,
@@ -149,10 +149,16 @@ pub(super) fn turns(read: Read, kept: &Kept) -> Vec<Turn> {
     read.snapshots.into_iter().map(turn).collect()
 }
 
+/// Of how many moments these are, where there were others before.
+fn latest(scalings: &[(Content, bool)]) -> Option<i64> {
+    let moments = scalings.chunk_by(|(one, _), (other, _)| one.occurred_at == other.occurred_at).count();
+    scalings.first().filter(|(_, is_cut)| *is_cut).and_then(|_| i64::try_from(moments).ok())
+}
+
 /// Each artifact once, by name: from how many pods before the first time to how many after the last.
-fn scaled(scalings: Vec<Content>) -> Vec<Scaled> {
+fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaled> {
     let mut all: BTreeMap<Fingerprint, Scaled> = BTreeMap::new();
-    for concerned in scalings.into_iter().flat_map(|content| content.artifacts) {
+    for concerned in scalings.into_iter().flat_map(|(content, _)| content.artifacts) {
         let (artifact, before) = (concerned.fingerprint, concerned.pods_before.unwrap_or_default());
         let new = || Scaled { artifact, name: String::new(), before, after: before, times: 0 };
         let scaled = all.entry(artifact).or_insert_with(new);
@@ -300,7 +306,7 @@ mod tests {
             let read = Read {
                 snapshots: vec![snapshot(2, 20, None), snapshot(1, 10, Some(20))],
                 changes: vec![change(1, false, 1, 9), change(2, false, 2, 1), change(2, true, 1, 1)],
-                scalings: vec![scaling(2, &[(3, 1, 2)])],
+                scalings: vec![(scaling(2, &[(3, 1, 2)]), false)],
                 silences: Vec::new(),
             };
             turns(read, &Kept { first: Some(1), horizon_at: horizon.map(at) })
@@ -321,9 +327,19 @@ mod tests {
 
     #[test]
     fn an_artifact_that_is_scaled_often_is_told_once() {
-        let told = scaled(vec![scaling(1, &[(2, 1, 3), (1, 5, 4)]), scaling(1, &[(2, 3, 1)])]);
+        let scalings = [scaling(1, &[(2, 1, 3), (1, 5, 4)]), scaling(1, &[(2, 3, 1)])];
+        let told = scaled(scalings.map(|content| (content, false)).into());
         let told: Vec<_> = told.iter().map(|s| (s.name.as_str(), s.before, s.after, s.times)).collect();
         assert_eq!(told, [("image:1", 5, 4, 1), ("image:2", 1, 1, 2)]);
+    }
+
+    #[test]
+    fn what_is_left_off_was_scaled_at_other_moments() {
+        let at = |seconds, is_cut| (Content { occurred_at: at(seconds), ..scaling(1, &[(1, 1, 2)]) }, is_cut);
+        // One report may be many events.
+        assert_eq!(latest(&vec![at(1, false); 60]), None);
+        assert_eq!(latest(&[at(1, true), at(1, true), at(2, true), at(3, true)]), Some(3));
+        assert_eq!(latest(&[]), None);
     }
 
     #[test]

@@ -104,6 +104,27 @@ async fn snapshots_are_told_newest_first_with_what_changed(database: Database) {
     shows(&mut browser, &at, &["2 artifacts in 4 pods", &format!("{PAGE}#snapshot-2")]).await;
 }
 
+async fn what_was_scaled_before_the_latest_times_is_left_off(database: Database) {
+    let service = judging(database, &Policy::default()).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let pods = [pod("web-1", "registry/web:1", 'a'), pod("web-2", "registry/web:1", 'a')];
+    let said = "this is what the latest 50 times changed";
+    for times in 0..=51 {
+        let pods = pods.get(..=times % 2).unwrap();
+        assert!(service.report(REPORTER, "prod", report(pods)).await.status.is_success());
+        if times >= 50 {
+            let text = browser.get(PAGE).await.text;
+            holds(&text, &["50 steps", "Scaled 1"], &[]);
+            assert_eq!(text.contains(said), times > 50, "{text}");
+        }
+    }
+    // A report that scales many is many events, and one time.
+    let one = "UPDATE events SET occurred_at = (SELECT MAX(occurred_at) FROM events)";
+    service.database.execute(one).await;
+    let text = browser.get(PAGE).await.text;
+    holds(&text, &["51 steps"], &["There was more before"]);
+}
+
 async fn silences_stand_where_they_were(database: Database) {
     let policy = Policy { silent_after: Duration::from_micros(1), ..Policy::default() };
     let service = judging(database, &policy).await;
@@ -263,6 +284,7 @@ async fn ten_thousand_artifacts_are_not_all_listed(database: Database) {
 }
 
 crate::service::on_both!(
+    what_was_scaled_before_the_latest_times_is_left_off,
     snapshots_are_told_newest_first_with_what_changed,
     silences_stand_where_they_were,
     the_list_ends_where_the_retention_does,
