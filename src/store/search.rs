@@ -1,7 +1,9 @@
 //! What people look for: digests, images, pods, commits, flows and trails.
 //!
-//! Digests and commits are looked up by their beginnings, in indexes. Names may hold the words anywhere: those are
-//! read through, those of one organization, until there are enough.
+//! Digests, and commits that something was built from, are looked up by their beginnings, in indexes. Words may stand
+//! anywhere in a name, which no index helps with: all image names that an organization's history holds are read, all
+//! its flows, and its trails from the newest until there are enough; of the pods those that run, and those that ended
+//! where too few run. A trail's commit is looked for in the same way as its name.
 
 use std::collections::BTreeMap;
 
@@ -139,20 +141,34 @@ impl Transaction {
     /// Those of the database.
     pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<Found<Pod>, Error> {
         type Row = (String, String, String, i64, Option<i64>, String);
-        // Of an environment's pods there are two indexes: of those that run, and of those that ended.
-        const SELECT: &str = concat!(
-            "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
-             FROM environments e CROSS JOIN pod_runs p CROSS JOIN workloads w
-             WHERE e.organization = $1 AND p.environment = e.id
-               AND (p.ended_at IS NULL OR p.ended_at > 0)
-               AND w.organization = e.organization AND w.hash = p.workload AND ",
-            holds!("p.pod"),
-            " ORDER BY CASE WHEN p.ended_at IS NULL THEN 0 ELSE 1 END, p.started_at DESC, p.id LIMIT $4"
-        );
-        let rows: Vec<Row> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
-        });
+        // What they run is looked up once it is known which are shown.
+        macro_rules! select {
+            ($state:literal) => {
+                concat!(
+                    "SELECT p.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
+                     FROM (SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id
+                           FROM environments e CROSS JOIN pod_runs p
+                           WHERE e.organization = $1 AND p.environment = e.id AND ",
+                    $state,
+                    " AND ",
+                    holds!("p.pod"),
+                    "      ORDER BY p.started_at DESC, p.id LIMIT $4) p
+                       CROSS JOIN workloads w
+                     WHERE w.organization = $1 AND w.hash = p.workload
+                     ORDER BY p.started_at DESC, p.id"
+                )
+            };
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        // Each has an index of its own.
+        for select in [select!("p.ended_at IS NULL"), select!("p.ended_at > 0")] {
+            if rows.len() <= MOST {
+                rows.append(&mut on!(self, |connection| {
+                    let select = sqlx::query_as(select).bind(organization).bind(&words.as_written);
+                    select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+                }));
+            }
+        }
         let pods = rows.into_iter().map(|(environment, namespace, name, started, ended, digests)| {
             Ok(Pod {
                 environment,

@@ -71,6 +71,26 @@ async fn fifty_of_a_kind_are_shown_and_every_page_asks(database: Database) {
     }
 }
 
+async fn pods_that_run_stand_before_those_that_ran(database: Database) {
+    let service = Running::start(database).await;
+    let pods = |names: &[String]| {
+        report(&names.iter().map(|name| pod(name, "shop/image:1", 'a')).collect::<Vec<_>>())
+    };
+    let (old, new): (Vec<_>, Vec<_>) =
+        (0..51).map(|n| (format!("old-pod-{n}"), format!("new-pod-{n}"))).unzip();
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for (running, expected) in [(&new[..1], (1, 49)), (&new[..50], (50, 0)), (&new[..], (50, 0))] {
+        assert!(service.report(ADMIN, "prod", pods(&old)).await.status.is_success());
+        assert!(service.report(ADMIN, "prod", pods(running)).await.status.is_success());
+        let page = browser.get(&asked("-pod-")).await.text;
+        let of = |name: &str| page.matches(&format!("<bdi>{name}-pod-")).count();
+        // What ran is what it was.
+        shows(&page, &["shop/image:1", "There are more than these 50"]);
+        assert_eq!((of("new"), of("old")), expected, "{page}");
+        assert!(page.rfind("<bdi>new-pod") < page.find("<bdi>old-pod").or(Some(usize::MAX)), "{page}");
+    }
+}
+
 async fn what_others_sent_and_what_is_asked_for_is_inert(database: Database) {
     let service = Running::start(database).await;
     service.report(ADMIN, "prod", report(&[pod(HOSTILE, HOSTILE, 'a')])).await;
@@ -88,6 +108,7 @@ async fn what_others_sent_and_what_is_asked_for_is_inert(database: Database) {
 }
 
 super::on_both!(
+    pods_that_run_stand_before_those_that_ran,
     each_kind_is_found_and_what_is_found_is_there,
     fifty_of_a_kind_are_shown_and_every_page_asks,
     what_others_sent_and_what_is_asked_for_is_inert,
