@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::fingerprint;
 use super::bootstrap::ApprovalContent;
+use super::traced::{Latest, wanted};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
@@ -69,7 +70,8 @@ impl Transaction {
         rows.into_iter().map(read).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The approvals of an artifact in all flows, each with its flow, the one that changed last first.
+    /// The approvals of an artifact in all flows, each with its flow and in its last state, the one that changed last
+    /// first.
     ///
     /// # Errors
     ///
@@ -78,25 +80,27 @@ impl Transaction {
         &mut self,
         organization: &str,
         target: Fingerprint,
-    ) -> Result<Vec<(String, Approval)>, Error> {
-        const SELECT: &str = "
-            SELECT flow, number, target, environment, state, content, created_at, modified_at, closed_at
-            FROM approvals
-            WHERE organization = $1 AND target = $2
-            ORDER BY flow, number, modified_at DESC, id DESC";
-        let mut rows: Vec<OfFlow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
-            select.fetch_all(connection).await?
-        });
+    ) -> Result<Latest<(String, Approval)>, Error> {
         // The states before the last are history.
-        rows.dedup_by(|later, earlier| later.0 == earlier.0 && later.1 == earlier.1);
+        const SELECT: &str = "
+            SELECT a.flow, a.number, a.target, a.environment, a.state, a.content, a.created_at, a.modified_at,
+                   a.closed_at
+            FROM approvals a
+            WHERE a.organization = $1 AND a.target = $2 AND NOT EXISTS (
+              SELECT 1 FROM approvals l
+              WHERE l.organization = a.organization AND l.flow = a.flow AND l.number = a.number
+                AND l.target = a.target
+                AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))
+            ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3";
+        let rows: Vec<OfFlow> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
+            select.bind(wanted()).fetch_all(connection).await?
+        });
         let approvals = rows.into_iter().map(|row| {
             let (flow, number, target, environment, state, content, created, modified, closed) = row;
             Ok((flow, read((number, target, environment, state, content, created, modified, closed))?))
         });
-        let mut approvals: Vec<(String, Approval)> = approvals.collect::<Result<_, Error>>()?;
-        approvals.sort_by_key(|(_, approval)| std::cmp::Reverse(approval.modified_at));
-        Ok(approvals)
+        Ok(Latest::of(approvals.collect::<Result<_, Error>>()?))
     }
 
     /// What was attested as built from commits.

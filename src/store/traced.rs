@@ -15,10 +15,13 @@ use crate::domain::standing::Verdict;
 /// As many of a kind as are read at most, the latest first.
 pub const MOST: usize = 100;
 
-/// The latest of a kind, and whether there are more than [`MOST`].
+/// As many environments are read in which an artifact runs: all, but for the largest fleets.
+pub const ENVIRONMENTS: usize = 400;
+
+/// The latest of a kind, and whether there are more.
 #[derive(Debug, Clone)]
 pub struct Latest<T> {
-    /// At most [`MOST`].
+    /// At most [`MOST`], or [`ENVIRONMENTS`].
     pub listed: Vec<T>,
     /// Whether earlier ones were left off.
     pub has_more: bool,
@@ -185,7 +188,7 @@ impl Transaction {
         })))
     }
 
-    /// Where an artifact runs, by environment.
+    /// Where an artifact runs, by environment: where it started last, if those are too many.
     ///
     /// # Errors
     ///
@@ -194,7 +197,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         artifact: Fingerprint,
-    ) -> Result<Vec<Running>, Error> {
+    ) -> Result<Latest<Running>, Error> {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until, r.pods,
                    r.started_at, v.compliance, v.is_allowed, v.reasons
@@ -202,14 +205,16 @@ impl Transaction {
               LEFT JOIN verdicts v
                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL
-              AND e.last_report_at IS NOT NULL";
+              AND e.last_report_at IS NOT NULL
+            ORDER BY r.started_at DESC, e.id LIMIT $3";
         let rows: Vec<RunningRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.fetch_all(connection).await?
+            select.bind(one_more_than(ENVIRONMENTS)).fetch_all(connection).await?
         });
-        let mut running: Vec<_> = rows.into_iter().map(Running::new).collect::<Result<_, Error>>()?;
+        let running = rows.into_iter().map(Running::new).collect::<Result<_, Error>>()?;
+        let mut running = Latest::of_at_most(ENVIRONMENTS, running);
         // Not by the database, which sorts names as its locale does.
-        running.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
+        running.listed.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
         Ok(running)
     }
 
@@ -252,16 +257,20 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn sources(&mut self, organization: &str, artifact: Fingerprint) -> Result<Vec<Source>, Error> {
+    pub async fn sources(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<Latest<Source>, Error> {
         const SELECT: &str = "
             SELECT r.name, r.url, p.commit_sha, p.commit_url FROM repositories r CROSS JOIN provenance p
             WHERE r.organization = $1 AND p.organization = r.organization AND p.repository = r.id
               AND p.fingerprint = $2
-            ORDER BY p.recorded_at DESC, r.id";
-        Ok(on!(self, |connection| {
+            ORDER BY p.recorded_at DESC, r.id LIMIT $3";
+        Ok(Latest::of(on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.fetch_all(connection).await?
-        }))
+            select.bind(wanted()).fetch_all(connection).await?
+        })))
     }
 
     /// The attestations of an artifact, the latest first.
@@ -385,15 +394,24 @@ impl Transaction {
     }
 }
 
+/// As many rows as are asked for.
+pub(super) fn wanted() -> i64 {
+    one_more_than(MOST)
+}
+
 /// One more than is shown says whether there are more.
-fn wanted() -> i64 {
-    i64::try_from(MOST).map_or(i64::MAX, |most| most.saturating_add(1))
+fn one_more_than(most: usize) -> i64 {
+    i64::try_from(most).map_or(i64::MAX, |most| most.saturating_add(1))
 }
 
 impl<T> Latest<T> {
-    fn of(mut listed: Vec<T>) -> Self {
-        let has_more = listed.len() > MOST;
-        listed.truncate(MOST);
+    pub(super) fn of(listed: Vec<T>) -> Self {
+        Self::of_at_most(MOST, listed)
+    }
+
+    fn of_at_most(most: usize, mut listed: Vec<T>) -> Self {
+        let has_more = listed.len() > most;
+        listed.truncate(most);
         Self { listed, has_more }
     }
 }

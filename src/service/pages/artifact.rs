@@ -7,7 +7,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::allowed::tell;
-use super::outside::{address, link, more, passed, stamp, table, text};
+use super::outside::{address, lines, link, more, passed, stamp, table, text};
 use super::place::Place;
 use super::refusal::Refusal;
 use super::table::why;
@@ -21,17 +21,17 @@ use crate::service::segments::Segments;
 use crate::store;
 use crate::store::Transaction;
 use crate::store::approvals::Approval;
-use crate::store::traced::{Latest, Listed, MOST, Ran, Running, Source};
+use crate::store::traced::{ENVIRONMENTS, Latest, Listed, MOST, Ran, Running, Source};
 
 /// All that is known of an artifact.
 struct Known {
     names: Latest<String>,
-    sources: Vec<Source>,
+    sources: Latest<Source>,
     /// Where no repository was named, that of the latest attestation with one.
     commit: Option<GitCommit>,
     attestations: Latest<Listed>,
-    approvals: Vec<(String, Approval)>,
-    now: Vec<Running>,
+    approvals: Latest<(String, Approval)>,
+    now: Latest<Running>,
     before: Latest<Ran>,
     /// Those that came into being.
     environments: BTreeSet<String>,
@@ -80,13 +80,14 @@ impl Known {
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
         let mut now = transaction.runs_now(organization, artifact).await?;
-        for running in now.iter_mut().filter(|running| running.verdict.is_allowed) {
+        for running in now.listed.iter_mut().filter(|running| running.verdict.is_allowed) {
             let allowed = transaction.allow_list(running.environment.id, None).await?;
             tell(&mut running.verdict, allowed.get(&artifact));
         }
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
-        let tested = attestations.listed.iter().find(|attested| sources.is_empty() && attested.has_commit);
+        let tested =
+            attestations.listed.iter().find(|attested| sources.listed.is_empty() && attested.has_commit);
         let commit = match tested {
             Some(tested) => {
                 transaction.attestation(organization, tested.id).await?.and_then(|one| one.commit)
@@ -106,20 +107,26 @@ impl Known {
     }
 
     fn is_nothing(&self) -> bool {
-        self.names.listed.is_empty() && self.attestations.listed.is_empty() && self.approvals.is_empty()
+        self.names.listed.is_empty()
+            && self.attestations.listed.is_empty()
+            && self.approvals.listed.is_empty()
     }
 }
 
 /// The repositories and commits.
 fn sources(known: &Known) -> Markup {
     html! {
-        @for source in &known.sources {
+        @for source in &known.sources.listed {
             dt { "Repository" }
             dd { (link(source.url.as_deref().unwrap_or_default(), &text(&source.name))) }
             @if let Some(sha) = &source.commit_sha {
                 dt { "Commit" }
                 dd { (link(source.commit_url.as_deref().unwrap_or_default(), &hash(sha))) }
             }
+        }
+        @if known.sources.has_more {
+            dt { "Repositories" }
+            dd { (more(true, MOST, "repositories")) }
         }
         @if let Some((sha, url)) = known.commit.as_ref().and_then(|commit| Some((commit.sha1.as_ref()?, &commit.url))) {
             dt { "Commit" }
@@ -136,9 +143,9 @@ fn environment(app: &App, organization: &str, name: &str) -> Markup {
     html! { a href=(app.links.page(&[organization, "environments", name])) { (text(name)) } }
 }
 
-fn now(app: &App, organization: &str, running: &[Running]) -> Markup {
+fn now(app: &App, organization: &str, running: &Latest<Running>) -> Markup {
     let rows = html! {
-        @for running in running {
+        @for running in &running.listed {
             @let verdict = &running.verdict;
             @let said = confirmed(app, &running.environment, verdict.compliance);
             tr {
@@ -153,8 +160,9 @@ fn now(app: &App, organization: &str, running: &[Running]) -> Markup {
     html! {
         section {
             h2 { "Runs now" }
-            @if running.is_empty() { p { "It runs nowhere." } }
+            @if running.listed.is_empty() { p { "It runs nowhere." } }
             @else { (table("Runs now", &["Environment", "Compliance", "Why", "Pods", "Since"], &rows)) }
+            (more(running.has_more, ENVIRONMENTS, "environments"))
         }
     }
 }
@@ -186,7 +194,7 @@ fn attestations(app: &App, organization: &str, attestations: &Latest<Listed>) ->
 }
 
 fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
-    let approvals = &known.approvals;
+    let Latest { listed: approvals, has_more } = &known.approvals;
     let rows = html! {
         @for (flow, approval) in approvals {
             tr {
@@ -202,13 +210,13 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
                         None => "any",
                     }
                 }
-                td { (text(&approval.content.description)) }
+                td { (lines(&approval.content.description)) }
                 td {
                     ul.plain {
                         @for signed in &approval.content.approvals {
                             li {
                                 (text(&signed.approved_by)) ", " (stamp(signed.timestamp))
-                                @if !signed.comment.is_empty() { ": " (text(&signed.comment)) }
+                                @if !signed.comment.is_empty() { ": " (lines(&signed.comment)) }
                                 @if !signed.approval_url.is_empty() { " (" (address(&signed.approval_url)) ")" }
                             }
                         }
@@ -224,6 +232,7 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
             h2 { "Approvals" }
             @if approvals.is_empty() { p { "No approval of it is known." } }
             @else { (table("Approvals", &columns, &rows)) }
+            (more(*has_more, MOST, "approvals"))
         }
     }
 }

@@ -87,6 +87,28 @@ async fn it_is_called_as_it_was_last(database: Database) {
     shows(&page, &["<h1><bdi>registry/cart:2</bdi></h1>", &names.concat()]);
 }
 
+async fn of_many_the_latest_are_listed(database: Database) {
+    let approvals = (1..=101).map(|number| {
+        let (artifact, base) = (digest('a'), digest('b'));
+        format!("{{number: {number}, artifact: {artifact}, base: {base}, name: x, description: wanted, state: PENDING}}")
+    });
+    let approvals =
+        format!("    flows: [{{name: cart, approvals: [{}]}}]", approvals.collect::<Vec<_>>().join(", "));
+    let options = Options { bootstrap: bootstrap(1, &approvals), ..Options::default() };
+    let service = Running::start_with(database, options).await;
+    for number in 0..101 {
+        let attested = json!({
+            "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": [],
+            "git_commit_info": {"sha1": "c".repeat(40)}, "repo_info": {"name": format!("acme/cart-{number}")},
+        });
+        service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
+    }
+    let page = Browser::looks(&service, &path('a')).await;
+    shows(&page, &["the latest 100 repositories", "the latest 100 attestations", "the latest 100 approvals"]);
+    assert_eq!((page.matches("<bdi>wanted").count(), page.matches("<bdi>acme/cart-").count()), (100, 100));
+    assert!(page.contains("acme/cart-100<") && !page.contains("acme/cart-0<"), "{page}");
+}
+
 async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(database: Database) {
     let approved = format!(
         "    flows: [{{name: cart, approvals: [{{number: 1, artifact: {}, base: {}, name: x, state: PENDING}}]}}]",
@@ -159,6 +181,7 @@ async fn a_long_name_fills_no_page(database: Database) {
 }
 
 super::on_both!(
+    of_many_the_latest_are_listed,
     a_long_name_fills_no_page,
     an_artifact_tells_all_that_is_known_of_it,
     it_is_called_as_it_was_last,
