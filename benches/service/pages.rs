@@ -25,6 +25,9 @@ const OF_A_NAMESPACE: usize = 250;
 const ENVIRONMENTS: usize = 200;
 const TRAILS: usize = 50;
 
+/// Bytes of a file with tests.
+const FILE: usize = 10_000_000;
+
 /// How often each page is asked for.
 const SAMPLES: usize = 20;
 
@@ -50,16 +53,22 @@ pub(super) fn pages(server: &Server) {
     let past = fill(&mut connection);
     println!("pages: {:.0} s to fill the service through its operations", begin.elapsed().as_secs_f64());
     let cookie = connection.signs_in(token(OF).as_str());
+    let asked = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: bench\r\nCookie: {cookie}\r\n\r\n");
+    // Attestations are numbered by the service: their trails tell.
+    let attestation = |trail: &str| {
+        let trail = format!("/ui/{OF}/flows/{trail}");
+        let mut connection = server.connect();
+        let answer = connection.ask(&asked(&trail), &[]).expect(200);
+        let page = connection.text(&answer);
+        let (_, rest) = page.split_once(&format!("href=\"{trail}/attestations/")).unwrap();
+        format!("{trail}/attestations/{}", rest.split('"').next().unwrap())
+    };
+    let mut addresses = addresses(past);
+    addresses.push(("attestation, 500 tests without a file", attestation("suites/trails/build-7")));
+    addresses.push(("attestation, 10 MB of tests", attestation("files/trails/build-1")));
     let mut heaviest: Option<(String, f64)> = None;
-    for (what, path) in addresses(past) {
-        let head = format!("GET {path} HTTP/1.1\r\nHost: bench\r\nCookie: {cookie}\r\n\r\n");
-        // A connection that waits for long is closed.
-        let first = server.connect().ask(&head, &[]);
-        if first.status == 404 {
-            println!("{what:<52} there is no such page: {path}");
-            continue;
-        }
-        first.expect(200);
+    for (what, path) in addresses {
+        let head = asked(&path);
         let figures = server.ask(&head, SAMPLES);
         assert!(figures.bytes <= BYTES, "{what} has {} bytes, more than {BYTES}", figures.bytes);
         let bound = of_bound(figures.p99, MILLISECONDS, "ms at worst");
@@ -216,6 +225,20 @@ fn fill(connection: &mut Connection) -> i64 {
             connection.attest(OF, "suites", &format!("build-{trail}"), &data).expect(201);
         }
     }
+    let mut file = "<testsuite name=\"all\">".to_owned();
+    for test in 0..FILE / 200 {
+        let failure = if test % 100 == 0 { "<failure message=\"3 is not 4\"/>" } else { "" };
+        let case = format!(
+            "<testcase classname=\"org.example.shop.Cart\" name=\"test {test}\">{failure}</testcase>"
+        );
+        write!(file, "{case:<200}").unwrap();
+    }
+    file.push_str("</testsuite>");
+    let (total, failures) = (FILE / 200, FILE / 20_000);
+    let data = format!(
+        r#"{{"attestation_name":"unit","junit_results":[{{"name":"all","total":{total},"failures":{failures},"errors":0}}]}}"#
+    );
+    connection.attest_with(OF, "files", "build-1", &data, &file).expect(201);
     for environment in 1..ENVIRONMENTS {
         let common = pod(environment, 0, 0).replace(&digest(environment, 0), &common());
         connection.report(OF, &format!("small-{environment:03}"), &body(&common)).expect(201);

@@ -150,8 +150,25 @@ impl Connection {
     }
 
     pub(super) fn attest(&mut self, organization: &str, flow: &str, trail: &str, data: &str) -> Answer {
-        let body =
-            format!("--x\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{data}\r\n--x--\r\n");
+        self.attest_with(organization, flow, trail, data, "")
+    }
+
+    /// Attests with a file, which no boundary stands in; an empty one is none.
+    pub(super) fn attest_with(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        trail: &str,
+        data: &str,
+        file: &str,
+    ) -> Answer {
+        let mut body =
+            format!("--x\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{data}\r\n--x");
+        if !file.is_empty() {
+            let head = "Content-Disposition: form-data; name=\"attachment_file\"; filename=\"junit.xml\"";
+            write!(body, "\r\n{head}\r\n\r\n{file}\r\n--x").unwrap();
+        }
+        body.push_str("--\r\n");
         let head = format!(
             "POST /api/v2/attestations/{organization}/{flow}/trail/{trail}/junit HTTP/1.1\r\nHost: bench\r\n\
              Authorization: Bearer {}\r\nContent-Type: multipart/form-data; boundary=x\r\n\
@@ -173,6 +190,11 @@ impl Connection {
         let answer = self.ask(&head, body.as_bytes()).expect(303);
         let (_, cookie) = answer.head.split_once("set-cookie: ").unwrap();
         cookie.split(';').next().unwrap().to_owned()
+    }
+
+    /// What was answered last.
+    pub(super) fn text(&self, answer: &Answer) -> String {
+        String::from_utf8_lossy(&self.received[..answer.bytes]).into_owned()
     }
 
     pub(super) fn ask(&mut self, head: &str, body: &[u8]) -> Answer {
