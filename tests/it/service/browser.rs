@@ -63,6 +63,12 @@ impl<'a> Browser<'a> {
     }
 }
 
+/// What a page says. Around it stand who looks at it, and what they asked for.
+pub fn said(answer: &Answer) -> String {
+    let (_, main) = answer.text.split_once("<main").unwrap();
+    main.split_once("</main>").unwrap().0.to_owned()
+}
+
 /// Text that would be markup, a link or an order if anything took it for more than text.
 pub const HOSTILE: &str = "<script>alert(1)</script>\" onclick='x' &\u{202e}";
 

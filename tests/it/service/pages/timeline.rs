@@ -7,7 +7,7 @@ use supercargo::service::Policy;
 
 use super::Browser;
 use super::environment::{judging, shows, time_of, to_the_second};
-use crate::service::browser::{HOSTILE, is_inert};
+use crate::service::browser::{HOSTILE, is_inert, said};
 use crate::service::{
     ADMIN, Database, Options, READER, REPORTER, Running, STRANGER, bootstrap, digest, eventually, pod, report,
 };
@@ -223,7 +223,7 @@ async fn pages_are_bounded_and_wrong_ones_are_refused(database: Database) {
     assert_eq!(missing.status, 404);
     let mut stranger = Browser::signed_in(&service, STRANGER).await;
     let theirs = stranger.get(PAGE).await;
-    assert_eq!((theirs.status, theirs.text), (missing.status, missing.text));
+    assert_eq!((theirs.status, said(&theirs)), (missing.status, said(&missing)));
 }
 
 async fn an_environment_that_was_only_declared_has_no_snapshot(database: Database) {
