@@ -33,6 +33,7 @@ const ELEMENTS: &[&str] = &[
     "h4",
     "p",
     "br",
+    "wbr",
     "ul",
     "ol",
     "li",
@@ -71,7 +72,7 @@ const ELEMENTS: &[&str] = &[
 ];
 
 /// Those that have no end.
-const VOID: &[&str] = &["meta", "link", "input", "br", "col"];
+const VOID: &[&str] = &["meta", "link", "input", "br", "wbr", "col"];
 
 /// The attributes that pages set, besides `aria-…` and `data-…`. None of them runs anything, or says how something looks.
 const ATTRIBUTES: &[&str] = &[

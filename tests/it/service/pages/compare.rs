@@ -3,8 +3,8 @@
 use supercargo::service::Policy;
 
 use super::Browser;
-use crate::service::browser::said;
 use super::environment::{attest, judging, shows};
+use crate::service::browser::said;
 use crate::service::{Database, READER, REPORTER, Running, STRANGER, digest, pod, report};
 
 const PAGE: &str = "/ui/acme/environments/prod/compare";
