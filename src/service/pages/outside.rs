@@ -21,6 +21,20 @@ pub(super) fn text(text: &str) -> Markup {
     html! { bdi { (Visible(start).to_string()) (end) } }
 }
 
+/// A name. A line that is too short for it ends after a slash, where there is one.
+pub(super) fn name(name: &str) -> Markup {
+    let (start, end) = cut(name, LINE);
+    html! {
+        bdi {
+            @for (number, part) in Visible(start).to_string().split_inclusive('/').enumerate() {
+                @if number > 0 { wbr; }
+                (part)
+            }
+            (end)
+        }
+    }
+}
+
 /// A text of any number of lines.
 pub(super) fn lines(text: &str) -> Markup {
     let (start, end) = cut(text, LINES);

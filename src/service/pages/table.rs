@@ -2,16 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::outside::text;
+use super::outside::{name, text};
 use super::runs::{Run, Shown, Verdicts};
 use super::words::{badge, count, moment, short, stamp};
 use crate::domain::compliance::{Compliance, Reason};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
-use crate::domain::visible::{Visible, shortened};
-
-/// The most characters of an image's name that are shown.
-const LONGEST: usize = 500;
+use crate::domain::visible::Visible;
 
 /// What a table is made of.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +62,7 @@ impl Table<'_> {
         html! {
             tr {
                 td.image {
-                    a href={ (self.artifacts) "/" (run.artifact.to_string()) } { (image(&run.image)) }
+                    a href={ (self.artifacts) "/" (run.artifact.to_string()) } { (name(&run.image)) }
                     @if let Some(pod) = &run.found { span.why { "pod " (text(pod)) } }
                 }
                 td { (digest(&run.artifact)) }
@@ -75,18 +72,6 @@ impl Table<'_> {
                 }
                 td data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
                 @if let Some(today) = &self.today { td data-name="Today" { (verdict(today, &run.artifact, "")) } }
-            }
-        }
-    }
-}
-
-/// An image's name. A line that is too short for it ends after a slash, where there is one.
-fn image(name: &str) -> Markup {
-    html! {
-        bdi {
-            @for (number, part) in Visible(&shortened(name, LONGEST)).to_string().split_inclusive('/').enumerate() {
-                @if number > 0 { wbr; }
-                (part)
             }
         }
     }
