@@ -175,7 +175,7 @@ async fn a_long_name_fills_no_page(database: Database) {
         &path('a'),
     ] {
         let page = Browser::looks(&service, path).await;
-        shows(&page, &["registry/nnn", "…"]);
+        shows(&page.replace("<wbr>", ""), &["registry/nnn", "…"]);
         assert!(page.len() < 20_000, "{path}: {}", page.len());
     }
 }
