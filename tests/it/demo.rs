@@ -359,8 +359,7 @@ fn what_lies_behind_it_can_be_looked_at_from_page_to_page_and_as_it_was_then() {
     let staging = "/ui/acme/environments/staging?compliance=non-compliant";
     assert!(page(staging).contains("Nothing fits"));
     let then = page(&format!("{staging}&at={}", hours_ago(1)));
-    for said in
-        ["ship/tracking:4.6.0", "unit-tests of the flow builds is missing", "it has all that is required"]
+    for said in ["tracking:4.6.0", "unit-tests of the flow builds is missing", "it has all that is required"]
     {
         assert!(then.contains(said), "{said}: {then}");
     }
