@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::fingerprint;
+use super::at_most::{AtMost, MOST, one_more_than};
 use super::bootstrap::ApprovalContent;
-use super::traced::{Latest, wanted};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
@@ -80,7 +80,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         target: Fingerprint,
-    ) -> Result<Latest<(String, Approval)>, Error> {
+    ) -> Result<AtMost<(String, Approval)>, Error> {
         // The states before the last are history.
         const SELECT: &str = "
             SELECT a.flow, a.number, a.target, a.environment, a.state, a.content, a.created_at, a.modified_at,
@@ -94,13 +94,13 @@ impl Transaction {
             ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3";
         let rows: Vec<OfFlow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
-            select.bind(wanted()).fetch_all(connection).await?
+            select.bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         let approvals = rows.into_iter().map(|row| {
             let (flow, number, target, environment, state, content, created, modified, closed) = row;
             Ok((flow, read((number, target, environment, state, content, created, modified, closed))?))
         });
-        Ok(Latest::of(approvals.collect::<Result<_, Error>>()?))
+        Ok(AtMost::of(MOST, approvals.collect::<Result<_, Error>>()?))
     }
 
     /// What was attested as built from commits.

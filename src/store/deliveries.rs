@@ -2,13 +2,14 @@
 
 use sqlx::types::Uuid;
 
+use super::at_most::{AtMost, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 use crate::domain::notification::Content;
 
 /// As many deliveries as are read at a time.
-pub const PAGE: usize = 50;
+const PAGE: usize = 50;
 
 /// An event on its way to a target, or at the end of it.
 #[derive(Debug, Clone)]
@@ -38,20 +39,11 @@ pub enum Outcome {
     Waits(Timestamp, Option<String>),
 }
 
-/// Some deliveries, the newest first.
-#[derive(Debug, Clone)]
-pub struct Deliveries {
-    /// At most [`PAGE`].
-    pub listed: Vec<Delivery>,
-    /// Whether there are older ones.
-    pub has_older: bool,
-}
-
 type Row = (Uuid, i64, i64, Option<i64>, Option<i64>, Option<String>, String);
 
 impl Transaction {
-    /// What was sent of an action's events to the targets that it has or had, older than one of these
-    /// notifications.
+    /// What was sent of an action's events to the targets that it has or had, the newest first, older than one of
+    /// these notifications.
     ///
     /// # Errors
     ///
@@ -61,7 +53,7 @@ impl Transaction {
         organization: &str,
         action: i64,
         before: Option<Uuid>,
-    ) -> Result<Deliveries, Error> {
+    ) -> Result<AtMost<Delivery>, Error> {
         const TARGETS: &str = "
             SELECT id, name, closed_at IS NOT NULL FROM targets WHERE organization = $1 AND action = $2";
         // One look into an index for each target, however much was sent.
@@ -73,20 +65,18 @@ impl Transaction {
             sqlx::query_as(TARGETS).bind(organization).bind(action).fetch_all(connection).await?
         });
         let before = before.unwrap_or(Uuid::max());
-        let wanted = i64::try_from(PAGE + 1).unwrap_or(i64::MAX);
         let mut listed = Vec::new();
         for (target, name, is_closed) in targets {
             let rows: Vec<Row> = on!(self, |connection| {
-                let select = sqlx::query_as(SELECT).bind(target).bind(before).bind(wanted);
+                let select = sqlx::query_as(SELECT).bind(target).bind(before).bind(one_more_than(PAGE));
                 select.fetch_all(connection).await?
             });
             listed.extend(rows.into_iter().map(|row| (name.clone(), is_closed, row)));
         }
         listed.sort_unstable_by_key(|(_, _, row)| std::cmp::Reverse(row.0));
-        let has_older = listed.len() > PAGE;
-        listed.truncate(PAGE);
+        let AtMost { listed, has_more } = AtMost::of(PAGE, listed);
         let listed = listed.into_iter().map(|(target, is_closed, row)| read(target, is_closed, row));
-        Ok(Deliveries { listed: listed.collect::<Result<_, Error>>()?, has_older })
+        Ok(AtMost { listed: listed.collect::<Result<_, Error>>()?, has_more })
     }
 }
 

@@ -7,7 +7,10 @@
 pub mod access;
 pub mod actions;
 pub mod approvals;
+pub mod artifacts;
+mod at_most;
 pub mod attestations;
+pub mod attested;
 mod audit;
 pub mod bootstrap;
 mod connect;
@@ -26,12 +29,12 @@ mod runs;
 pub mod search;
 pub mod sessions;
 pub mod timeline;
-pub mod traced;
 pub mod trails;
 mod transaction;
 mod url;
 pub mod verdicts;
 
+pub use at_most::AtMost;
 pub use connect::{Patience, Store};
 pub use error::Error;
 pub use transaction::Transaction;

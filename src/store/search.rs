@@ -8,21 +8,13 @@
 use std::collections::BTreeMap;
 
 use super::access::fingerprint;
+use super::at_most::{AtMost, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// As many of a kind as are found at most.
-pub const MOST: usize = 50;
-
-/// What was found of a kind.
-#[derive(Debug, Clone)]
-pub struct Found<T> {
-    /// At most [`MOST`].
-    pub listed: Vec<T>,
-    /// Whether there are more.
-    pub has_more: bool,
-}
+const MOST: usize = 50;
 
 /// An artifact, and a name of it; empty where it never ran.
 #[derive(Debug, Clone)]
@@ -98,7 +90,7 @@ impl Transaction {
         organization: &str,
         first: Fingerprint,
         last: Fingerprint,
-    ) -> Result<Found<Artifact>, Error> {
+    ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = "
             SELECT f.fingerprint, MAX(f.name) FROM (
               SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
@@ -110,7 +102,7 @@ impl Transaction {
             GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(first.bytes().to_vec());
-            select.bind(last.bytes().to_vec()).bind(wanted()).fetch_all(connection).await?
+            select.bind(last.bytes().to_vec()).bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         artifacts(rows)
     }
@@ -120,7 +112,11 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn find_images(&mut self, organization: &str, words: &Words) -> Result<Found<Artifact>, Error> {
+    pub async fn find_images(
+        &mut self,
+        organization: &str,
+        words: &Words,
+    ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = concat!(
             "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
              WHERE e.organization = $1 AND r.environment = e.id AND ",
@@ -129,7 +125,7 @@ impl Transaction {
         );
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         artifacts(rows)
     }
@@ -139,7 +135,7 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<Found<Pod>, Error> {
+    pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<AtMost<Pod>, Error> {
         type Row = (String, String, String, i64, Option<i64>, String);
         // What they run is looked up once it is known which are shown.
         macro_rules! select {
@@ -165,7 +161,7 @@ impl Transaction {
             if rows.len() <= MOST {
                 rows.append(&mut on!(self, |connection| {
                     let select = sqlx::query_as(select).bind(organization).bind(&words.as_written);
-                    select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
+                    select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
                 }));
             }
         }
@@ -179,7 +175,7 @@ impl Transaction {
                 digests: serde_json::from_str(&digests).map_err(|_| Error::Unreadable("a workload"))?,
             })
         });
-        Ok(Found::of(pods.collect::<Result<_, Error>>()?))
+        Ok(AtMost::of(MOST, pods.collect::<Result<_, Error>>()?))
     }
 
     /// What was built from commits that begin with these hex digits, each with its commit.
@@ -191,7 +187,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         commit: &str,
-    ) -> Result<Found<(String, Fingerprint)>, Error> {
+    ) -> Result<AtMost<(String, Fingerprint)>, Error> {
         // What begins with them lies before them with a `g`, wherever a locale puts digits.
         const SELECT: &str = "
             SELECT DISTINCT commit_sha, fingerprint FROM provenance
@@ -199,10 +195,10 @@ impl Transaction {
             ORDER BY commit_sha, fingerprint LIMIT $4";
         let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
-            select.bind(wanted()).fetch_all(connection).await?
+            select.bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
-        Ok(Found::of(built.collect::<Result<_, Error>>()?))
+        Ok(AtMost::of(MOST, built.collect::<Result<_, Error>>()?))
     }
 
     /// The trails of commits that begin with these hex digits, the newest first.
@@ -210,16 +206,17 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn find_trails_of(&mut self, organization: &str, commit: &str) -> Result<Found<Trail>, Error> {
+    pub async fn find_trails_of(&mut self, organization: &str, commit: &str) -> Result<AtMost<Trail>, Error> {
         const SELECT: &str = "
             SELECT flow, name FROM trails WHERE organization = $1 AND git_commit_info LIKE $2 ESCAPE '!'
             ORDER BY created_at DESC, id DESC LIMIT $3";
         // A commit's hash is what is written first of it.
         let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
-        Ok(Found::of(on!(self, |connection| {
+        let rows = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(pattern);
-            select.bind(wanted()).fetch_all(connection).await?
-        })))
+            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+        });
+        Ok(AtMost::of(MOST, rows))
     }
 
     /// The flows with such a name, each with the number of its trails.
@@ -231,17 +228,18 @@ impl Transaction {
         &mut self,
         organization: &str,
         words: &Words,
-    ) -> Result<Found<(String, i64)>, Error> {
+    ) -> Result<AtMost<(String, i64)>, Error> {
         const SELECT: &str = concat!(
             "SELECT f.name, (SELECT COUNT(*) FROM trails t WHERE t.organization = f.organization AND t.flow = f.name)
              FROM flows f WHERE f.organization = $1 AND ",
             holds!("f.name"),
             " ORDER BY f.name LIMIT $4"
         );
-        Ok(Found::of(on!(self, |connection| {
+        let rows = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
-        })))
+            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+        });
+        Ok(AtMost::of(MOST, rows))
     }
 
     /// The trails with such a name, or of a flow with one, the newest first.
@@ -249,7 +247,7 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<Found<Trail>, Error> {
+    pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<AtMost<Trail>, Error> {
         const SELECT: &str = concat!(
             "SELECT flow, name FROM trails WHERE organization = $1 AND (",
             holds!("name"),
@@ -257,29 +255,17 @@ impl Transaction {
             holds!("flow"),
             ") ORDER BY created_at DESC, id DESC LIMIT $4"
         );
-        Ok(Found::of(on!(self, |connection| {
+        let rows = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(wanted()).fetch_all(connection).await?
-        })))
+            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+        });
+        Ok(AtMost::of(MOST, rows))
     }
 }
 
-fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<Found<Artifact>, Error> {
+fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<AtMost<Artifact>, Error> {
     let read = |(bytes, name): (Vec<u8>, String)| Ok(Artifact { fingerprint: fingerprint(&bytes)?, name });
-    Ok(Found::of(rows.into_iter().map(read).collect::<Result<_, Error>>()?))
-}
-
-/// One more than is shown says whether there are more.
-fn wanted() -> i64 {
-    i64::try_from(MOST).map_or(i64::MAX, |most| most.saturating_add(1))
-}
-
-impl<T> Found<T> {
-    fn of(mut listed: Vec<T>) -> Self {
-        let has_more = listed.len() > MOST;
-        listed.truncate(MOST);
-        Self { listed, has_more }
-    }
+    Ok(AtMost::of(MOST, rows.into_iter().map(read).collect::<Result<_, Error>>()?))
 }
 
 #[cfg(test)]

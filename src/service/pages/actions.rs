@@ -18,7 +18,8 @@ use crate::service::actions::shown;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
 use crate::service::segments::Segments;
-use crate::store::deliveries::{Deliveries, Delivery, Outcome};
+use crate::store::AtMost;
+use crate::store::deliveries::{Delivery, Outcome};
 use crate::store::events::EVERY;
 
 /// How many artifacts of an event are named.
@@ -105,10 +106,10 @@ pub(super) async fn page(
         section {
             h2 { "Deliveries" }
             (self::deliveries(&app, &organization, &deliveries))
-            @if before.is_some() || deliveries.has_older {
+            @if before.is_some() || deliveries.has_more {
                 nav.pages aria-label="Pages" {
                     @if before.is_some() { a href=(path) { "Newest" } }
-                    @if let Some(last) = deliveries.listed.last().filter(|_| deliveries.has_older) {
+                    @if let Some(last) = deliveries.listed.last().filter(|_| deliveries.has_more) {
                         a href={ (path) "?before=" (last.id) } rel="next" { "Older" }
                     }
                 }
@@ -200,7 +201,7 @@ fn place(target: &Target) -> (&'static str, &str, Markup) {
     }
 }
 
-fn deliveries(app: &App, organization: &str, deliveries: &Deliveries) -> Markup {
+fn deliveries(app: &App, organization: &str, deliveries: &AtMost<Delivery>) -> Markup {
     let now = app.now();
     let rows = html! {
         @for delivery in &deliveries.listed {

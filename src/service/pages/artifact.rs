@@ -18,21 +18,21 @@ use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::app::App;
 use crate::service::live::confirmed;
 use crate::service::segments::Segments;
-use crate::store;
-use crate::store::Transaction;
 use crate::store::approvals::Approval;
-use crate::store::traced::{ENVIRONMENTS, Latest, Listed, MOST, Ran, Running, Source};
+use crate::store::artifacts::{Ran, Running, Source};
+use crate::store::attested::Listed;
+use crate::store::{self, AtMost, Transaction};
 
 /// All that is known of an artifact.
 struct Known {
-    names: Latest<String>,
-    sources: Latest<Source>,
+    names: AtMost<String>,
+    sources: AtMost<Source>,
     /// Where no repository was named, that of the latest attestation with one.
     commit: Option<GitCommit>,
-    attestations: Latest<Listed>,
-    approvals: Latest<(String, Approval)>,
-    now: Latest<Running>,
-    before: Latest<Ran>,
+    attestations: AtMost<Listed>,
+    approvals: AtMost<(String, Approval)>,
+    now: AtMost<Running>,
+    before: AtMost<Ran>,
     /// Those that came into being.
     environments: BTreeSet<String>,
 }
@@ -60,7 +60,7 @@ pub(super) async fn page(
                 dt { "Names" }
                 dd {
                     ul.plain { @for name in &known.names.listed { li { (text(name)) } } }
-                    (more(known.names.has_more, MOST, "names"))
+                    (more(known.names.cut_at(), "names"))
                 }
             }
             (sources(&known))
@@ -126,7 +126,7 @@ fn sources(known: &Known) -> Markup {
         }
         @if known.sources.has_more {
             dt { "Repositories" }
-            dd { (more(true, MOST, "repositories")) }
+            dd { (more(known.sources.cut_at(), "repositories")) }
         }
         @if let Some((sha, url)) = known.commit.as_ref().and_then(|commit| Some((commit.sha1.as_ref()?, &commit.url))) {
             dt { "Commit" }
@@ -143,7 +143,7 @@ fn environment(app: &App, organization: &str, name: &str) -> Markup {
     html! { a href=(app.links.page(&[organization, "environments", name])) { (text(name)) } }
 }
 
-fn now(app: &App, organization: &str, running: &Latest<Running>) -> Markup {
+fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
@@ -162,12 +162,12 @@ fn now(app: &App, organization: &str, running: &Latest<Running>) -> Markup {
             h2 { "Runs now" }
             @if running.listed.is_empty() { p { "It runs nowhere." } }
             @else { (table("Runs now", &["Environment", "Compliance", "Why", "Pods", "Since"], &rows)) }
-            (more(running.has_more, ENVIRONMENTS, "environments"))
+            (more(running.cut_at(), "environments"))
         }
     }
 }
 
-fn attestations(app: &App, organization: &str, attestations: &Latest<Listed>) -> Markup {
+fn attestations(app: &App, organization: &str, attestations: &AtMost<Listed>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
             @let trail = app.links.page(&[organization, "flows", &attested.flow, "trails", &attested.trail]);
@@ -188,13 +188,13 @@ fn attestations(app: &App, organization: &str, attestations: &Latest<Listed>) ->
             h2 { "Attestations" }
             @if attestations.listed.is_empty() { p { "Nothing was attested of it." } }
             @else { (table("Attestations", &columns, &rows)) }
-            (more(attestations.has_more, MOST, "attestations"))
+            (more(attestations.cut_at(), "attestations"))
         }
     }
 }
 
 fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
-    let Latest { listed: approvals, has_more } = &known.approvals;
+    let approvals = &known.approvals.listed;
     let rows = html! {
         @for (flow, approval) in approvals {
             tr {
@@ -232,7 +232,7 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
             h2 { "Approvals" }
             @if approvals.is_empty() { p { "No approval of it is known." } }
             @else { (table("Approvals", &columns, &rows)) }
-            (more(*has_more, MOST, "approvals"))
+            (more(known.approvals.cut_at(), "approvals"))
         }
     }
 }
@@ -246,7 +246,7 @@ fn state(state: ApprovalState) -> Markup {
     badge_of(class, word)
 }
 
-fn before(app: &App, organization: &str, before: &Latest<Ran>) -> Markup {
+fn before(app: &App, organization: &str, before: &AtMost<Ran>) -> Markup {
     let rows = html! {
         @for ran in &before.listed {
             @let (first, last) = ran.snapshots;
@@ -270,7 +270,7 @@ fn before(app: &App, organization: &str, before: &Latest<Ran>) -> Markup {
             @else {
                 (table(&count(ran, "run before", "runs before"), &["Environment", "From", "Until", "Snapshots"], &rows))
             }
-            (more(before.has_more, MOST, "runs"))
+            (more(before.cut_at(), "runs"))
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::domain::junit::Wrong;
 use crate::domain::model::{Fingerprint, JunitResult};
 use crate::service::app::App;
 use crate::service::segments::Segments;
-use crate::store::traced::{Latest, MOST};
+use crate::store::AtMost;
 
 /// The attestation; 404 where it is none of this trail.
 pub(super) async fn page(
@@ -65,7 +65,7 @@ pub(super) async fn page(
     Ok(layout::placed(&app, &attested.name, Some(&visitor), way, &content))
 }
 
-fn artifacts(app: &App, organization: &str, artifacts: &Latest<Fingerprint>) -> Markup {
+fn artifacts(app: &App, organization: &str, artifacts: &AtMost<Fingerprint>) -> Markup {
     html! {
         @if !artifacts.listed.is_empty() {
             dt { "Artifacts" }
@@ -76,7 +76,7 @@ fn artifacts(app: &App, organization: &str, artifacts: &Latest<Fingerprint>) -> 
                         li { a href=(app.links.page(&[organization, "artifacts", &digest])) { code.whole { "sha256:" (digest) } } }
                     }
                 }
-                (more(artifacts.has_more, MOST, "artifacts"))
+                (more(artifacts.cut_at(), "artifacts"))
             }
         }
     }

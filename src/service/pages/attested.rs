@@ -9,7 +9,7 @@ use super::bar;
 use super::outside::{LISTED, address, first, lines, stamp, table, text};
 use super::words::count;
 use crate::domain::model::{FreeForm, JunitResult};
-use crate::store::traced::Attested;
+use crate::store::attested::Attested;
 
 /// The results: all as a bar, and the suites, those with failures first.
 pub(super) fn results(results: &[JunitResult]) -> Markup {

@@ -87,8 +87,8 @@ pub(super) fn passed(passes: bool) -> Markup {
 }
 
 /// Says that there is more than is shown.
-pub(super) fn more(has_more: bool, most: usize, what: &str) -> Markup {
-    html! { @if has_more { p { "There are more: these are the latest " (most) " " (what) "." } } }
+pub(super) fn more(cut_at: Option<usize>, what: &str) -> Markup {
+    html! { @if let Some(listed) = cut_at { p { "There are more: these are the latest " (listed) " " (what) "." } } }
 }
 
 /// Says how many there are where not all are listed.

@@ -14,7 +14,8 @@ use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
 use crate::service::segments::Segments;
-use crate::store::search::{Artifact, Found, MOST, Pod, Trail, Words};
+use crate::store::AtMost;
+use crate::store::search::{Artifact, Pod, Trail, Words};
 
 /// The fewest hex digits that a digest or commit is looked up by.
 const FEWEST: usize = 7;
@@ -85,13 +86,13 @@ async fn groups(app: &App, organization: &str, wanted: &str) -> Result<Vec<Marku
 }
 
 /// What was found of a kind; nothing where nothing was.
-fn group<T>(title: &str, found: &Found<T>, shown: impl Fn(&T) -> Markup) -> Option<Markup> {
+fn group<T>(title: &str, found: &AtMost<T>, shown: impl Fn(&T) -> Markup) -> Option<Markup> {
     (!found.listed.is_empty()).then(|| {
         html! {
             section {
                 h2 { (title) }
                 ul.found { @for found in &found.listed { li { (shown(found)) } } }
-                @if found.has_more { p { "There are more than these " (MOST) ": say more of the name." } }
+                @if let Some(listed) = found.cut_at() { p { "There are more than these " (listed) ": say more of the name." } }
             }
         }
     })

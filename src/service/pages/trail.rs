@@ -16,7 +16,7 @@ use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::service::segments::Segments;
 use crate::service::trails::shown;
-use crate::store::traced::{Listed, MOST};
+use crate::store::attested::Listed;
 use crate::store::trails::Filter;
 
 /// The trail, as `list trails` judges it.
@@ -52,7 +52,7 @@ pub(super) async fn page(
         section {
             h2 { "Attestations" }
             @for attested in &attestations.listed { (attestation(&path, attested)) }
-            (more(attestations.has_more, MOST, "attestations"))
+            (more(attestations.cut_at(), "attestations"))
         }
     };
     let way = Way { above: &[(&flow, String::new())], ..Way::default() };
