@@ -28,6 +28,7 @@ pub mod session;
 pub mod snapshot;
 pub mod standing;
 pub mod throttle;
+pub mod validity;
 pub mod verdict;
 pub mod visible;
 pub mod waiting;

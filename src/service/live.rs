@@ -127,14 +127,7 @@ fn choose<'a>(
 
 /// What can be said now of an artifact that this was decided of.
 pub(super) fn confirmed(app: &App, environment: &Environment, decided: Compliance) -> Compliance {
-    let is_over = environment.compliant_until.is_some_and(|until| until <= app.now());
-    decided.confirmed(!is_silent(app, environment) && !is_over)
-}
-
-fn is_silent(app: &App, environment: &Environment) -> bool {
-    let longest = environment.silent_after.unwrap_or(app.policy.silent_after);
-    // A report from the future vouches for nothing either.
-    app.now().distance(environment.last_report_at) > longest
+    decided.confirmed(environment.validity(app.policy.silent_after).holds(app.now()))
 }
 
 fn shown(app: &App, organization: &str, environment: &Environment) -> EmbeddedEnvironment {
@@ -143,7 +136,7 @@ fn shown(app: &App, organization: &str, environment: &Environment) -> EmbeddedEn
         name: environment.name.clone(),
         kind: "K8S",
         last_report_at: environment.last_report_at,
-        is_silent: is_silent(app, environment),
+        is_silent: environment.validity(app.policy.silent_after).is_silent(app.now()),
         links: app.links.environment(organization, &environment.name),
     }
 }

@@ -1,7 +1,5 @@
 //! Where an artifact was built, runs and ran, for people who look at it.
 
-use std::time::Duration;
-
 use sqlx::types::Uuid;
 
 use super::at_most::{AtMost, MOST, one_more_than};
@@ -187,14 +185,7 @@ impl Running {
             },
             _ => Verdict::UNKNOWN,
         };
-        let environment = Environment {
-            name,
-            id,
-            snapshot,
-            last_report_at: Timestamp::from_micros(last),
-            silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
-            compliant_until: until.map(Timestamp::from_micros),
-        };
+        let environment = Environment::read((id, name, snapshot, last, silent, until));
         Ok(Self { environment, pods, started_at: Timestamp::from_micros(started_at), verdict })
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::access::fingerprint;
-use super::rows::{Bytes, Id, rows};
+use super::rows::{Bytes, Id, duration, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::validity::Validity;
 
 /// A repository that was attested from.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -50,6 +51,33 @@ pub struct Environment {
     pub silent_after: Option<Duration>,
     /// When an entry of its allow-list ends that was relied on.
     pub compliant_until: Option<Timestamp>,
+}
+
+/// The columns of an [`Environment`]: its identifier, name, snapshot, last report, how long it may be silent, and
+/// until when it is compliant.
+pub(super) type Columns = (Uuid, String, i64, i64, Option<i64>, Option<i64>);
+
+impl Environment {
+    pub(super) fn read((id, name, snapshot, last, silent, until): Columns) -> Self {
+        Self {
+            name,
+            id,
+            snapshot,
+            last_report_at: Timestamp::from_micros(last),
+            silent_after: silent.map(duration),
+            compliant_until: until.map(Timestamp::from_micros),
+        }
+    }
+
+    /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
+    #[must_use]
+    pub fn validity(&self, silent_after: Duration) -> Validity {
+        Validity {
+            last_report_at: Some(self.last_report_at),
+            silent_after: self.silent_after.unwrap_or(silent_after),
+            compliant_until: self.compliant_until,
+        }
+    }
 }
 
 /// An artifact that was built from the repository.
@@ -113,14 +141,7 @@ impl Transaction {
                 until,
                 word,
             )| {
-                let environment = Environment {
-                    name,
-                    id,
-                    snapshot,
-                    last_report_at: Timestamp::from_micros(last),
-                    silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
-                    compliant_until: until.map(Timestamp::from_micros),
-                };
+                let environment = Environment::read((id, name, snapshot, last, silent, until));
                 let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
                 Ok(Running {
                     environment,

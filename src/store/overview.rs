@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
+use super::rows::duration;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
+use crate::domain::validity::Validity;
 
 /// An environment, and what runs there.
 #[derive(Debug, Clone)]
@@ -51,6 +53,18 @@ macro_rules! select_environments {
     };
 }
 
+impl Environment {
+    /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
+    #[must_use]
+    pub fn validity(&self, silent_after: Duration) -> Validity {
+        Validity {
+            last_report_at: self.last_report_at,
+            silent_after: self.silent_after.unwrap_or(silent_after),
+            compliant_until: self.compliant_until,
+        }
+    }
+}
+
 fn read(row: Row) -> Result<Environment, Error> {
     let (id, name, snapshot, last, silent, word, until, artifacts, pods) = row;
     let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
@@ -59,7 +73,7 @@ fn read(row: Row) -> Result<Environment, Error> {
         name,
         snapshot,
         last_report_at: last.map(Timestamp::from_micros),
-        silent_after: silent.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+        silent_after: silent.map(duration),
         compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
         compliant_until: until.map(Timestamp::from_micros),
         artifacts,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::rows::{Bytes, rows};
+use super::rows::{Bytes, duration, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
@@ -239,7 +239,7 @@ impl Transaction {
             from: Timestamp::from_micros(from),
             to: Timestamp::from_micros(to),
             total,
-            sum: Duration::from_micros(sum.unsigned_abs()),
+            sum: duration(sum),
         };
         Ok(rows.into_iter().map(silence).collect())
     }

@@ -14,13 +14,13 @@ use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::paged::pages;
 use super::place::Place;
+use super::present::Present;
 use super::refusal::Refusal;
 use super::runs::Verdicts;
 use super::search::digest_link;
-use super::stands::Stands;
 use super::table::verdict;
 use super::timeline::{facts, stood};
-use super::turns::{Present, SILENCES, Silent, moment};
+use super::turns::{SILENCES, Silent, moment};
 use super::visitor::Visitor;
 use super::words::{count, written};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -62,14 +62,12 @@ pub(super) async fn page(
 ) -> Result<Response, Refusal> {
     visitor.of(&organization)?;
     let asked = Asked::read(&uri)?;
-    let now = app.now();
     let mut transaction = app.store.read().await?;
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let kept = transaction.kept_snapshots(environment.id).await?;
     let last = environment.snapshot;
     let place = Place { app: &app, organization: &organization, environment: &name };
-    let stands = Stands::of(&environment, &app.policy, now);
-    let present = Present { last_report_at: environment.last_report_at, is_silent: stands.is_silent, now };
+    let present = Present::of(&environment, &app, app.now());
     let (mut status, mut result) = (StatusCode::OK, html! {});
     if let Some((from, to)) = asked.from.zip(asked.to) {
         let why = [from, to].into_iter().find_map(|number| missing(number, &kept, last));

@@ -14,9 +14,9 @@ use super::layout;
 use super::outside::text;
 use super::paged::pages;
 use super::place::Place;
+use super::present::Present;
 use super::refusal::Refusal;
 use super::runs::{self, Counts, Shown, Verdicts};
-use super::stands::Stands;
 use super::table::{Table, extent};
 use super::visitor::Visitor;
 use super::words::{badge, count, span, word, written};
@@ -57,9 +57,9 @@ pub(super) async fn page(
     let now = app.now();
     let mut transaction = app.store.read().await?;
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let stands = Stands::of(&environment, &app.policy, now);
+    let present = Present::of(&environment, &app, now);
     let past = match filter.at {
-        Some(at) => Some(past(&mut transaction, &environment, &stands, at, now).await?),
+        Some(at) => Some(past(&mut transaction, &environment, present, at).await?),
         None => None,
     };
     let ran = match past {
@@ -69,7 +69,7 @@ pub(super) async fn page(
     let kept = allowed::verdicts(&mut transaction, environment.id, filter.at).await?;
     let then = past.map(|_| Extent::of(&ran));
     let rows = runs::rows(ran);
-    let is_confirmed = past.map_or(stands.is_confirmed, |past| past.hindsight == Hindsight::Known);
+    let is_confirmed = past.map_or_else(|| present.is_confirmed(), |past| past.hindsight == Hindsight::Known);
     let verdicts = Verdicts { kept: &kept, is_confirmed };
     let shown = runs::shown(&rows, verdicts, &filter);
     let policy = transaction.policy(&organization, &name).await?;
@@ -80,7 +80,7 @@ pub(super) async fn page(
         None => None,
     };
     drop(transaction);
-    let today = today.as_ref().map(|kept| Verdicts { kept, is_confirmed: stands.is_confirmed });
+    let today = today.as_ref().map(|kept| Verdicts { kept, is_confirmed: present.is_confirmed() });
     let caption = match past {
         Some(past) => format!("What ran in {name} at {}", written(past.at)),
         None => format!("What runs in {name}"),
@@ -91,9 +91,9 @@ pub(super) async fn page(
     let table = Table { caption: &caption, artifacts: &artifacts, shown: &shown, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (head(place, &environment, &stands, policy.as_ref(), now))
+        (head(place, &environment, present, policy.as_ref()))
         @if let Some((past, extent)) = past.zip(then) {
-            (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), &stands))
+            (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), present))
         }
         (form(&path, &filter))
         (counts(&path, &filter, shown.counts))
@@ -111,9 +111,8 @@ pub(super) async fn page(
 async fn past(
     transaction: &mut Transaction,
     environment: &Environment,
-    stands: &Stands,
+    present: Present,
     at: Timestamp,
-    now: Timestamp,
 ) -> Result<Past, store::Error> {
     let around = transaction.around(environment.id, at).await?;
     let record = Record {
@@ -121,9 +120,9 @@ async fn past(
         last_report_at: environment.last_report_at,
         horizon_at: around.horizon_at,
         gap: around.gap,
-        silent_after: stands.longest,
+        silent_after: present.validity.silent_after,
     };
-    let hindsight = Hindsight::of(at, now, &record);
+    let hindsight = Hindsight::of(at, present.now, &record);
     Ok(Past { at, snapshot: around.snapshot.filter(|_| hindsight.says_something()), hindsight })
 }
 
@@ -164,26 +163,20 @@ impl Extent {
 }
 
 /// How the environment stands now.
-fn head(
-    place: Place<'_>,
-    environment: &Environment,
-    stands: &Stands,
-    policy: Option<&Policy>,
-    now: Timestamp,
-) -> Markup {
+fn head(place: Place<'_>, environment: &Environment, present: Present, policy: Option<&Policy>) -> Markup {
     let extent = Extent { artifacts: environment.artifacts, pods: environment.pods };
     html! {
         dl.head {
             dt { "Now" }
-            dd { (badge(stands.compliance)) }
+            dd { (badge(present.compliance())) }
             dt { "Last report" }
-            dd { (stands.heard(now)) }
+            dd { (present.heard()) }
             dt { "Snapshot" }
             dd {
                 @if environment.snapshot > 0 { (place.number(environment.snapshot, environment.snapshot)) }
                 @else { "none yet" }
             }
-            dt { @if stands.is_silent { "Ran last" } @else { "Runs" } }
+            dt { @if present.is_silent() { "Ran last" } @else { "Runs" } }
             dd { (extent.said()) }
             dt { "Requires" }
             dd { @if let Some(policy) = policy { (requires(policy)) } @else { "nothing: it has no policy" } }
@@ -210,12 +203,12 @@ fn head_of(
     last: i64,
     extent: Extent,
     counts: Counts,
-    stands: &Stands,
+    present: Present,
 ) -> Markup {
     html! {
         section aria-labelledby="then" {
             h2 id="then" { "At " time datetime=(exact(past.at)) { (exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
-            @if let Some(sentence) = sentence(past.hindsight, stands.longest) {
+            @if let Some(sentence) = sentence(past.hindsight, present.validity.silent_after) {
                 p.late role="status" { (sentence) }
             }
             @if past.hindsight.says_something() {

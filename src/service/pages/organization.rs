@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::layout::{self, Way};
 use super::outside::text;
 use super::place::Place;
+use super::present::Present;
 use super::refusal::Refusal;
-use super::stands::Stands;
 use super::visitor::Visitor;
 use super::words::{badge, count};
 use crate::domain::model::Timestamp;
@@ -48,17 +48,17 @@ pub(super) async fn page(
 }
 
 fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
-    let stands = Stands::of(environment, &app.policy, now);
+    let present = Present::of(environment, app, now);
     let place = Place { app, organization, environment: &environment.name };
     html! {
-        article.silent[stands.is_silent] {
+        article.silent[present.is_silent()] {
             h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (text(&environment.name)) } }
-            p { (badge(stands.compliance)) }
+            p { (badge(present.compliance())) }
             dl {
                 dt { "Runs" }
                 dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }
                 dt { "Last report" }
-                dd { (stands.heard(now)) }
+                dd { (present.heard()) }
             }
             (chart(environment, hours))
             p.ways { a href=(place.timeline(1)) { "Timeline" } }

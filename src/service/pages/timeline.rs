@@ -11,12 +11,11 @@ use super::layout::{self, Way};
 use super::outside::{stamp, text};
 use super::paged::pages;
 use super::place::Place;
+use super::present::Present;
 use super::refusal::Refusal;
 use super::search::artifact;
-use super::stands::Stands;
 use super::turns::{
-    Held, LISTED, Listed, Paged, Present, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, lasted, moment,
-    turns,
+    Held, LISTED, Listed, Paged, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, lasted, moment, turns,
 };
 use super::visitor::Visitor;
 use super::words::{badge, badge_of, count, span};
@@ -40,7 +39,6 @@ pub(super) async fn page(
     visitor.of(&organization)?;
     let parameters = Parameters::read(&uri, &["page"])?;
     let page = parameters.text("page").map_or(Ok(1), |text| Problem::number("page", text))?;
-    let now = app.now();
     let mut transaction = app.store.read().await?;
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let kept = transaction.kept_snapshots(environment.id).await?;
@@ -48,8 +46,7 @@ pub(super) async fn page(
     let paged = Paged::of(kept.first.unwrap_or(last), last, usize::try_from(page).unwrap_or(usize::MAX));
     let read = read(&mut transaction, environment.id, paged.numbers).await?;
     drop(transaction);
-    let stands = Stands::of(&environment, &app.policy, now);
-    let present = Present { last_report_at: environment.last_report_at, is_silent: stands.is_silent, now };
+    let present = Present::of(&environment, &app, app.now());
     let told = List {
         place: Place { app: &app, organization: &organization, environment: &name },
         kept,
@@ -66,10 +63,10 @@ pub(super) async fn page(
                 @if paged.pages > 1 { ", page " (paged.page) " of " (paged.pages) }
             }
             ol.timeline {
-                @if let Some(since) = environment.last_report_at.filter(|_| paged.page == 1 && stands.is_silent) {
+                @if let Some(since) = environment.last_report_at.filter(|_| paged.page == 1 && present.is_silent()) {
                     li.gap {
                         p.late {
-                            "Silent since " (stamp(since)) ", for longer than " (span(stands.longest))
+                            "Silent since " (stamp(since)) ", for longer than " (span(present.validity.silent_after))
                             ": nobody knows what has run since."
                         }
                     }
@@ -229,8 +226,9 @@ pub(super) fn stood(snapshot: &Snapshot) -> Markup {
 /// When a snapshot was there, and who reported it.
 pub(super) fn facts(snapshot: &Snapshot, silent: &Silent, present: Present) -> Markup {
     let held = Held::of(snapshot, silent, present);
-    let confirmed =
-        snapshot.confirmed_at.or(present.last_report_at.filter(|_| snapshot.superseded_at.is_none()));
+    let confirmed = snapshot
+        .confirmed_at
+        .or(present.validity.last_report_at.filter(|_| snapshot.superseded_at.is_none()));
     html! {
         dl.facts {
             div { dt { "Received" } dd { (stamp(snapshot.received_at)) ", by " (text(&snapshot.reported_by)) } }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::present::Present;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::notification::Content;
 use crate::store::search::Artifact;
@@ -84,14 +85,6 @@ pub(super) struct Held {
     pub(super) span: Duration,
     /// Whether it still does.
     pub(super) goes_on: bool,
-}
-
-/// What is known of an environment now.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Present {
-    pub(super) last_report_at: Option<Timestamp>,
-    pub(super) is_silent: bool,
-    pub(super) now: Timestamp,
 }
 
 impl Paged {
@@ -197,7 +190,7 @@ impl Held {
         let end = match (snapshot.superseded_at, silent.at_its_end) {
             (Some(_), Some((from, _))) => Some(from),
             (Some(superseded), None) => Some(superseded),
-            (None, _) => present.last_report_at.filter(|_| present.is_silent),
+            (None, _) => present.validity.last_report_at.filter(|_| present.is_silent()),
         };
         let span = end.unwrap_or(present.now.max(snapshot.received_at)).distance(snapshot.received_at);
         Self { span, goes_on: end.is_none() }
@@ -226,9 +219,11 @@ pub(super) fn lasted(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::compliance::Compliance;
     use crate::domain::event::Concerned;
     use crate::domain::model::Trigger;
     use crate::domain::notification::{Cause, CauseKind};
+    use crate::domain::validity::Validity;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -344,7 +339,12 @@ mod tests {
 
     #[test]
     fn a_silence_stands_in_a_snapshot_or_at_its_end_and_a_snapshot_holds_until_it() {
-        let present = Present { last_report_at: Some(at(900)), is_silent: false, now: at(1_000) };
+        let present = |silent_after| {
+            let silent_after = Duration::from_secs(silent_after);
+            let validity = Validity { last_report_at: Some(at(900)), silent_after, compliant_until: None };
+            Present { now: at(1_000), validity, decided: Compliance::Unknown }
+        };
+        let (quiet_now, present) = (present(99), present(100));
         let silences = [silence(1, 60, 100, 3, 60), silence(1, 30, 40, 3, 60), silence(1, 10, 20, 3, 60)];
         let closed = snapshot(1, 0, Some(100));
         let silent = Silent::of(&closed, &silences);
@@ -359,10 +359,7 @@ mod tests {
         assert_eq!(Silent::of(&snapshot(2, 100, None), &silences), quiet);
         assert_eq!(held(&closed, &quiet, present), (100, false));
         assert_eq!(held(&snapshot(2, 100, None), &quiet, present), (900, true));
-        assert_eq!(
-            held(&snapshot(2, 100, None), &quiet, Present { is_silent: true, ..present }),
-            (800, false)
-        );
+        assert_eq!(held(&snapshot(2, 100, None), &quiet, quiet_now), (800, false));
     }
 
     #[test]

@@ -1,0 +1,54 @@
+//! How an environment stands now, as every page says it.
+
+use maud::{Markup, html};
+
+use super::words::{moment, span};
+use crate::domain::compliance::Compliance;
+use crate::domain::model::Timestamp;
+use crate::domain::validity::Validity;
+use crate::service::app::App;
+use crate::store::overview::Environment;
+
+/// How an environment stands now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Present {
+    pub(super) now: Timestamp,
+    /// How long what was decided of it holds.
+    pub(super) validity: Validity,
+    /// What was decided of it.
+    pub(super) decided: Compliance,
+}
+
+impl Present {
+    /// How it stands.
+    pub(super) fn of(environment: &Environment, app: &App, now: Timestamp) -> Self {
+        let validity = environment.validity(app.policy.silent_after);
+        Self { now, validity, decided: environment.compliance }
+    }
+
+    /// Whether nobody says what runs there.
+    pub(super) fn is_silent(&self) -> bool {
+        self.validity.is_silent(self.now)
+    }
+
+    /// Whether what was decided of it still holds.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.validity.holds(self.now)
+    }
+
+    /// What can be said of it.
+    pub(super) fn compliance(&self) -> Compliance {
+        self.decided.confirmed(self.is_confirmed())
+    }
+
+    /// When it was last heard of, and that this is too long ago.
+    pub(super) fn heard(&self) -> Markup {
+        let Some(last) = self.validity.last_report_at else { return html! { "never" } };
+        html! {
+            (moment(last, self.now))
+            @if self.is_silent() {
+                strong.late { " silent for longer than " (span(self.validity.silent_after)) }
+            }
+        }
+    }
+}
