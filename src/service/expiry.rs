@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::judge;
-use crate::domain::model::Timestamp;
 use crate::domain::notification::{Cause, CauseKind};
 use crate::domain::outage::{Outage, Say};
 use crate::process::causes;
@@ -56,9 +55,7 @@ fn behind(outage: &mut Outage, error: &store::Error) {
 }
 
 async fn due(app: &App, within: Duration) -> Result<Vec<Due>, store::Error> {
-    let within = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
-    let stale = Timestamp::from_micros(app.now().micros().saturating_sub(within));
-    app.store.read().await?.due_environments(app.now(), stale).await
+    app.store.read().await?.due_environments(app.now(), app.now().earlier(within)).await
 }
 
 async fn judge(app: &App, Due { organization, name }: &Due) -> Result<(), store::Error> {

@@ -3,7 +3,6 @@
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
-use crate::domain::model::Timestamp;
 use crate::process::causes;
 use crate::store;
 use crate::store::retention::Retained;
@@ -51,8 +50,7 @@ async fn remove(
     environment: &Retained,
     shutdown: &CancellationToken,
 ) -> Result<u64, store::Error> {
-    let retention = i64::try_from(environment.retention.as_micros()).unwrap_or(i64::MAX);
-    let horizon = Timestamp::from_micros(app.now().micros().saturating_sub(retention));
+    let horizon = app.now().earlier(environment.retention);
     let mut removed = 0;
     while !shutdown.is_cancelled() {
         let mut transaction = app.store.write().await?;

@@ -1,5 +1,6 @@
 //! Organizations and tokens, as far as a request needs them.
 
+use super::columns::fingerprint;
 use super::{Error, Store};
 use crate::domain::model::{Fingerprint, Timestamp};
 
@@ -61,11 +62,4 @@ impl Store {
             Self::Postgres(pools) => sqlx::query_scalar(OPEN).fetch_one(&pools.readers).await?,
         })
     }
-}
-
-/// Thirty-two bytes of a row.
-pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Error> {
-    let bytes: [u8; 32] =
-        bytes.try_into().map_err(|_| Error::Unreadable("a fingerprint of other than 32 bytes"))?;
-    Ok(Fingerprint::from(bytes))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::reports::json;
+use super::columns::json;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{

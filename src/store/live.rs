@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::access::fingerprint;
-use super::rows::{Bytes, Id, duration, rows};
+use super::columns::{duration, fingerprint};
+use super::rows::{Bytes, Id, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;

@@ -13,6 +13,7 @@ pub mod attestations;
 pub mod attested;
 mod audit;
 pub mod bootstrap;
+mod columns;
 mod connect;
 pub mod deliveries;
 mod error;

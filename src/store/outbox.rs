@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::reports::micros;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{TargetKind, Timestamp};
@@ -120,7 +119,7 @@ impl Transaction {
         const TAKE: &str = "
             UPDATE notifications SET due_at = $1, tries = tries + 1 WHERE id = $2
             RETURNING id, target, (SELECT content FROM events WHERE events.id = event), created_at, tries";
-        let until = now.micros().saturating_add(micros(lease));
+        let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {
             let first: Option<Uuid> = match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::rows::duration;
+use super::columns::duration;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;

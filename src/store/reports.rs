@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::access::fingerprint;
+use super::columns::{duration, fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::compliance::Compliance;
@@ -128,7 +128,7 @@ impl Transaction {
         let compliance = compliance.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
         Ok(Environment {
             id,
-            silent_after: silent_after.map(|micros| Duration::from_micros(micros.unsigned_abs())),
+            silent_after: silent_after.map(duration),
             last_report_at: last_report_at.map(Timestamp::from_micros),
             report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
             snapshot,
@@ -222,14 +222,4 @@ impl Transaction {
         });
         Ok(())
     }
-}
-
-/// A duration as the database keeps it.
-pub(super) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// A value of ours as JSON, which cannot fail.
-pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

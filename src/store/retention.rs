@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
+use super::columns::duration;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
@@ -54,10 +55,7 @@ impl Transaction {
             WHERE o.retention IS NOT NULL";
         let rows: Vec<(Uuid, i64)> =
             on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
-        Ok(rows
-            .into_iter()
-            .map(|(id, micros)| Retained { id, retention: Duration::from_micros(micros.unsigned_abs()) })
-            .collect())
+        Ok(rows.into_iter().map(|(id, micros)| Retained { id, retention: duration(micros) }).collect())
     }
 
     /// Removes some of what ended before a horizon, and records that; says how many rows went. Where

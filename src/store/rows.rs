@@ -3,8 +3,6 @@
 //! sqlx hands each row of SQLite from one thread to another, with each of its values copied to the
 //! heap, which takes several times what SQLite itself does. There, a large answer is one JSON text.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Deserializer};
 use sqlx::error::BoxDynError;
 use sqlx::types::Uuid;
@@ -53,11 +51,6 @@ where
         let bytes: [u8; 32] = <&[u8]>::decode(value)?.try_into()?;
         Ok(Self(Fingerprint::from(bytes)))
     }
-}
-
-/// How long microseconds are.
-pub(super) fn duration(micros: i64) -> Duration {
-    Duration::from_micros(micros.unsigned_abs())
 }
 
 /// All rows of a `SELECT`, as tuples of its columns. They are named once more, identifiers and bytes

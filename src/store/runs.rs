@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::reports::json;
+use super::columns::json;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{ROWS, for_all, insert, on};
 use super::{Error, Transaction};

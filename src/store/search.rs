@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::access::fingerprint;
 use super::at_most::{AtMost, one_more_than};
+use super::columns::fingerprint;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};

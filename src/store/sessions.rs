@@ -1,5 +1,6 @@
 //! Browsers that are signed in.
 
+use super::columns::fingerprint;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -48,10 +49,7 @@ impl Transaction {
         row.map(|(token, created_at, last_used_at)| {
             let (created_at, last_used_at) =
                 (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
-            Ok(Session {
-                token: super::access::fingerprint(&token)?,
-                used: Used { created_at, last_used_at },
-            })
+            Ok(Session { token: fingerprint(&token)?, used: Used { created_at, last_used_at } })
         })
         .transpose()
     }

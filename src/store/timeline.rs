@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::rows::{Bytes, duration, rows};
+use super::columns::duration;
+use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::access::fingerprint;
-use super::reports::json;
+use super::columns::{fingerprint, json};
 use super::rows::{Bytes, rows};
 use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};

@@ -47,6 +47,18 @@ impl Timestamp {
         last.map_or(self, |last| self.max(Self::from_micros(last.0.saturating_add(1))))
     }
 
+    /// So much earlier.
+    #[must_use]
+    pub fn earlier(self, by: Duration) -> Self {
+        Self::from_micros(self.0.saturating_sub(micros(by)))
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Self {
+        Self::from_micros(self.0.saturating_add(micros(by)))
+    }
+
     /// How long ago another moment was; a moment that has not come yet is as far away as it is.
     #[must_use]
     pub fn distance(self, other: Self) -> Duration {
@@ -66,6 +78,10 @@ impl Timestamp {
         let micros = self.0 as f64;
         micros / 1e6
     }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Serialize for Timestamp {

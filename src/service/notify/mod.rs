@@ -23,7 +23,6 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::app::{App, Delivery};
-use crate::domain::model::Timestamp;
 use crate::domain::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
 use crate::domain::outage::{Outage, Say};
 use crate::domain::outcome::Backoff;
@@ -286,10 +285,9 @@ async fn record(
         Err(error) => {
             let problem = causes::said_once(&error).join(": ");
             let (id, policy) = (leased.id, app.policy.delivery);
-            let again = app.now().micros().saturating_add(micros(delay(policy.backoff, id, leased.tries)));
-            let again = Timestamp::from_micros(again);
+            let again = app.now().later(delay(policy.backoff, id, leased.tries));
             // What would only be tried again after its time is given up.
-            let oldest = Timestamp::from_micros(again.micros().saturating_sub(micros(policy.patience)));
+            let oldest = again.earlier(policy.patience);
             let failed = Failed { notification: id, target: target.id, problem: &problem, again, oldest };
             let dropped = transaction.failed(&failed, app.now()).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
@@ -307,8 +305,4 @@ fn delay(backoff: Backoff, of: Uuid, failures: i64) -> Duration {
     let [.., seed] = of.as_bytes();
     let earlier = usize::try_from(failures.saturating_sub(1)).unwrap_or_default().min(64);
     backoff.delays(u64::from(*seed)).nth(earlier).unwrap_or(backoff.most)
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

@@ -15,7 +15,7 @@ use super::invitation::Answer;
 use super::layout;
 use super::refusal::Refusal;
 use super::visitor::{Browser, Peer, Visitor, reader};
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::body::{Paced, announced};
 use crate::service::parameters::Parameters;
@@ -144,12 +144,7 @@ async fn open(
     let now = app.now();
     let mut transaction = app.store.write().await?;
     let policy = &app.policy.session;
-    let before = |span: std::time::Duration| {
-        Timestamp::from_micros(
-            now.micros().saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)),
-        )
-    };
-    transaction.remove_sessions(before(policy.idle), before(policy.most)).await?;
+    transaction.remove_sessions(now.earlier(policy.idle), now.earlier(policy.most)).await?;
     let cookie = Cookie::of(app.links.base());
     if let Some(earlier) = cookie.read(headers) {
         transaction.close_session(Fingerprint::of(earlier.as_bytes())).await?;

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::{Action, Journal, Refused, Shown, Taken, Target};
 use crate::domain::model::Timestamp;
-use crate::store::reports::json;
+use crate::store::columns::json;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 

@@ -7,8 +7,7 @@ use sqlx::types::Uuid;
 use super::{Approval, Flow, Journal, Refused, Taken};
 use crate::domain::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::store::access::fingerprint;
-use crate::store::reports::json;
+use crate::store::columns::{fingerprint, json};
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 

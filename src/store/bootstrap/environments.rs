@@ -6,8 +6,7 @@ use sqlx::types::Uuid;
 
 use super::{Allowance, Environment, Journal, until};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::access::fingerprint;
-use crate::store::reports::{json, micros};
+use crate::store::columns::{fingerprint, json, micros};
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 

@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use super::{Flow, Journal};
 use crate::domain::model::Timestamp;
-use crate::store::reports::json;
+use crate::store::columns::json;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::access::fingerprint;
-use super::reports::micros;
+use super::columns::{fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;

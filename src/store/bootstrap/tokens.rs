@@ -4,8 +4,7 @@ use sqlx::types::Uuid;
 
 use super::{Journal, Token, until};
 use crate::domain::model::Timestamp;
-use crate::store::access::fingerprint;
-use crate::store::reports::json;
+use crate::store::columns::{fingerprint, json};
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
