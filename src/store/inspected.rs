@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::types::Uuid;
 
+use super::like::anywhere;
 use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
@@ -52,17 +53,8 @@ pub struct Around {
 }
 
 /// A moment as the database compares it; now is later than any end.
-fn moment(at: Option<Timestamp>) -> i64 {
+fn as_of(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MAX, Timestamp::micros)
-}
-
-/// What `LIKE` finds a text with, wherever it stands; nothing, for an empty one.
-fn holding(text: &str) -> String {
-    if text.is_empty() {
-        return String::new();
-    }
-    let escaped = text.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    format!("%{escaped}%")
 }
 
 impl Transaction {
@@ -79,6 +71,9 @@ impl Transaction {
         searched: &str,
     ) -> Result<Vec<Ran>, Error> {
         type Row = (String, String, String, i64, i64, Option<String>);
+        let searched = searched.to_lowercase();
+        // No pod is told where nothing was searched for.
+        let found = if searched.is_empty() { searched } else { anywhere(&searched) };
         // Workloads are looked up for what ran: SQLite takes a CROSS JOIN in the order in which it stands, and would
         // read all that ever ran otherwise.
         let rows: Vec<Row> = rows!(
@@ -92,7 +87,7 @@ impl Transaction {
                    GROUP BY namespace, workload) r
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",
-            |query| query.bind(environment).bind(organization).bind(moment(at)).bind(holding(searched))
+            |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*found)
         );
         let read = |(namespace, digests, owners, pods, since, found): Row| {
             Ok(Ran {
@@ -127,7 +122,7 @@ impl Transaction {
                    UNION ALL
                    SELECT * FROM verdicts
                    WHERE environment = $1 AND from_at <= $2 AND until_at IS NOT NULL AND until_at > $2) v",
-            |query| query.bind(environment).bind(moment(at))
+            |query| query.bind(environment).bind(as_of(at))
         );
         let verdict = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {
             let verdict = Verdict {
@@ -157,7 +152,7 @@ impl Transaction {
             "SELECT a.fingerprint, a.reason, COALESCE(a.expires_at, 0) AS until, a.author
              FROM environments e JOIN allowances a ON a.organization = e.organization AND a.environment = e.name
              WHERE e.id = $1 AND a.created_at <= $2 AND (a.closed_at IS NULL OR a.closed_at > $2)",
-            |query| query.bind(environment).bind(moment(at))
+            |query| query.bind(environment).bind(as_of(at))
         );
         let allowance = |(Bytes(artifact), reason, until, author)| {
             let until = (until != 0).then(|| Timestamp::from_micros(until));
@@ -197,17 +192,5 @@ impl Transaction {
             snapshot,
             gap: from.zip(to).map(|(from, to)| (time(from), time(to))),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_searched_for_is_no_pattern() {
-        for (text, expected) in [("", ""), ("Cart-1", "%cart-1%"), ("a_%!b", "%a!_!%!!b%")] {
-            assert_eq!(holding(text), expected);
-        }
     }
 }

@@ -19,6 +19,7 @@ pub mod deliveries;
 mod error;
 pub mod events;
 pub mod inspected;
+mod like;
 pub mod live;
 pub mod outbox;
 pub mod overview;
