@@ -42,6 +42,16 @@ impl Parameters {
         self.0.get(name).map(String::as_str)
     }
 
+    /// A field of a form, without the space around it. One that is left empty is one that is absent.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.text(name).map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// A field with a whole number from 1.
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Problem> {
+        self.field(name).map(|text| Problem::number(name, text)).transpose()
+    }
+
     /// A parameter of a type of its own.
     pub(super) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name).map(|text| Problem::parse(name, text)).transpose()

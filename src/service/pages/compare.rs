@@ -12,7 +12,7 @@ use super::allowed;
 use super::compared::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
 use super::layout::{self, Way};
 use super::outside::{stamp, text};
-use super::paged::pages;
+use super::paged;
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
@@ -138,17 +138,14 @@ fn missing(number: i64, kept: &Kept, last: i64) -> Option<String> {
 impl Asked {
     fn read(uri: &Uri) -> Result<Self, Problem> {
         let parameters = Parameters::read(uri, &["from", "to", "only", "page"])?;
-        let given = |name| parameters.text(name).map(str::trim).filter(|text| !text.is_empty());
-        let number = |name| given(name).map(|text| Problem::number(name, text)).transpose();
-        let only = given("only").map(|text| {
+        let only = parameters.field("only").map(|text| {
             let all = Difference::ALL.into_iter();
             let expected = Difference::ALL.map(word).join(", ");
             let problem = || Problem::field("only", &format!("one of {expected} was expected"));
             all.into_iter().find(|difference| word(*difference) == text).ok_or_else(problem)
         });
-        let page = number("page")?.unwrap_or(1);
-        let page = usize::try_from(page).unwrap_or(usize::MAX);
-        Ok(Self { from: number("from")?, to: number("to")?, only: only.transpose()?, page })
+        let (from, to) = (parameters.number("from")?, parameters.number("to")?);
+        Ok(Self { from, to, only: only.transpose()?, page: paged::asked(&parameters)? })
     }
 }
 
@@ -229,7 +226,7 @@ impl Comparison<'_> {
                 @if self.asked.only.is_some() { li { a href=(self.at(None, 1)) { "All" } } }
             }
             @if shown.rows.is_empty() { p { "Nothing is listed here." } } @else { (self.table(&shown)) }
-            (pages(shown.page, shown.pages, |page| self.at(self.asked.only, page)))
+            (shown.paged.links(|page| self.at(self.asked.only, page)))
         }
     }
 
@@ -276,7 +273,7 @@ impl Comparison<'_> {
         html! {
             div.scroll tabindex="0" role="region" aria-label=(caption) {
                 table.runs {
-                    caption { (caption) @if shown.pages > 1 { ", page " (shown.page) " of " (shown.pages) } }
+                    caption { (caption) (shown.paged.said()) }
                     thead {
                         tr {
                             th scope="col" { "Image" }

@@ -3,12 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::paged::{Paged, ROWS};
 use super::runs::Verdicts;
 use crate::domain::model::Fingerprint;
 use crate::store::timeline::Workload;
-
-/// How many rows a page has.
-pub(super) const ROWS: usize = 100;
 
 /// What ran at a moment: each artifact under the first of its names, and in how many pods.
 pub(super) type Artifacts = BTreeMap<Fingerprint, (Box<str>, i64)>;
@@ -45,10 +43,7 @@ pub(super) struct Row<'a> {
 #[derive(Debug)]
 pub(super) struct Shown<'a> {
     pub(super) rows: &'a [Row<'a>],
-    /// Which page this is, from 1: the last, where one was asked for that is not there.
-    pub(super) page: usize,
-    /// How many there are, at least 1.
-    pub(super) pages: usize,
+    pub(super) paged: Paged,
 }
 
 impl Difference {
@@ -121,9 +116,8 @@ pub(super) fn shown<'a>(rows: &'a [Row<'a>], only: Option<Difference>, page: usi
     let start = only.map_or(0, |only| rows.partition_point(|row| row.difference < only));
     let end = only.map_or(rows.len(), |only| rows.partition_point(|row| row.difference <= only));
     let rows = rows.get(start..end).unwrap_or_default();
-    let pages = rows.len().div_ceil(ROWS).max(1);
-    let page = page.clamp(1, pages);
-    Shown { rows: rows.chunks(ROWS).nth(page - 1).unwrap_or_default(), page, pages }
+    let paged = Paged::of(rows.len(), ROWS, page);
+    Shown { rows: rows.chunks(ROWS).nth(paged.page - 1).unwrap_or_default(), paged }
 }
 
 #[cfg(test)]
@@ -201,8 +195,8 @@ mod tests {
         let verdicts = Verdicts { kept: &none, is_confirmed: true };
         let rows = rows((&from, verdicts), (&to, verdicts));
         let last = shown(&rows, None, usize::MAX);
-        assert_eq!((last.page, last.pages, last.rows.len()), (3, 3, 51));
+        assert_eq!((last.paged.page, last.paged.pages, last.rows.len()), (3, 3, 51));
         let none = shown(&rows, Some(Difference::Same), 2);
-        assert_eq!((none.page, none.pages, none.rows.len()), (1, 1, 0));
+        assert_eq!((none.paged.page, none.paged.pages, none.rows.len()), (1, 1, 0));
     }
 }

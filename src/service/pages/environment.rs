@@ -12,7 +12,6 @@ use super::allowed;
 use super::filter::{Filter, exact};
 use super::layout;
 use super::outside::text;
-use super::paged::pages;
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
@@ -102,7 +101,7 @@ pub(super) async fn page(
         } @else {
             p { (extent(&shown)) }
             (table.markup())
-            (pages(shown.page, shown.pages, |page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
+            (shown.paged.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
     };
     Ok(layout::page(&app, &name, Some(&visitor), &content))

@@ -3,6 +3,7 @@
 use axum::http::Uri;
 use url::form_urlencoded::Serializer;
 
+use super::paged::asked;
 use super::words::word;
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
@@ -12,7 +13,7 @@ use crate::service::problem::Problem;
 /// The longest search, in characters: databases take no pattern of any length.
 const LONGEST: usize = 255;
 
-/// Which part is shown. A field that is left empty is one that is absent.
+/// Which part is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Filter {
     /// What is searched for; empty: nothing.
@@ -29,24 +30,22 @@ impl Filter {
     /// Reads a query.
     pub(super) fn read(uri: &Uri) -> Result<Self, Problem> {
         let parameters = Parameters::read(uri, &["q", "compliance", "at", "page"])?;
-        let given = |name| parameters.text(name).map(str::trim).filter(|text| !text.is_empty());
-        let compliance = given("compliance").map(|word| {
+        let compliance = parameters.field("compliance").map(|word| {
             let expected = "compliant, non-compliant or unknown was expected";
             parsed(word).ok_or_else(|| Problem::field("compliance", expected))
         });
-        let at = given("at").map(|text| {
+        let at = parameters.field("at").map(|text| {
             let expected = "a time like 2026-10-03T14:00Z was expected; without an offset it is UTC";
             Timestamp::parse(text).ok_or_else(|| Problem::field("at", expected))
         });
-        if given("q").is_some_and(|q| q.chars().count() > LONGEST) {
+        if parameters.field("q").is_some_and(|q| q.chars().count() > LONGEST) {
             return Err(Problem::field("q", &format!("at most {LONGEST} characters were expected")));
         }
-        let page = given("page").map_or(Ok(1), |text| Problem::number("page", text))?;
         Ok(Self {
-            q: given("q").unwrap_or_default().to_owned(),
+            q: parameters.field("q").unwrap_or_default().to_owned(),
             compliance: compliance.transpose()?,
             at: at.transpose()?,
-            page: usize::try_from(page).unwrap_or(usize::MAX),
+            page: asked(&parameters)?,
         })
     }
 

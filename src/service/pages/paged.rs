@@ -1,22 +1,79 @@
-//! The way from one page of a list to the others.
+//! A list in pages: which one is asked for, which there are, and the way from one to the others.
 
 use maud::{Markup, html};
 
-/// Links to other pages; nothing where there is only one.
-pub(super) fn pages(page: usize, pages: usize, to: impl Fn(usize) -> String) -> Markup {
-    html! {
-        @if pages > 1 {
-            nav.pages aria-label="Pages" {
-                @if page > 1 {
-                    a href=(to(1)) { "First" }
-                    a href=(to(page - 1)) rel="prev" { "Previous" }
-                }
-                span { "Page " (page) " of " (pages) }
-                @if page < pages {
-                    a href=(to(page + 1)) rel="next" { "Next" }
-                    a href=(to(pages)) { "Last" }
+use crate::service::parameters::Parameters;
+use crate::service::problem::Problem;
+
+/// How many rows of a table a page has.
+pub(super) const ROWS: usize = 100;
+
+/// A page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Paged {
+    /// Which page this is, from 1: the last, where one was asked for that is not there.
+    pub(super) page: usize,
+    /// How many there are, at least 1.
+    pub(super) pages: usize,
+    /// How many of the list are on those before.
+    pub(super) passed: usize,
+}
+
+impl Paged {
+    /// The page that is asked for, of a list with so many, at `each` a page.
+    pub(super) fn of(total: usize, each: usize, asked: usize) -> Self {
+        let pages = total.div_ceil(each).max(1);
+        let page = asked.clamp(1, pages);
+        Self { page, pages, passed: (page - 1) * each }
+    }
+
+    /// Which page this is, behind something else; nothing where there is only one.
+    pub(super) fn said(self) -> String {
+        if self.pages > 1 { format!(", page {} of {}", self.page, self.pages) } else { String::new() }
+    }
+
+    /// Links to other pages; nothing where there is only one.
+    pub(super) fn links(self, to: impl Fn(usize) -> String) -> Markup {
+        let Self { page, pages, .. } = self;
+        html! {
+            @if pages > 1 {
+                nav.pages aria-label="Pages" {
+                    @if page > 1 {
+                        a href=(to(1)) { "First" }
+                        a href=(to(page - 1)) rel="prev" { "Previous" }
+                    }
+                    span { "Page " (page) " of " (pages) }
+                    @if page < pages {
+                        a href=(to(page + 1)) rel="next" { "Next" }
+                        a href=(to(pages)) { "Last" }
+                    }
                 }
             }
+        }
+    }
+}
+
+/// The page that a query asks for: the first, where it asks for none.
+pub(super) fn asked(parameters: &Parameters) -> Result<usize, Problem> {
+    let page = parameters.number("page")?.unwrap_or(1);
+    Ok(usize::try_from(page).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_not_there_is_the_last() {
+        for (total, asked, expected) in [
+            (0, 1, (1, 1, 0)),
+            (100, 1, (1, 1, 0)),
+            (101, 1, (1, 2, 0)),
+            (101, 2, (2, 2, 100)),
+            (101, usize::MAX, (2, 2, 100)),
+        ] {
+            let Paged { page, pages, passed } = Paged::of(total, 100, asked);
+            assert_eq!((page, pages, passed), expected, "{asked} of {total}");
         }
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 
 use super::filter::Filter;
+use super::paged::{Paged, ROWS};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 use crate::domain::standing::Verdict;
 use crate::store::inspected::Ran;
-
-/// How many rows a page has.
-pub(super) const ROWS: usize = 100;
 
 /// An artifact that an owner's pods run in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +37,7 @@ pub(super) struct Counts {
 pub(super) struct Shown<'a> {
     /// The rows, those of one namespace and owner together.
     pub(super) runs: Vec<&'a Run>,
-    /// Which page this is, from 1: the last, where one was asked for that is not there.
-    pub(super) page: usize,
-    /// How many there are, at least 1.
-    pub(super) pages: usize,
+    pub(super) paged: Paged,
     /// How many rows all pages have.
     pub(super) total: usize,
     /// What the search finds.
@@ -135,10 +130,9 @@ pub(super) fn shown<'a>(runs: &'a [Run], verdicts: Verdicts<'_>, filter: &Filter
         }
     }
     let total = left.len();
-    let pages = total.div_ceil(ROWS).max(1);
-    let page = filter.page.clamp(1, pages);
-    let runs = left.into_iter().skip((page - 1) * ROWS).take(ROWS).collect();
-    Shown { runs, page, pages, total, counts }
+    let paged = Paged::of(total, ROWS, filter.page);
+    let runs = left.into_iter().skip(paged.passed).take(ROWS).collect();
+    Shown { runs, paged, total, counts }
 }
 
 /// The verdicts of all rows.
@@ -255,14 +249,14 @@ mod tests {
         ]);
         let verdicts = Verdicts { kept: &kept, is_confirmed: true };
         let last = shown(&rows, verdicts, &filter("", None, 9));
-        assert_eq!((last.page, last.pages, last.total, last.runs.len()), (3, 3, 251, 51));
+        assert_eq!((last.paged.page, last.paged.pages, last.total, last.runs.len()), (3, 3, 251, 51));
         assert_eq!(last.counts, Counts { compliant: 1, unknown: 249, non_compliant: 1 });
         assert_eq!(last.counts.worst(), Some(Compliance::NonCompliant));
         assert_eq!(shown(&rows, verdicts, &filter("", Some(Compliance::Compliant), 1)).total, 1);
         // What nobody confirms is not shown as compliant, and not found as such.
         let silent = Verdicts { is_confirmed: false, ..verdicts };
         let none = shown(&rows, silent, &filter("", Some(Compliance::Compliant), 1));
-        assert_eq!((none.total, none.page, none.pages, none.counts.non_compliant), (0, 1, 1, 1));
+        assert_eq!((none.total, none.runs.len(), none.counts.non_compliant), (0, 0, 1));
         assert_eq!(Counts::default().worst(), None);
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> St
 /// Which of how many rows a page has.
 pub(super) fn extent(shown: &Shown<'_>) -> String {
     let total = count(i64::try_from(shown.total).unwrap_or(i64::MAX), "row", "rows");
-    if shown.pages > 1 { format!("{total}, page {} of {}", shown.page, shown.pages) } else { total }
+    format!("{total}{}", shown.paged.said())
 }
 
 #[cfg(test)]

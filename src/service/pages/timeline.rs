@@ -9,20 +9,19 @@ use sqlx::types::Uuid;
 use super::compare::chooser;
 use super::layout::{self, Way};
 use super::outside::{stamp, text};
-use super::paged::pages;
+use super::paged::asked;
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
 use super::search::artifact;
 use super::turns::{
-    Held, LISTED, Listed, Paged, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, lasted, moment, turns,
+    Held, LISTED, Listed, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, lasted, moment, paged, turns,
 };
 use super::visitor::Visitor;
 use super::words::{badge, badge_of, count, span};
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
-use crate::service::problem::Problem;
 use crate::service::segments::Segments;
 use crate::store;
 use crate::store::Transaction;
@@ -37,14 +36,13 @@ pub(super) async fn page(
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
     visitor.of(&organization)?;
-    let parameters = Parameters::read(&uri, &["page"])?;
-    let page = parameters.text("page").map_or(Ok(1), |text| Problem::number("page", text))?;
+    let asked = asked(&Parameters::read(&uri, &["page"])?)?;
     let mut transaction = app.store.read().await?;
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let kept = transaction.kept_snapshots(environment.id).await?;
     let last = environment.snapshot;
-    let paged = Paged::of(kept.first.unwrap_or(last), last, usize::try_from(page).unwrap_or(usize::MAX));
-    let read = read(&mut transaction, environment.id, paged.numbers).await?;
+    let (paged, numbers) = paged(kept.first.unwrap_or(last), last, asked);
+    let read = read(&mut transaction, environment.id, numbers).await?;
     drop(transaction);
     let present = Present::of(&environment, &app, app.now());
     let told = List {
@@ -60,7 +58,7 @@ pub(super) async fn page(
             (chooser(told.place, (first, last), ((last - 1).max(first), last)))
             p {
                 (count(last - first + 1, "snapshot", "snapshots"))
-                @if paged.pages > 1 { ", page " (paged.page) " of " (paged.pages) }
+                (paged.said())
             }
             ol.timeline {
                 @if let Some(since) = environment.last_report_at.filter(|_| paged.page == 1 && present.is_silent()) {
@@ -77,7 +75,7 @@ pub(super) async fn page(
                 }
             }
             @if paged.page == paged.pages { (told.end(turns.last())) }
-            (pages(paged.page, paged.pages, |page| told.place.timeline(page)))
+            (paged.links(|page| told.place.timeline(page)))
         } @else {
             p { "This environment was never reported: there is no snapshot yet." }
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::paged::Paged;
 use super::present::Present;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::notification::Content;
@@ -21,17 +22,6 @@ pub(super) const SCALINGS: i64 = 50;
 
 /// As many silences as are told of a snapshot.
 pub(super) const SILENCES: i64 = 5;
-
-/// A page of snapshots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Paged {
-    /// Which page this is, from 1: the last, where one was asked for that is not there.
-    pub(super) page: usize,
-    /// How many there are, at least 1.
-    pub(super) pages: usize,
-    /// The snapshots of this page, from the first to the last.
-    pub(super) numbers: (i64, i64),
-}
 
 /// A snapshot, and what changed with it.
 #[derive(Debug, Clone)]
@@ -87,20 +77,17 @@ pub(super) struct Held {
     pub(super) goes_on: bool,
 }
 
-impl Paged {
-    /// A page of the snapshots between two numbers.
-    pub(super) fn of(first: i64, last: i64, page: usize) -> Self {
-        let pages = usize::try_from((last - first + SNAPSHOTS) / SNAPSHOTS).unwrap_or_default().max(1);
-        let page = page.clamp(1, pages);
-        let passed = i64::try_from(page - 1).unwrap_or_default().saturating_mul(SNAPSHOTS);
-        let last = last - passed;
-        Self { page, pages, numbers: ((last - SNAPSHOTS + 1).max(first), last) }
-    }
+/// Which page of the snapshots from one number to another is asked for, the last of them first, and its numbers.
+pub(super) fn paged(first: i64, last: i64, asked: usize) -> (Paged, (i64, i64)) {
+    let each = usize::try_from(SNAPSHOTS).unwrap_or(usize::MAX);
+    let paged = Paged::of(usize::try_from(last - first + 1).unwrap_or_default(), each, asked);
+    let last = last - i64::try_from(paged.passed).unwrap_or(i64::MAX);
+    (paged, ((last - SNAPSHOTS + 1).max(first), last))
+}
 
-    /// The page that a snapshot is on.
-    pub(super) fn holding(number: i64, last: i64) -> usize {
-        usize::try_from((last - number) / SNAPSHOTS).unwrap_or_default() + 1
-    }
+/// The page that a snapshot is on.
+pub(super) fn page_of(number: i64, last: i64) -> usize {
+    usize::try_from((last - number) / SNAPSHOTS).unwrap_or_default() + 1
 }
 
 /// What was read of a page's snapshots.
@@ -280,10 +267,10 @@ mod tests {
             (1, 21, usize::MAX, (2, 2, (1, 1))),
             (7, 46, 2, (2, 2, (7, 26))),
         ] {
-            let Paged { page: is, pages, numbers } = Paged::of(first, last, page);
+            let (Paged { page: is, pages, .. }, numbers) = paged(first, last, page);
             assert_eq!((is, pages, numbers), expected, "{first} to {last}, {page}");
             for number in numbers.0..=numbers.1 {
-                assert_eq!(Paged::holding(number, last), is, "{number}");
+                assert_eq!(page_of(number, last), is, "{number}");
             }
         }
     }
