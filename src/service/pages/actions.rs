@@ -9,10 +9,11 @@ use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::layout::{self, Way};
-use super::outside::{stamp, table, text};
+use super::lists::table;
 use super::refusal::Refusal;
+use super::untrusted::text;
 use super::visitor::Visitor;
-use super::words::badge_of;
+use super::words::{badge_of, stamp};
 use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
 use crate::service::actions::shown;
 use crate::service::app::App;

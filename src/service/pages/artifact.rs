@@ -7,12 +7,13 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::allowed::tell;
-use super::outside::{address, lines, link, more, passed, stamp, table, text};
+use super::lists::{more, table};
 use super::place::Place;
 use super::refusal::Refusal;
 use super::table::why;
+use super::untrusted::{address, lines, link, text};
 use super::visitor::Visitor;
-use super::words::{badge, badge_of, count};
+use super::words::{badge, badge_of, count, passed, stamp};
 use super::{bar, layout};
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::app::App;

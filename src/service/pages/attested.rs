@@ -6,8 +6,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::bar;
-use super::outside::{LISTED, address, first, lines, stamp, table, text};
-use super::words::count;
+use super::lists::{LISTED, first, table};
+use super::untrusted::{address, lines, text};
+use super::words::{count, stamp};
 use crate::domain::model::{FreeForm, JunitResult};
 use crate::store::attested::Attested;
 

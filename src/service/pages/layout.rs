@@ -3,7 +3,7 @@
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
-use super::outside::text;
+use super::untrusted::text;
 use super::visitor::Visitor;
 use super::words::stamp;
 use crate::domain::visible::{Visible, shortened};

@@ -18,8 +18,8 @@ mod evidence;
 mod filter;
 mod invitation;
 mod layout;
+mod lists;
 mod organization;
-mod outside;
 mod paged;
 mod place;
 mod present;
@@ -31,6 +31,7 @@ mod table;
 mod timeline;
 mod trail;
 mod turns;
+mod untrusted;
 mod visitor;
 mod words;
 

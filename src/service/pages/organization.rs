@@ -5,10 +5,10 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout::{self, Way};
-use super::outside::text;
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
+use super::untrusted::text;
 use super::visitor::Visitor;
 use super::words::{badge, count};
 use crate::domain::model::Timestamp;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{moment, span};
+use super::words::{aged, span};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
 use crate::domain::validity::Validity;
@@ -45,7 +45,7 @@ impl Present {
     pub(super) fn heard(&self) -> Markup {
         let Some(last) = self.validity.last_report_at else { return html! { "never" } };
         html! {
-            (moment(last, self.now))
+            (aged(last, self.now))
             @if self.is_silent() {
                 strong.late { " silent for longer than " (span(self.validity.silent_after)) }
             }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use url::form_urlencoded::byte_serialize;
 
 use super::layout;
-use super::outside::text;
+use super::untrusted::text;
 use super::visitor::Visitor;
 use crate::service::app::App;
 use crate::service::problem::Problem;

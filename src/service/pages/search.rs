@@ -6,10 +6,10 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout::{self, Way};
-use super::outside::{stamp, text};
 use super::refusal::Refusal;
+use super::untrusted::text;
 use super::visitor::Visitor;
-use super::words::{count, short};
+use super::words::{count, short, stamp};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;

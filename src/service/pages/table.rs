@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::outside::{name, text};
 use super::runs::{Run, Shown, Verdicts};
-use super::words::{badge, count, moment, short, stamp};
+use super::untrusted::{name, text};
+use super::words::{aged, badge, count, short, stamp};
 use crate::domain::compliance::{Compliance, Reason};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
@@ -68,7 +68,7 @@ impl Table<'_> {
                 td { (digest(&run.artifact)) }
                 td data-name="Pods" { (run.pods) }
                 td data-name="Since" {
-                    @if self.today.is_some() { (stamp(run.since)) } @else { (moment(run.since, self.now)) }
+                    @if self.today.is_some() { (stamp(run.since)) } @else { (aged(run.since, self.now)) }
                 }
                 td data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
                 @if let Some(today) = &self.today { td data-name="Today" { (verdict(today, &run.artifact, "")) } }

@@ -8,17 +8,17 @@ use sqlx::types::Uuid;
 
 use super::compare::chooser;
 use super::layout::{self, Way};
-use super::outside::{stamp, text};
 use super::paged::asked;
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
 use super::search::artifact;
 use super::turns::{
-    Held, LISTED, Listed, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, lasted, moment, paged, turns,
+    Held, LISTED, Listed, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, moment, paged, turns,
 };
+use super::untrusted::text;
 use super::visitor::Visitor;
-use super::words::{badge, badge_of, count, span};
+use super::words::{badge, badge_of, count, span, stamp};
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
@@ -241,9 +241,9 @@ pub(super) fn facts(snapshot: &Snapshot, silent: &Silent, present: Present) -> M
             div {
                 dt { "Held" }
                 dd {
-                    (lasted(held.span)) @if held.goes_on { " so far" }
+                    (span(held.span)) @if held.goes_on { " so far" }
                     @if silent.total > 0 {
-                        ", with " (count(silent.total, "silence", "silences")) " of " (lasted(silent.sum))
+                        ", with " (count(silent.total, "silence", "silences")) " of " (span(silent.sum))
                         @if silent.total > 1 { " together" }
                     }
                 }
@@ -256,7 +256,7 @@ pub(super) fn facts(snapshot: &Snapshot, silent: &Silent, present: Present) -> M
 fn gap(from: Timestamp, to: Timestamp) -> Markup {
     html! {
         p.late {
-            "Nobody reported the environment from " (stamp(from)) " to " (stamp(to)) ", " (lasted(to.distance(from)))
+            "Nobody reported the environment from " (stamp(from)) " to " (stamp(to)) ", " (span(to.distance(from)))
             ": nobody knows what ran."
         }
     }
@@ -269,7 +269,7 @@ fn within(silent: &Silent) -> Markup {
             ul.plain.late {
                 @for &(from, to) in &silent.within {
                     li {
-                        "Silent from " (stamp(from)) " to " (stamp(to)) ", " (lasted(to.distance(from)))
+                        "Silent from " (stamp(from)) " to " (stamp(to)) ", " (span(to.distance(from)))
                         ": the same artifacts were reported before and after."
                     }
                 }

@@ -6,10 +6,11 @@ use maud::{Markup, html};
 
 use super::bar;
 use super::layout::{self, Way};
-use super::outside::{LISTED, address, first, lines, link, more, passed, stamp, table, text};
+use super::lists::{LISTED, first, more, table};
 use super::refusal::Refusal;
+use super::untrusted::{address, lines, link, text};
 use super::visitor::Visitor;
-use super::words::{badge, badge_of};
+use super::words::{badge, badge_of, passed, stamp};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::App;

@@ -189,20 +189,6 @@ pub(super) fn moment(snapshot: &Snapshot, kept: &Kept) -> Timestamp {
     kept.horizon_at.map_or(snapshot.received_at, |horizon| horizon.max(snapshot.received_at))
 }
 
-/// A span in its two largest units.
-pub(super) fn lasted(span: Duration) -> String {
-    let seconds = span.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    let parts = match seconds {
-        0..60 => [(seconds, "s"), (0, "")],
-        60..3_600 => [(minutes, "min"), (seconds % 60, "s")],
-        3_600..86_400 => [(hours, "h"), (minutes, "min")],
-        _ => [(days, if days == 1 { "day" } else { "days" }), (hours, "h")],
-    };
-    let said = parts.iter().enumerate().filter(|(place, (number, _))| *place == 0 || *number > 0);
-    said.map(|(_, (number, unit))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,21 +333,5 @@ mod tests {
         assert_eq!(held(&closed, &quiet, present), (100, false));
         assert_eq!(held(&snapshot(2, 100, None), &quiet, present), (900, true));
         assert_eq!(held(&snapshot(2, 100, None), &quiet, quiet_now), (800, false));
-    }
-
-    #[test]
-    fn spans_are_told_in_two_units() {
-        for (seconds, expected) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (60, "1 min"),
-            (61, "1 min 1 s"),
-            (3_600, "1 h"),
-            (7_260, "2 h 1 min"),
-            (86_400, "1 day"),
-            (180_000, "2 days 2 h"),
-        ] {
-            assert_eq!(lasted(Duration::from_secs(seconds)), expected);
-        }
     }
 }

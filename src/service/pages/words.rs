@@ -10,7 +10,7 @@ use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::visible::shortened;
 
 /// A moment in UTC, and how long ago that was.
-pub(super) fn moment(time: Timestamp, now: Timestamp) -> Markup {
+pub(super) fn aged(time: Timestamp, now: Timestamp) -> Markup {
     html! { (stamp(time)) " " span.age { "(" (age(now, time)) ")" } }
 }
 
@@ -42,13 +42,18 @@ pub(super) fn written(time: Timestamp) -> String {
     utc(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
 }
 
-/// A span, in its largest unit.
+/// A span in its two largest units.
 pub(super) fn span(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3_600),
-    }
+    let seconds = span.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let parts = match seconds {
+        0..60 => [(seconds, "s"), (0, "")],
+        60..3_600 => [(minutes, "min"), (seconds % 60, "s")],
+        3_600..86_400 => [(hours, "h"), (minutes, "min")],
+        _ => [(days, if days == 1 { "day" } else { "days" }), (hours, "h")],
+    };
+    let said = parts.iter().enumerate().filter(|(place, (number, _))| *place == 0 || *number > 0);
+    said.map(|(_, (number, unit))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
 /// A verdict's word, on badges and in URLs.
@@ -73,6 +78,12 @@ pub(super) fn badge(compliance: Compliance) -> Markup {
         Compliance::NonCompliant => "bad",
     };
     badge_of(class, word(compliance))
+}
+
+/// Whether an attestation passes, as a badge.
+pub(super) fn passed(passes: bool) -> Markup {
+    let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
+    badge_of(class, word)
 }
 
 /// The start of a digest, where the whole is a step away.
@@ -111,11 +122,27 @@ mod tests {
     #[test]
     fn a_moment_is_in_utc_with_its_age_beside_it() {
         let time = Timestamp::from_micros(1_000_000_000_000);
-        let said = moment(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
+        let said = aged(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
         assert_eq!(
             said,
             "<time datetime=\"1970-01-12T13:46:40Z\">1970-01-12 13:46:40 UTC</time> \
              <span class=\"age\">(1 min ago)</span>"
         );
+    }
+
+    #[test]
+    fn spans_are_told_in_two_units() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (61, "1 min 1 s"),
+            (3_600, "1 h"),
+            (7_260, "2 h 1 min"),
+            (86_400, "1 day"),
+            (180_000, "2 days 2 h"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), expected);
+        }
     }
 }

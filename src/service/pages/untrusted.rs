@@ -2,18 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::words::badge_of;
-pub(super) use super::words::stamp;
-
 use crate::domain::model::UrlText;
 use crate::domain::visible::{Visible, is_steering};
 
 /// The most bytes of a page that a text of one line takes, and one of any number.
 const LINE: usize = 1_000;
 const LINES: usize = 128 * 1024;
-
-/// As many as are listed of what one attestation names.
-pub(super) const LISTED: usize = 100;
 
 /// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
 pub(super) fn text(text: &str) -> Markup {
@@ -78,35 +72,6 @@ pub(super) fn link(address: &str, label: &Markup) -> Markup {
 pub(super) fn address(address: &str) -> Markup {
     let shown = UrlText::new(address);
     link(address, &text(shown.as_ref().map_or("", UrlText::as_str)))
-}
-
-/// Whether an attestation passes, as a badge.
-pub(super) fn passed(passes: bool) -> Markup {
-    let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
-    badge_of(class, word)
-}
-
-/// Says that there is more than is shown.
-pub(super) fn more(cut_at: Option<usize>, what: &str) -> Markup {
-    html! { @if let Some(listed) = cut_at { p { "There are more: these are the latest " (listed) " " (what) "." } } }
-}
-
-/// Says how many there are where not all are listed.
-pub(super) fn first(all: usize, what: &str) -> Markup {
-    html! { @if all > LISTED { p { "These are the first " (LISTED) " of " (all) " " (what) "." } } }
-}
-
-/// A table that scrolls by itself where it is wider than the screen.
-pub(super) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
-    html! {
-        div.wide role="region" aria-label=(label) tabindex="0" {
-            table {
-                caption.unseen { (label) }
-                thead { tr { @for column in columns { th scope="col" { (column) } } } }
-                tbody { (rows) }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
