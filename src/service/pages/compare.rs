@@ -10,6 +10,7 @@ use sqlx::types::Uuid;
 
 use super::allowed;
 use super::compared::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
+use super::held::{SILENCES, Silent, looked_at};
 use super::layout::{self, Way};
 use super::paged;
 use super::place::Place;
@@ -19,7 +20,6 @@ use super::runs::Verdicts;
 use super::search::digest_link;
 use super::table::verdict;
 use super::timeline::{facts, stood};
-use super::turns::{SILENCES, Silent, moment};
 use super::untrusted::text;
 use super::visitor::Visitor;
 use super::words::{count, stamp, written};
@@ -171,7 +171,7 @@ impl Side {
         // One between others may be removed before they are.
         let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
         let silences = transaction.silences(environment, numbers, SILENCES).await?;
-        let at = moment(&snapshot, kept);
+        let at = looked_at(&snapshot, kept);
         let verdicts = allowed::verdicts(transaction, environment, Some(at)).await?;
         let silent = Silent::of(&snapshot, &silences);
         // Of what is past the retention the first moment that is kept is looked at, which may lie in a silence.

@@ -8,6 +8,9 @@ use crate::service::problem::Problem;
 /// How many rows of a table a page has.
 pub(super) const ROWS: usize = 100;
 
+/// How many snapshots a page has.
+const SNAPSHOTS: i64 = 20;
+
 /// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Paged {
@@ -59,6 +62,19 @@ pub(super) fn asked(parameters: &Parameters) -> Result<usize, Problem> {
     Ok(usize::try_from(page).unwrap_or(usize::MAX))
 }
 
+/// Which page of the snapshots from one number to another is asked for, the last of them first, and its numbers.
+pub(super) fn snapshots(first: i64, last: i64, asked: usize) -> (Paged, (i64, i64)) {
+    let each = usize::try_from(SNAPSHOTS).unwrap_or(usize::MAX);
+    let paged = Paged::of(usize::try_from(last - first + 1).unwrap_or_default(), each, asked);
+    let last = last - i64::try_from(paged.passed).unwrap_or(i64::MAX);
+    (paged, ((last - SNAPSHOTS + 1).max(first), last))
+}
+
+/// The page that a snapshot is on.
+pub(super) fn page_of_snapshot(number: i64, last: i64) -> usize {
+    usize::try_from((last - number) / SNAPSHOTS).unwrap_or_default() + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +90,24 @@ mod tests {
         ] {
             let Paged { page, pages, passed } = Paged::of(total, 100, asked);
             assert_eq!((page, pages, passed), expected, "{asked} of {total}");
+        }
+    }
+
+    #[test]
+    fn pages_go_from_the_last_snapshot_to_the_first_that_is_kept() {
+        for (first, last, page, expected) in [
+            (1, 1, 1, (1, 1, (1, 1))),
+            (1, 20, 1, (1, 1, (1, 20))),
+            (1, 21, 1, (1, 2, (2, 21))),
+            (1, 21, 2, (2, 2, (1, 1))),
+            (1, 21, usize::MAX, (2, 2, (1, 1))),
+            (7, 46, 2, (2, 2, (7, 26))),
+        ] {
+            let (Paged { page: is, pages, .. }, numbers) = snapshots(first, last, page);
+            assert_eq!((is, pages, numbers), expected, "{first} to {last}, {page}");
+            for number in numbers.0..=numbers.1 {
+                assert_eq!(page_of_snapshot(number, last), is, "{number}");
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::filter::Filter;
-use super::turns::page_of;
+use super::paged::page_of_snapshot;
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
 
@@ -40,7 +40,7 @@ impl Place<'_> {
 
     /// A snapshot among the others, the last of which is `last`.
     pub(super) fn snapshot(&self, number: i64, last: i64) -> String {
-        format!("{}#snapshot-{number}", self.timeline(page_of(number, last)))
+        format!("{}#snapshot-{number}", self.timeline(page_of_snapshot(number, last)))
     }
 
     /// Where two snapshots are compared.

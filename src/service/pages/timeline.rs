@@ -6,16 +6,15 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
+use super::changes::{Changed, LISTED, Listed, Read, SCALINGS, Scaled, changes};
 use super::compare::chooser;
+use super::held::{Held, SILENCES, Silent, looked_at};
 use super::layout::{self, Way};
-use super::paged::asked;
+use super::paged::{asked, snapshots};
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
 use super::search::artifact;
-use super::turns::{
-    Held, LISTED, Listed, Read, SCALINGS, SILENCES, Scaled, Silent, Turn, moment, paged, turns,
-};
 use super::untrusted::text;
 use super::visitor::Visitor;
 use super::words::{badge, badge_of, count, span, stamp};
@@ -41,7 +40,7 @@ pub(super) async fn page(
     let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let kept = transaction.kept_snapshots(environment.id).await?;
     let last = environment.snapshot;
-    let (paged, numbers) = paged(kept.first.unwrap_or(last), last, asked);
+    let (paged, numbers) = snapshots(kept.first.unwrap_or(last), last, asked);
     let read = read(&mut transaction, environment.id, numbers).await?;
     drop(transaction);
     let present = Present::of(&environment, &app, app.now());
@@ -51,7 +50,7 @@ pub(super) async fn page(
         last,
         present,
     };
-    let turns = turns(read, &kept);
+    let changes = changes(read, &kept);
     let content = html! {
         h1 { (text(&name)) ": timeline" }
         @if let Some(first) = kept.first {
@@ -69,12 +68,12 @@ pub(super) async fn page(
                         }
                     }
                 }
-                @for turn in &turns {
-                    @if let Some((from, to)) = turn.silent.at_its_end { li.gap { (gap(from, to)) } }
-                    li { (told.turn(turn)) }
+                @for changed in &changes {
+                    @if let Some((from, to)) = changed.silent.at_its_end { li.gap { (gap(from, to)) } }
+                    li { (told.changed(changed)) }
                 }
             }
-            @if paged.page == paged.pages { (told.end(turns.last())) }
+            @if paged.page == paged.pages { (told.end(changes.last())) }
             (paged.links(|page| told.place.timeline(page)))
         } @else {
             p { "This environment was never reported: there is no snapshot yet." }
@@ -110,11 +109,11 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    fn turn(&self, turn: &Turn) -> Markup {
-        let Turn { snapshot, started, exited, scaled, latest, silent } = turn;
+    fn changed(&self, changed: &Changed) -> Markup {
+        let Changed { snapshot, started, exited, scaled, latest, silent } = changed;
         let number = snapshot.number;
         let before = Some(number - 1).filter(|before| self.kept.first.is_some_and(|first| first <= *before));
-        let at = self.place.at(moment(snapshot, &self.kept));
+        let at = self.place.at(looked_at(snapshot, &self.kept));
         // Where the rest of a long list stands.
         let rest = before.map_or(at.clone(), |before| self.place.compared(before, number));
         html! {
@@ -189,7 +188,7 @@ impl List<'_> {
     }
 
     /// Why the list ends.
-    fn end(&self, first: Option<&Turn>) -> Markup {
+    fn end(&self, first: Option<&Changed>) -> Markup {
         let kept = self.kept.horizon_at.filter(|_| self.kept.first.is_some_and(|first| first > 1));
         html! {
             p.late role="note" {
@@ -198,9 +197,9 @@ impl List<'_> {
                         "The list ends here: what ended before " (stamp(horizon))
                         " is past the retention and was removed, with all snapshots before."
                     }
-                    (None, Some(turn)) => {
-                        "The first report came at " (stamp(turn.snapshot.received_at)) ": nobody knows what ran before."
-                        @if let Some(horizon) = self.kept.horizon_at.filter(|at| *at > turn.snapshot.received_at) {
+                    (None, Some(first)) => {
+                        "The first report came at " (stamp(first.snapshot.received_at)) ": nobody knows what ran before."
+                        @if let Some(horizon) = self.kept.horizon_at.filter(|at| *at > first.snapshot.received_at) {
                             " Silences before " (stamp(horizon)) " are past the retention."
                         }
                     }
