@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::browser::{Browser, HOSTILE, is_inert, shows};
+use super::browser::{Browser, shows};
 use super::running::{Options, bootstrap};
 use super::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
 
@@ -134,31 +134,6 @@ async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(datab
     }
 }
 
-async fn what_others_sent_is_inert(database: Database) {
-    let hostile = json!(HOSTILE).to_string();
-    let approved = format!(
-        "    flows:
-      - name: cart
-        approvals: [{{number: 1, artifact: {}, base: {}, name: x, description: {hostile}, state: APPROVED,
-                      approvals: [{{by: {hostile}, at: 2026-09-01T12:00:00Z, comment: {hostile}}}]}}]",
-        digest('a'),
-        digest('b')
-    );
-    let options = Options { bootstrap: bootstrap(1, &approved), ..Options::default() };
-    let service = Running::start_with(database, options).await;
-    service.report(ADMIN, "prod", report(&[pod("one", HOSTILE, 'a')])).await.expect(201);
-    let attested = json!({
-        "attestation_name": HOSTILE, "artifact_fingerprint": digest('a'), "junit_results": [],
-        "git_commit_info": {"sha1": "c".repeat(40), "url": "javascript:alert(1)"},
-        "repo_info": {"name": "acme/cart", "url": "javascript:alert(1)"},
-    });
-    service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
-    let page = Browser::looks(&service, &path('a')).await;
-    // The image, the attestation, and what the approval says, who gave it and with which words.
-    is_inert(&page, 5);
-    assert!(!page.contains("javascript:"), "{page}");
-}
-
 async fn a_long_name_fills_no_page(database: Database) {
     let service = Running::start(database).await;
     let name = format!("registry/{}:1", "n".repeat(200_000));
@@ -186,5 +161,4 @@ super::on_both!(
     an_artifact_tells_all_that_is_known_of_it,
     it_is_called_as_it_was_last,
     each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,
-    what_others_sent_is_inert,
 );

@@ -69,25 +69,10 @@ pub fn said(answer: &Answer) -> String {
     main.split_once("</main>").unwrap().0.to_owned()
 }
 
-/// Text that would be markup, a link or an order if anything took it for more than text.
-pub const HOSTILE: &str = "<script>alert(1)</script>\" onclick='x' &\u{202e}";
-
 /// Everything of these is on the page.
 #[track_caller]
 pub fn shows(page: &str, expected: &[&str]) {
     for expected in expected {
         assert!(page.contains(expected), "{expected}: {page}");
-    }
-}
-
-/// What is hostile shows as text `times` times at least, and as nothing else; a field gives back what was written.
-#[track_caller]
-pub fn is_inert(page: &str, times: usize) {
-    let text = "&lt;script&gt;alert(1)&lt;/script&gt;&quot; onclick='x' &amp;\\u{202e}";
-    assert!(page.matches(text).count() >= times, "{}: {page}", page.matches(text).count());
-    let fields = regex::Regex::new(" value=\"[^\"]*\"").unwrap();
-    let page = fields.replace_all(page, "");
-    for bad in ["<script>", "\" onclick", "\u{202e}", "href=\"javascript:", " style="] {
-        assert!(!page.contains(bad), "{bad}: {page}");
     }
 }

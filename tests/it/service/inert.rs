@@ -196,7 +196,7 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     let service = Running::start_with(database, Options { bootstrap, files, ..Options::default() }).await;
 
     // What a cluster reports: images that are required to be attested, one that is allowed, and one that goes.
-    let pod = fields.on(&[of_pod], name("pod"));
+    let pod = fields.on(&[of_pod, "found"], name("pod"));
     let owners = json!([{
         "kind": fields.on(&[&of_environment, &past], text("kind")), "controller": true,
         "name": fields.on(&[&of_environment, &past], text("owner")),
@@ -204,7 +204,7 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     }]);
     let namespace = fields.on(&[&of_environment, &past, of_pod], name("namespace"));
     let image = fields.on(&runs, text("image"));
-    fields.on(&[of_image, &timeline, &compare], image.clone());
+    fields.on(&[of_image, &timeline, &compare, ACTION], image.clone());
     let pods = |gone: bool| {
         let with = |name: &str, image: &str, digit| {
             json!({"podName": name, "namespace": namespace, "creationTimestamp": 1_790_000_000,
@@ -291,7 +291,7 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
         (ACTIONS.to_owned(), ACTIONS, 200),
         (ACTION.to_owned(), ACTION, 200),
         // What is asked for.
-        (query(&of_environment, &[("q", asked)]), "q", 200),
+        (query(&of_environment, &[("q", asked)]), "found", 200),
         (query(&of_environment, &[("compliance", asked)]), "", 400),
         (query(&of_environment, &[("at", asked)]), "", 400),
         (query(&of_environment, &[("page", asked)]), "", 400),
@@ -308,7 +308,7 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
         (path(&["ui", "acme", "actions", asked]), "", 404),
         (query("/ui/sign-in", &[("next", asked)]), "next", 200),
     ] {
-        if matches!(of, "q" | "next") {
+        if matches!(of, "found" | "q" | "next") {
             fields.on(&[of], asked.to_owned());
         }
         let page = evil.get(&address).await;

@@ -7,9 +7,9 @@ use supercargo::service::Policy;
 
 use super::Browser;
 use super::environment::{judging, shows, time_of, to_the_second};
-use crate::service::browser::{HOSTILE, is_inert, said};
+use crate::service::browser::said;
 use crate::service::{
-    ADMIN, Database, Options, READER, REPORTER, Running, STRANGER, bootstrap, digest, eventually, pod, report,
+    Database, Options, READER, REPORTER, Running, STRANGER, bootstrap, digest, eventually, pod, report,
 };
 
 const PAGE: &str = "/ui/acme/environments/prod/timeline";
@@ -236,20 +236,6 @@ async fn an_environment_that_was_only_declared_has_no_snapshot(database: Databas
     holds(&answer.text, &["there is no snapshot yet"], &[]);
 }
 
-async fn names_are_data_here_too(database: Database) {
-    let options = bootstrap(1, "").replace("name: admin,", &format!("name: {},", json!(HOSTILE)));
-    let service = Running::start_with(database, Options { bootstrap: options, ..Options::default() }).await;
-    let hostile = |name: &str| pod(name, HOSTILE, 'a');
-    let other = pod("p", "image", 'b');
-    for pods in [vec![hostile("p")], vec![hostile("p"), hostile("q")], vec![other]] {
-        assert!(service.report(ADMIN, "prod", report(&pods)).await.status.is_success());
-    }
-    let mut browser = Browser::signed_in(&service, READER).await;
-    // It started, was scaled and exited, and came with a token of that name.
-    is_inert(&shows(&mut browser, PAGE, &[]).await, 5);
-    is_inert(&shows(&mut browser, "/ui/acme/environments/prod/compare?from=1&to=2", &[]).await, 1);
-}
-
 /// Ten thousand pods, each of another artifact; the first is of an artifact of its own.
 pub(super) fn many(first: &str) -> String {
     let pods: Vec<Value> = (0..10_000)
@@ -290,6 +276,5 @@ crate::service::on_both!(
     the_list_ends_where_the_retention_does,
     pages_are_bounded_and_wrong_ones_are_refused,
     an_environment_that_was_only_declared_has_no_snapshot,
-    names_are_data_here_too,
     ten_thousand_artifacts_are_not_all_listed,
 );
