@@ -128,15 +128,11 @@ pub fn artifact(
 }
 
 /// Whether an environment is as its policy wants it: as its worst artifact. Without an artifact it fulfils
-/// any policy that there is. One that nobody has reported for too long is never shown as compliant.
+/// any policy that there is.
 #[must_use]
-pub fn environment(
-    policy: Option<&Policy>,
-    artifacts: impl IntoIterator<Item = Compliance>,
-    is_silent: bool,
-) -> Compliance {
+pub fn environment(policy: Option<&Policy>, artifacts: impl IntoIterator<Item = Compliance>) -> Compliance {
     let mut artifacts = artifacts.into_iter().peekable();
-    let nobody_can_say = is_silent || (policy.is_none() && artifacts.peek().is_none());
+    let nobody_can_say = policy.is_none() && artifacts.peek().is_none();
     let least = if nobody_can_say { Compliance::Unknown } else { Compliance::Compliant };
     artifacts.fold(least, Compliance::max)
 }
@@ -320,25 +316,26 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_as_compliant_as_its_worst_artifact_and_never_while_it_is_silent() {
+    fn an_environment_is_as_compliant_as_its_worst_artifact() {
         use Compliance::{Compliant, NonCompliant, Unknown};
         let policy = Policy::default();
-        for (policy, artifacts, is_silent, expected) in [
-            (Some(&policy), vec![], false, Compliant),
-            (Some(&policy), vec![Compliant, Compliant], false, Compliant),
-            (Some(&policy), vec![Compliant, NonCompliant], false, NonCompliant),
-            (Some(&policy), vec![], true, Unknown),
-            (Some(&policy), vec![Compliant], true, Unknown),
-            (Some(&policy), vec![NonCompliant, Compliant], true, NonCompliant),
-            (None, vec![], false, Unknown),
-            (None, vec![Unknown, Compliant], false, Unknown),
-            (None, vec![Compliant], false, Compliant),
+        for (policy, artifacts, expected) in [
+            (Some(&policy), vec![], Compliant),
+            (Some(&policy), vec![Compliant, Compliant], Compliant),
+            (Some(&policy), vec![Compliant, NonCompliant], NonCompliant),
+            (None, vec![], Unknown),
+            (None, vec![Unknown, Compliant], Unknown),
+            (None, vec![Compliant], Compliant),
         ] {
-            assert_eq!(
-                environment(policy, artifacts.clone(), is_silent),
-                expected,
-                "{artifacts:?} {is_silent}"
-            );
+            assert_eq!(environment(policy, artifacts.clone()), expected, "{artifacts:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_confirms_is_never_compliant() {
+        use Compliance::{Compliant, NonCompliant, Unknown};
+        for (decided, said) in [(Compliant, Unknown), (Unknown, Unknown), (NonCompliant, NonCompliant)] {
+            assert_eq!((decided.confirmed(true), decided.confirmed(false)), (decided, said));
         }
     }
 }

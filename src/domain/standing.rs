@@ -51,7 +51,7 @@ impl Verdict {
 
 impl Standing {
     /// How an environment stands by its policy and by what is known of what runs there. What nothing is known
-    /// of has no entry in `evidence`. Silence is not asked about.
+    /// of has no entry in `evidence`.
     #[must_use]
     pub fn judged(
         environment: &EnvironmentName,
@@ -68,7 +68,7 @@ impl Standing {
         };
         let artifacts: BTreeMap<_, _> = seen.into_iter().map(running).collect();
         let words = artifacts.values().map(|running| running.verdict.compliance);
-        let compliance = compliance::environment(policy, words, false);
+        let compliance = compliance::environment(policy, words);
         Self { artifacts, compliance }
     }
 }
