@@ -216,9 +216,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Gather(GatherError::Scope(_)) => Some(
-                "select them by --namespace-regex (namespacesRegex), which lists the whole cluster".into(),
-            ),
+            Self::Gather(GatherError::Scope(_)) => Some(GatherError::WHOLE_CLUSTER.to_owned()),
             Self::Gather(GatherError::List(source)) => source.last().and_then(cluster::Error::hint),
             Self::Gather(GatherError::File(_) | GatherError::FileTooSlow(..)) | Self::Output(_) => None,
             Self::Withheld { source: Some(source), .. } => source.last().and_then(cluster::Error::hint),

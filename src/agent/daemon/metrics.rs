@@ -26,8 +26,8 @@ type Real = Gauge<f64, AtomicU64>;
 pub(super) struct Metrics {
     pub(super) pods: Family<Environment, Gauge>,
     pub(super) artifacts: Family<Environment, Gauge>,
-    pub(super) pods_skipped: Family<Skipped, Gauge>,
-    pub(super) containers_skipped: Family<Skipped, Gauge>,
+    pub(super) pods_skipped: Family<Reason, Gauge>,
+    pub(super) containers_skipped: Family<Reason, Gauge>,
     pub(super) config_digests: Family<Environment, Gauge>,
     pub(super) watch_state: Family<WatchState, Gauge>,
     pub(super) watch_restarts: Family<Restart, Counter>,
@@ -38,7 +38,7 @@ pub(super) struct Metrics {
     pub(super) report_seconds: ReportSeconds,
     pub(super) last_accepted: Family<Environment, Real>,
     pub(super) pending: Family<Environment, Real>,
-    pub(super) withheld: Family<Withheld, Gauge>,
+    pub(super) withheld: Family<Reason, Gauge>,
     pub(super) witnessed: Family<Environment, Gauge>,
     pub(super) witness_thinned: Family<Environment, Counter>,
     pub(super) witness_dropped: Family<Environment, Counter>,
@@ -59,13 +59,7 @@ pub(super) struct Environment {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Skipped {
-    pub(super) environment: String,
-    pub(super) reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Withheld {
+pub(super) struct Reason {
     pub(super) environment: String,
     pub(super) reason: &'static str,
 }
@@ -119,7 +113,7 @@ impl Metrics {
         gauge(&self.pods, tally.pods);
         gauge(&self.artifacts, tally.artifacts);
         gauge(&self.config_digests, tally.config_digests);
-        let label = |reason| Skipped { environment: environment.environment.clone(), reason };
+        let label = |reason| Reason { environment: environment.environment.clone(), reason };
         for skip in POD_SKIPS {
             let n = tally.skipped_pods.get(&skip).copied().unwrap_or_default();
             self.pods_skipped.get_or_create(&label(of_pod(skip))).set(integer(n));

@@ -100,7 +100,7 @@ impl Standing {
         let pending = pending_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         metrics.pending.get_or_create(&label).set(pending.as_secs_f64());
         for reason in metrics::WITHHELD {
-            let label = metrics::Withheld { environment: label.environment.clone(), reason };
+            let label = metrics::Reason { environment: label.environment.clone(), reason };
             metrics.withheld.get_or_create(&label).set(i64::from(*withheld == Some(reason)));
         }
         if let Some(witness) = &self.witness {
