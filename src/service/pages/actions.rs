@@ -10,6 +10,7 @@ use sqlx::types::Uuid;
 
 use super::layout::{self, Way};
 use super::lists::table;
+use super::place::{self, Place};
 use super::refusal::Refusal;
 use super::untrusted::text;
 use super::visitor::Visitor;
@@ -128,16 +129,12 @@ fn environments(app: &App, organization: &str, action: &ListedAction, known: &BT
             @for name in &action.environments {
                 li {
                     @if name == EVERY { "every environment" }
-                    @else if known.contains(name) { (environment(app, organization, name)) }
+                    @else if known.contains(name) { (Place { app, organization, environment: name }.link()) }
                     @else { (text(name)) ", which was neither declared nor reported" }
                 }
             }
         }
     }
-}
-
-fn environment(app: &App, organization: &str, name: &str) -> Markup {
-    html! { a href=(app.links.page(&[organization, "environments", name])) { (text(name)) } }
 }
 
 /// Whether what was last sent arrived, as a badge.
@@ -208,7 +205,7 @@ fn deliveries(app: &App, organization: &str, deliveries: &AtMost<Delivery>) -> M
         @for delivery in &deliveries.listed {
             tr {
                 td { (stamp(delivery.content.occurred_at)) }
-                td { (environment(app, organization, &delivery.content.environment)) }
+                td { (Place { app, organization, environment: &delivery.content.environment }.link()) }
                 td { (happened(app, organization, delivery)) }
                 td { (text(&delivery.target)) @if delivery.is_closed { ", taken out since" } }
                 td { (delivery.tries) }
@@ -233,7 +230,7 @@ fn happened(app: &App, organization: &str, delivery: &Delivery) -> Markup {
             ul.plain {
                 @for artifact in content.artifacts.iter().take(NAMED) {
                     li {
-                        a href=(app.links.page(&[organization, "artifacts", &artifact.fingerprint.to_string()])) {
+                        a href=(place::artifact(app, organization, &artifact.fingerprint)) {
                             (text(&artifact.name))
                         }
                     }

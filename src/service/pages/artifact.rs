@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::allowed::tell;
 use super::lists::{more, table};
-use super::place::Place;
+use super::place::{self, Place};
 use super::refusal::Refusal;
 use super::table::why;
 use super::untrusted::{address, lines, link, text};
@@ -140,17 +140,13 @@ fn hash(sha: &str) -> Markup {
     html! { code.whole { (sha) } }
 }
 
-fn environment(app: &App, organization: &str, name: &str) -> Markup {
-    html! { a href=(app.links.page(&[organization, "environments", name])) { (text(name)) } }
-}
-
 fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
             @let said = confirmed(app, &running.environment, verdict.compliance);
             tr {
-                th scope="row" { (environment(app, organization, &running.environment.name)) }
+                th scope="row" { (Place { app, organization, environment: &running.environment.name }.link()) }
                 td { (badge(said)) }
                 td { (text(&why(Some(verdict), said, ""))) }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
@@ -171,7 +167,7 @@ fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
 fn attestations(app: &App, organization: &str, attestations: &AtMost<Listed>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
-            @let trail = app.links.page(&[organization, "flows", &attested.flow, "trails", &attested.trail]);
+            @let trail = place::trail(app, organization, &attested.flow, &attested.trail);
             tr.old[attested.is_superseded] {
                 th scope="row" { a href={ (trail) "/attestations/" (attested.id) } { (text(&attested.name)) } }
                 td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
@@ -204,7 +200,7 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
                 td {
                     @match &approval.environment {
                         Some(name) if known.environments.contains(name.as_str()) => {
-                            (environment(app, organization, name.as_str()))
+                            (Place { app, organization, environment: name.as_str() }.link())
                         }
                         // It was neither declared nor reported.
                         Some(name) => (text(name.as_str())),
@@ -253,7 +249,7 @@ fn before(app: &App, organization: &str, before: &AtMost<Ran>) -> Markup {
             @let (first, last) = ran.snapshots;
             @let place = Place { app, organization, environment: &ran.environment };
             tr {
-                th scope="row" { (environment(app, organization, &ran.environment)) }
+                th scope="row" { (place.link()) }
                 td { a href=(place.at(ran.started_at)) { (stamp(ran.started_at)) } }
                 td { (stamp(ran.ended_at)) }
                 td {

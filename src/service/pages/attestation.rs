@@ -9,6 +9,7 @@ use super::attested::{data, facts, results};
 use super::evidence::{Evidence, MOST as TESTS, examine};
 use super::layout::{self, Way};
 use super::lists::more;
+use super::place;
 use super::refusal::Refusal;
 use super::untrusted::{lines, text};
 use super::visitor::Visitor;
@@ -39,7 +40,7 @@ pub(super) async fn page(
         Some(file) => Some(examine(file).await),
         None => None,
     };
-    let to = app.links.page(&[&organization, "flows", &flow, "trails", &trail]);
+    let to = place::trail(&app, &organization, &flow, &trail);
     let content = html! {
         h1 { (text(&attested.name)) " " (passed(attested.passes)) }
         @if attested.is_superseded { p.late { "A later attestation of this name took its place." } }
@@ -73,8 +74,7 @@ fn artifacts(app: &App, organization: &str, artifacts: &AtMost<Fingerprint>) -> 
             dd {
                 ul.plain {
                     @for artifact in &artifacts.listed {
-                        @let digest = artifact.to_string();
-                        li { a href=(app.links.page(&[organization, "artifacts", &digest])) { code.whole { "sha256:" (digest) } } }
+                        li { a href=(place::artifact(app, organization, artifact)) { code.whole { "sha256:" (artifact) } } }
                     }
                 }
                 (more(artifacts.cut_at(), "artifacts"))

@@ -52,7 +52,7 @@ fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours,
     let place = Place { app, organization, environment: &environment.name };
     html! {
         article.silent[present.is_silent()] {
-            h2 { a href=(app.links.page(&[organization, "environments", &environment.name])) { (text(&environment.name)) } }
+            h2 { (place.link()) }
             p { (badge(present.compliance())) }
             dl {
                 dt { "Runs" }

@@ -1,11 +1,22 @@
-//! The addresses of an environment's pages, and what leads there.
+//! The addresses of pages, and what leads there.
 
 use maud::{Markup, html};
 
 use super::filter::Filter;
 use super::paged::page_of_snapshot;
-use crate::domain::model::Timestamp;
+use super::untrusted::text;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::app::App;
+
+/// The page of an artifact.
+pub(super) fn artifact(app: &App, organization: &str, artifact: &Fingerprint) -> String {
+    app.links.page(&[organization, "artifacts", &artifact.to_string()])
+}
+
+/// The page of a trail.
+pub(super) fn trail(app: &App, organization: &str, flow: &str, trail: &str) -> String {
+    app.links.page(&[organization, "flows", flow, "trails", trail])
+}
 
 /// An environment, as its pages are addressed.
 #[derive(Clone, Copy)]
@@ -19,6 +30,11 @@ impl Place<'_> {
     fn below(&self, more: &[&str]) -> String {
         let path = [&[self.organization, "environments", self.environment], more].concat();
         self.app.links.page(&path)
+    }
+
+    /// The environment's name, which leads to what runs there.
+    pub(super) fn link(&self) -> Markup {
+        html! { a href=(self.now()) { (text(self.environment)) } }
     }
 
     /// What runs now.

@@ -6,6 +6,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout::{self, Way};
+use super::place::{self, Place};
 use super::refusal::Refusal;
 use super::untrusted::text;
 use super::visitor::Visitor;
@@ -108,21 +109,19 @@ pub(super) fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Ma
 
 /// The start of a digest, which leads to the artifact.
 pub(super) fn digest_link(app: &App, organization: &str, artifact: &Fingerprint) -> Markup {
-    let digest = artifact.to_string();
     html! {
-        a href=(app.links.page(&[organization, "artifacts", &digest])) title=(digest) { code { (short(artifact)) } }
+        a href=(place::artifact(app, organization, artifact)) title=(artifact) { code { (short(artifact)) } }
     }
 }
 
 fn trail(app: &App, organization: &str, trail: &Trail) -> Markup {
-    let page = app.links.page(&[organization, "flows", &trail.flow, "trails", &trail.name]);
-    html! { a href=(page) { (text(&trail.name)) } " in " (text(&trail.flow)) }
+    html! { a href=(place::trail(app, organization, &trail.flow, &trail.name)) { (text(&trail.name)) } " in " (text(&trail.flow)) }
 }
 
 fn pod(app: &App, organization: &str, pod: &Pod) -> Markup {
-    let environment = app.links.page(&[organization, "environments", &pod.environment]);
+    let place = Place { app, organization, environment: &pod.environment };
     html! {
-        (text(&pod.namespace)) "/" (text(&pod.name)) " in " a href=(environment) { (text(&pod.environment)) }
+        (text(&pod.namespace)) "/" (text(&pod.name)) " in " (place.link())
         ", " (stamp(pod.started_at)) " to "
         @match pod.ended_at { Some(ended) => (stamp(ended)), None => "now" }
         ul {

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use super::bar;
 use super::layout::{self, Way};
 use super::lists::{LISTED, first, more, table};
+use super::place;
 use super::refusal::Refusal;
 use super::untrusted::{address, lines, link, text};
 use super::visitor::Visitor;
@@ -36,7 +37,7 @@ pub(super) async fn page(
     drop(transaction);
     let html_url = app.links.trail(&organization, &flow, &name);
     let trail = shown(trail, html_url, &listed.tags, &listed.templates, app.now());
-    let path = app.links.page(&[&organization, "flows", &flow, "trails", &name]);
+    let path = place::trail(&app, &organization, &flow, &name);
     let content = html! {
         h1 { (text(&trail.name)) }
         p { (badge(if trail.is_compliant { Compliance::Compliant } else { Compliance::NonCompliant })) }
