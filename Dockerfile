@@ -9,7 +9,7 @@ ARG RUST=docker.io/library/rust:1.95-bookworm
 FROM --platform=$BUILDPLATFORM $RUST AS build
 ARG TARGETARCH
 WORKDIR /supercargo
-COPY scripts/as-released scripts/
+COPY scripts/as-released scripts/agent-functions.txt scripts/
 RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
         apt-get update && \
         apt-get install --yes --no-install-recommends "crossbuild-essential-$TARGETARCH" && \
@@ -18,9 +18,7 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
 
 # The dependencies by themselves, which change seldom: the program around them is empty.
 COPY Cargo.toml Cargo.lock ./
-RUN mkdir -p src benches/scale benches/soak && \
-    touch src/lib.rs benches/micro.rs benches/service.rs benches/scale/main.rs benches/soak/main.rs && \
-    echo 'fn main() {}' >src/main.rs && \
+RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
     scripts/as-released cargo build --locked --release
 
 COPY src src/
