@@ -110,11 +110,11 @@ fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaled> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::tests::{at, snapshot};
     use super::*;
     use crate::domain::event::Concerned;
     use crate::domain::model::Trigger;
     use crate::domain::notification::{Cause, CauseKind};
+    use crate::service::pages::held::tests::{at, snapshot};
 
     fn artifact(number: u8) -> Fingerprint {
         Fingerprint::from([number; 32])

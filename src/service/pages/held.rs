@@ -74,11 +74,15 @@ pub(super) mod tests {
     use crate::domain::compliance::Compliance;
     use crate::domain::validity::Validity;
 
-    pub(in super::super) fn at(seconds: i64) -> Timestamp {
+    pub(in crate::service::pages) fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
-    pub(in super::super) fn snapshot(number: i64, received: i64, superseded: Option<i64>) -> Snapshot {
+    pub(in crate::service::pages) fn snapshot(
+        number: i64,
+        received: i64,
+        superseded: Option<i64>,
+    ) -> Snapshot {
         Snapshot {
             number,
             received_at: at(received),
