@@ -301,11 +301,6 @@ async fn the_example_can_be_used_as_it_stands() {
 
 #[test]
 fn the_committed_schema_is_the_code_s() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bootstrap.schema.json");
     let schema = format!("{:#}\n", supercargo::service::bootstrap::schema());
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        std::fs::write(path, &schema).unwrap();
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(committed, schema, "run with INSTA_UPDATE=always once you agree");
+    super::is_committed("bootstrap.schema.json", &schema);
 }

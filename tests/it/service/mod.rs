@@ -52,6 +52,15 @@ pub const STRANGER: &str = "stranger-0123456789abcdef0123456";
 /// One that has ended.
 pub const EXPIRED: &str = "expired-0123456789abcdef01234567";
 
+/// The committed text is the code's; `INSTA_UPDATE=always` writes it.
+pub fn is_committed(file: &str, text: &str) {
+    let path = format!("{}/examples/{file}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "run with INSTA_UPDATE=always");
+}
+
 /// Runs each test on a database of each kind.
 macro_rules! on_both {
     ($($test:ident),* $(,)?) => {

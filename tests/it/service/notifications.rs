@@ -109,7 +109,7 @@ async fn what_happens_arrives_signed_and_once(database: Database) {
     ill["id"] = json!("01a2a0f3-6c54-7d10-b0a5-1f6d0c6c2f5e");
     ill["occurred_at"] = json!(1_790_000_000.5);
     ill["html_url"] = json!("https://compliance.example.com/ui/acme/environments/prod");
-    is_committed("notification.json", &format!("{ill:#}\n"));
+    super::is_committed("notification.json", &format!("{ill:#}\n"));
     for seen in receiver.seen() {
         assert_eq!((seen.path.as_str(), seen.query.as_str()), ("/hook", "key=credential"));
         assert_eq!(seen.headers["content-type"], "application/json");
@@ -322,19 +322,10 @@ async fn a_target_that_is_taken_out_gets_nothing_more(database: Database) {
     assert!(service.metrics().await.contains("supercargo_bootstrap_loads_total{outcome=\"failed\"} 1"));
 }
 
-/// The committed text is the code's; `INSTA_UPDATE=always` writes it.
-fn is_committed(file: &str, text: &str) {
-    let path = format!("{}/examples/{file}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        std::fs::write(&path, text).unwrap();
-    }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "run with INSTA_UPDATE=always");
-}
-
 #[test]
 fn the_committed_schema_is_the_code_s() {
     let schema = format!("{:#}\n", supercargo::service::notify::schema());
-    is_committed("notification.schema.json", &schema);
+    super::is_committed("notification.schema.json", &schema);
 }
 
 super::on_both!(
