@@ -202,7 +202,7 @@ async fn a_client_that_sends_a_byte_at_a_time_is_timed_out(database: Database) {
     };
     let options = Options { policy: Policy { pace, ..Policy::default() }, bounds, ..Options::default() };
     let service = Running::start_with(database, options).await;
-    let host = service.base.strip_prefix("http://").unwrap().to_owned();
+    let host = service.host().to_owned();
     let attest = "/api/v2/attestations/acme/cart/trail/t/junit";
     for head in [
         format!("PUT /api/v2{REPORT} HTTP/1.1\r\nContent-Type: application/json\r\n"),
@@ -236,7 +236,7 @@ async fn those_who_only_announce_a_body_take_nothing_from_others(database: Datab
     // Room for one report at a time.
     let policy = Policy { inbound_kibibytes: 1024, ..Policy::default() };
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     let mut slow = Vec::new();
     for _ in 0..8 {
         let mut stream = TcpStream::connect(host).await.unwrap();
@@ -274,7 +274,7 @@ async fn who_may_not_is_told_before_the_body_is_read(database: Database) {
             "PUT /api/v2{REPORT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/json\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n"
         );
-        let host = service.base.strip_prefix("http://").unwrap();
+        let host = service.host();
         let mut stream = TcpStream::connect(host).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = [0; 12];
@@ -381,7 +381,7 @@ async fn a_form_that_never_begins_is_not_searched_again_and_again(database: Data
     let service = Running::start(database).await;
     // Nine megabytes before the first boundary, in pieces of a few bytes at their end.
     let path = "/api/v2/attestations/acme/cart/trail/t/junit";
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     let mut stream = TcpStream::connect(host).await.unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\nConnection: close\r\n\
@@ -400,7 +400,7 @@ async fn a_form_that_never_begins_is_not_searched_again_and_again(database: Data
 
 async fn requests_that_break_off_record_nothing_and_harm_nobody(database: Database) {
     let service = Running::start(database).await;
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     for length in [0, 10, 1_000] {
         let mut stream = TcpStream::connect(host).await.unwrap();
         let head = format!(

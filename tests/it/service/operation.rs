@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 use supercargo::process::listener::Bounds;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::running::{Options, eventually};
@@ -140,9 +140,16 @@ async fn a_database_that_goes_away_is_503_and_not_ready_until_it_is_back(databas
 
 async fn a_request_under_way_is_finished_when_the_service_stops(database: Database) {
     let service = Running::start(database).await;
-    let host = service.base.strip_prefix("http://").unwrap().to_owned();
+    let stream = TcpStream::connect(service.host()).await.unwrap();
+    stops_with_a_report_under_way(service, stream).await;
+}
+
+/// A report that is under way on this connection when the service stops is answered, and recorded.
+pub async fn stops_with_a_report_under_way(
+    service: Running,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) {
     let body = report(&[pod("p", "i", 'a')]);
-    let mut stream = TcpStream::connect(&host).await.unwrap();
     let head = format!(
         "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
          Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
@@ -155,7 +162,7 @@ async fn a_request_under_way_is_finished_when_the_service_stops(database: Databa
     assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
     service.begin_to_stop();
     // Nobody else is let in any more, and it says that it is not ready.
-    eventually("nobody is let in", async || TcpStream::connect(&host).await.is_err()).await;
+    eventually("nobody is let in", async || TcpStream::connect(service.host()).await.is_err()).await;
     let unready = Answer::of(service.http.get(format!("{}/readyz", service.admin))).await;
     assert!(unready.status == 503 && unready.text.contains("[-]serving failed: the service is stopping"));
     stream.write_all(body.as_bytes()).await.unwrap();
@@ -169,7 +176,7 @@ async fn a_request_under_way_is_finished_when_the_service_stops(database: Databa
 async fn a_request_that_never_ends_does_not_hold_up_the_end(database: Database) {
     let bounds = Bounds { drain: Duration::from_millis(50), ..Bounds::default() };
     let service = Running::start_with(database, Options { bounds, ..Options::default() }).await;
-    let mut stream = TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap();
+    let mut stream = TcpStream::connect(service.host()).await.unwrap();
     let head = format!(
         "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
          Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
@@ -182,7 +189,7 @@ async fn a_request_that_never_ends_does_not_hold_up_the_end(database: Database) 
 async fn more_connections_than_there_may_be_wait_for_their_turn(database: Database) {
     let bounds = Bounds { connections: 2, ..Bounds::default() };
     let service = Running::start_with(database, Options { bounds, ..Options::default() }).await;
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     let request =
         format!("GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n");
     let mut open = Vec::new();

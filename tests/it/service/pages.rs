@@ -162,7 +162,7 @@ async fn browsers_are_told_to_run_nothing(database: Database) {
 async fn who_sends_a_form_without_end_keeps_nobody_from_pages(database: Database) {
     let service = Running::start(database).await;
     let mut browser = Browser::signed_in(&service, READER).await;
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     let mut endless = Vec::new();
     for _ in 0..9 {
         let mut stream = TcpStream::connect(host).await.unwrap();

@@ -99,7 +99,7 @@ async fn a_form_is_no_larger_and_no_slower_than_it_has_to_be(database: Database)
     let large = "x".repeat(17 * 1024);
     let answer = Browser::of(&service).sign_in(&large, "").await;
     refuses(&answer, 413, "at most 16384 bytes");
-    let host = service.base.strip_prefix("http://").unwrap();
+    let host = service.host();
     let head = format!(
         "POST /ui/sign-in HTTP/1.1\r\nHost: {host}\r\nOrigin: {}\r\nConnection: close\r\n",
         service.base

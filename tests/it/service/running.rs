@@ -201,6 +201,11 @@ impl Running {
         answer.text().await.unwrap()
     }
 
+    /// Where it listens.
+    pub fn host(&self) -> &str {
+        self.base.split_once("://").unwrap().1
+    }
+
     /// A request below `/api/v2`.
     pub fn request(&self, method: Method, token: &str, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}/api/v2{path}", self.base)).bearer_auth(token)

@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::operation::stops_with_a_report_under_way;
 use super::running::{Options, bootstrap, client, eventually, folder};
 use super::{ADMIN, Answer, Database, READER, Running, pod, report};
 use crate::fake::pki::{Authority, Identity};
@@ -72,14 +73,10 @@ impl Secret {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let stream = TcpStream::connect(host(service)).await.unwrap();
+        let stream = TcpStream::connect(service.host()).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }
-}
-
-fn host(service: &Running) -> &str {
-    service.base.strip_prefix("https://").unwrap()
 }
 
 /// The certificate that a client sees, over the connection that it has, or a new one.
@@ -109,10 +106,10 @@ async fn requests_come_over_tls_and_not_in_the_clear_and_probes_come_as_before()
     let document = service.http.get(format!("{}/api/v2/openapi.json", service.base));
     assert_eq!(Answer::of(document).await.expect(200).json()["servers"][0]["url"], service.base);
 
-    let plain = format!("http://{}/api/v2/trails/acme", host(&service));
+    let plain = format!("http://{}/api/v2/trails/acme", service.host());
     assert!(service.http.get(plain).bearer_auth(READER).send().await.is_err());
     // It is told so in TLS's own words, an alert, and not by a reset.
-    let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+    let mut stream = TcpStream::connect(service.host()).await.unwrap();
     stream.write_all(b"GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = Vec::new();
@@ -187,7 +184,7 @@ async fn those_who_never_finish_a_handshake_hold_up_neither_others_nor_the_end()
     let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut idle = Vec::new();
     for bytes in [&b""[..], b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"] {
-        let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+        let mut stream = TcpStream::connect(service.host()).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         idle.push(stream);
     }
@@ -200,7 +197,7 @@ async fn a_handshake_has_as_long_as_headers_have_and_counts_as_a_connection() {
     let secret = Secret::new();
     let bounds = Bounds { headers: Duration::from_millis(200), connections: 1, ..Options::default().bounds };
     let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
-    let mut stream = TcpStream::connect(host(&service)).await.unwrap();
+    let mut stream = TcpStream::connect(service.host()).await.unwrap();
     stream.write_all(b"\x16\x03\x01").await.unwrap();
     // Its turn comes when the first is cut off.
     service.get(READER, "/trails/acme").await.expect(200);
@@ -239,25 +236,8 @@ async fn a_peer_that_reads_nothing_of_its_answers_is_cut_off() {
 async fn a_request_under_way_is_finished_when_the_service_stops() {
     let secret = Secret::new();
     let service = secret.start().await;
-    let body = report(&[pod("p", "i", 'a')]);
-    let mut stream = secret.connect(&service).await;
-    let head = format!(
-        "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
-         Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = [0; 25];
-    stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
-    service.begin_to_stop();
-    eventually("nobody is let in", async || TcpStream::connect(host(&service)).await.is_err()).await;
-    stream.write_all(body.as_bytes()).await.unwrap();
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).await.unwrap();
-    assert!(rest.starts_with("HTTP/1.1 201"), "{rest}");
-    let database = service.stop().await;
-    assert_eq!(database.rows("SELECT pod FROM pod_runs").await, ["p"]);
+    let stream = secret.connect(&service).await;
+    stops_with_a_report_under_way(service, stream).await;
 }
 
 /// `supercargo serve`, and what it says, line by line.
