@@ -10,24 +10,14 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::process::{Process, client, command, fails};
+use super::process::{Process, client, command, fails, report_once};
 use super::running::{bootstrap, eventually, folder};
-use super::{ADMIN, Answer, Database, READER, form, report};
+use super::{ADMIN, Answer, Database, READER, form};
 
 async fn attest(http: &reqwest::Client, base: &str, trail: &str) -> reqwest::Result<u16> {
     let data = json!({"attestation_name": "unit", "junit_results": []});
     let url = format!("{base}/api/v2/attestations/acme/cart/trail/{trail}/junit");
     Ok(http.post(url).bearer_auth(ADMIN).multipart(form(&data)).send().await?.status().as_u16())
-}
-
-/// A report whose one artifact nobody else reports; the number of its snapshot.
-async fn report_once(http: &reqwest::Client, base: &str, unique: usize) -> reqwest::Result<(u16, String)> {
-    let mut pod = super::pod("p", "i", 'a');
-    pod["digests"]["i"] = json!(format!("{:064x}", unique + 1));
-    let url = format!("{base}/api/v2/environments/acme/prod/report/K8S");
-    let request = http.put(url).bearer_auth(ADMIN).header("Content-Type", "application/json");
-    let answer = request.body(report(&[pod])).send().await?;
-    Ok((answer.status().as_u16(), answer.text().await?))
 }
 
 fn number(text: &str) -> usize {

@@ -12,6 +12,7 @@ mod attest;
 mod attestation_page;
 mod bootstrap;
 mod browser;
+mod certificate;
 mod chart;
 mod compliance;
 mod database;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::process::{Process, client, command};
+use super::process::{Process, client, command, report_once};
 use super::running::{eventually, folder};
-use super::{ADMIN, Database, bootstrap, report};
+use super::{Database, bootstrap};
 use crate::fake::{Reply, Server};
 
 const ACTION: &str = "    actions:
@@ -22,15 +22,6 @@ fn start(database: &Database, receiver: &Server) -> Process {
     let mut command = command(&folder, &database.url());
     command.args(["--allow-internal", "127.0.0.1/32"]);
     Process::run(command, folder)
-}
-
-/// Reports one artifact that nothing else ever runs; whether it was acknowledged.
-async fn report_once(base: &str, unique: usize) -> bool {
-    let mut pod = super::pod("p", "i", 'a');
-    pod["digests"]["i"] = format!("{unique:064x}").into();
-    let url = format!("{base}/api/v2/environments/acme/prod/report/K8S");
-    let request = client().put(url).bearer_auth(ADMIN).header("Content-Type", "application/json");
-    request.body(report(&[pod])).send().await.is_ok_and(|answer| answer.status() == 201)
 }
 
 /// The artifact of each notification that arrived, with its trigger, and how often it did, by identifier.
@@ -55,7 +46,7 @@ async fn each_event_arrives_though_either_is_killed(database: Database) {
         _ => Reply::text(204, ""),
     });
     let mut replicas = [start(&database, &receiver), start(&database, &receiver)];
-    let mut acknowledged = BTreeSet::new();
+    let (http, mut acknowledged) = (client(), BTreeSet::new());
     let mut unique = 1;
     for round in 0..6 {
         // While one is killed, both are told.
@@ -64,7 +55,7 @@ async fn each_event_arrives_though_either_is_killed(database: Database) {
             if n == 5 {
                 replicas[killed].child.kill().unwrap();
             }
-            if report_once(&replicas[n % 2].base, unique).await {
+            if report_once(&http, &replicas[n % 2].base, unique).await.is_ok_and(|answer| answer.0 == 201) {
                 acknowledged.insert(format!("{unique:064x}"));
             }
             unique += 1;

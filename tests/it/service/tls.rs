@@ -1,14 +1,9 @@
 //! The service over TLS: who it says it is, what renews that, and what nobody can hold up.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use reqwest::tls::{TlsInfo, Version};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -23,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::operation::stops_with_a_report_under_way;
-use super::running::{Options, bootstrap, client, eventually, folder};
+use super::running::{Options, client, eventually};
 use super::{ADMIN, Answer, Database, READER, Running, pod, report};
 use crate::fake::pki::{Authority, Identity};
 
@@ -31,29 +26,29 @@ use crate::fake::pki::{Authority, Identity};
 const SOON: Duration = Duration::from_millis(10);
 
 /// A folder with a certificate and its key, and who signed it.
-struct Secret {
-    authority: Authority,
-    folder: TempDir,
+pub struct Secret {
+    pub authority: Authority,
+    pub folder: TempDir,
 }
 
 impl Secret {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let secret = Self { authority: Authority::new(), folder: tempfile::tempdir().unwrap() };
         secret.write(&secret.authority.host("first"));
         secret
     }
 
-    fn files(&self) -> Files {
+    pub fn files(&self) -> Files {
         let file = |name| self.folder.path().join(name);
         Files { certificate: file("tls.crt"), key: file("tls.key") }
     }
 
-    fn write(&self, identity: &Identity) {
+    pub fn write(&self, identity: &Identity) {
         std::fs::write(self.files().certificate, &identity.certificate).unwrap();
         std::fs::write(self.files().key, &identity.key).unwrap();
     }
 
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         let policy = Policy { certificate_interval: SOON, ..Options::default().policy };
         Options { policy, tls: Some((self.files(), self.authority.pem())), ..Options::default() }
     }
@@ -89,7 +84,7 @@ async fn seen(http: &reqwest::Client, service: &Running) -> Vec<u8> {
     seen
 }
 
-fn der(identity: &Identity) -> Vec<u8> {
+pub fn der(identity: &Identity) -> Vec<u8> {
     CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap().to_vec()
 }
 
@@ -238,171 +233,4 @@ async fn a_request_under_way_is_finished_when_the_service_stops() {
     let service = secret.start().await;
     let stream = secret.connect(&service).await;
     stops_with_a_report_under_way(service, stream).await;
-}
-
-/// `supercargo serve`, and what it says, line by line.
-struct Process {
-    child: Child,
-    said: Receiver<String>,
-    _folder: TempDir,
-}
-
-impl Process {
-    fn start(args: &[&str], variables: &[(&str, &str)]) -> Self {
-        Self::start_on("127.0.0.1:0", args, variables)
-    }
-
-    fn start_on(listen: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let folder = folder(&bootstrap(1, ""));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
-        command.env_clear().envs(variables.iter().copied()).current_dir(folder.path());
-        command.args(["serve", "--listen", listen, "--admin-listen", "127.0.0.1:0"]);
-        command.args(["--database", "sqlite::memory:", "--bootstrap", "bootstrap.yaml"]).args(args);
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (saying, said) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines() {
-                if saying.send(line.unwrap()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, said, _folder: folder }
-    }
-
-    /// The next line that holds these words.
-    fn says(&self, words: &str) -> String {
-        let mut others = Vec::new();
-        loop {
-            match self.said.recv_timeout(Duration::from_mins(1)) {
-                Ok(line) if line.contains(words) => return line,
-                Ok(line) => others.push(line),
-                Err(error) => panic!("{words}: {error}: {others:#?}"),
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
-    }
-
-    /// Its exit code, and what else it said.
-    fn end(mut self) -> (i32, String) {
-        let code = self.child.wait().unwrap().code().unwrap();
-        (code, self.said.iter().collect::<Vec<_>>().join("\n"))
-    }
-}
-
-/// One that a failed test leaves behind does not run on.
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[tokio::test]
-async fn a_key_that_does_not_belong_leaves_the_certificate_and_is_said_once() {
-    let secret = Secret::new();
-    let (identity, renewed) = (secret.authority.host("first"), secret.authority.host("second"));
-    secret.write(&identity);
-    let files = secret.files();
-    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
-    let process = Process::start(&["--tls-cert", certificate, "--tls-key", key], &[]);
-    let line = process.says("serving on");
-    let base = line.strip_prefix("serving on ").unwrap().split(',').next().unwrap().to_owned();
-    assert!(base.starts_with("https://"), "{line}");
-    let certificate_seen = async || {
-        let http = client(&secret.options()).build().unwrap();
-        let request = http.get(format!("{base}/api/v2/trails/acme")).bearer_auth(READER);
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status(), 200);
-        answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec()
-    };
-    assert_eq!(certificate_seen().await, der(&identity));
-
-    std::fs::write(&files.certificate, &renewed.certificate).unwrap();
-    process.signal(Signal::SIGHUP);
-    let said = process.says("does not belong");
-    assert!(said.contains(key) && said.contains("stays"), "{said}");
-    assert_eq!(certificate_seen().await, der(&identity));
-    process.signal(Signal::SIGHUP);
-    process.says("the bootstrap file was applied");
-    std::fs::write(&files.key, &renewed.key).unwrap();
-    process.signal(Signal::SIGHUP);
-    let between: Vec<_> = std::iter::from_fn(|| process.said.recv_timeout(Duration::from_mins(1)).ok())
-        .take_while(|line| !line.contains("the certificate was read again"))
-        .collect();
-    assert!(!between.iter().any(|line| line.contains("does not belong")), "{between:#?}");
-    assert_eq!(certificate_seen().await, der(&renewed));
-    process.signal(Signal::SIGTERM);
-    assert_eq!(process.end().0, 0);
-}
-
-#[test]
-fn files_that_cannot_be_used_refuse_the_start_and_are_named() {
-    let secret = Secret::new();
-    let files = secret.files();
-    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
-    let other = Secret::new();
-    let others = other.files();
-    let garbled = secret.folder.path().join("garbled");
-    std::fs::write(&garbled, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-    for (args, words) in [
-        (["--tls-cert", "missing.crt", "--tls-key", key], &["missing.crt", "cannot be read"][..]),
-        (["--tls-cert", certificate, "--tls-key", "missing.key"], &["missing.key", "cannot be read"]),
-        (["--tls-cert", garbled.to_str().unwrap(), "--tls-key", key], &["garbled", "X.509 in PEM"]),
-        (["--tls-cert", key, "--tls-key", key], &["tls.key", "no certificate"]),
-        (["--tls-cert", certificate, "--tls-key", certificate], &["tls.crt", "no private key"]),
-        (
-            ["--tls-cert", certificate, "--tls-key", others.key.to_str().unwrap()],
-            &["does not belong", certificate],
-        ),
-    ] {
-        let (code, said) = Process::start(&args, &[]).end();
-        assert_eq!(code, 2, "{args:?}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{word}: {said}");
-        }
-    }
-}
-
-#[test]
-fn a_certificate_without_its_key_is_refused_and_an_empty_variable_is_none() {
-    let secret = Secret::new();
-    let files = secret.files();
-    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
-    for (args, variables, missing) in [
-        (&["--tls-cert", certificate][..], &[][..], "--tls-key"),
-        (&["--tls-key", key], &[], "--tls-cert"),
-        (&["--tls-cert", certificate], &[("SUPERCARGO_TLS_KEY", "")], "--tls-key"),
-        (&[], &[("SUPERCARGO_TLS_CERT", certificate)], "--tls-key"),
-    ] {
-        let (code, said) = Process::start(args, variables).end();
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains(&format!("but no {missing}")), "{said}");
-    }
-    let empty = [("SUPERCARGO_TLS_CERT", ""), ("SUPERCARGO_TLS_KEY", "")];
-    assert!(Process::start(&[], &empty).says("serving on").contains("serving on http://"));
-    let named = [("SUPERCARGO_TLS_CERT", certificate), ("SUPERCARGO_TLS_KEY", key)];
-    assert!(Process::start(&[], &named).says("serving on").contains("serving on https://"));
-}
-
-#[test]
-fn tokens_that_come_in_the_clear_are_warned_of_but_on_loopback() {
-    let secret = Secret::new();
-    let files = secret.files();
-    let (certificate, key) = (files.certificate.to_str().unwrap(), files.key.to_str().unwrap());
-    for (listen, args, expected) in [
-        ("127.0.0.1:0", &[][..], false),
-        ("0.0.0.0:0", &[], true),
-        ("0.0.0.0:0", &["--tls-cert", certificate, "--tls-key", key], false),
-    ] {
-        let process = Process::start_on(listen, args, &[]);
-        process.says("serving on");
-        process.signal(Signal::SIGTERM);
-        let (code, said) = process.end();
-        assert_eq!((code, said.contains("in the clear")), (0, expected), "{listen} {args:?}: {said}");
-    }
 }
