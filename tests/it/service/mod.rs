@@ -4,12 +4,9 @@
 //! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`tests/README.md`), on a new database there.
 
 mod access;
-mod action_page;
 mod addresses;
 mod approvals;
-mod artifact_page;
 mod attest;
-mod attestation_page;
 mod bootstrap;
 mod browser;
 mod certificate;
@@ -18,7 +15,6 @@ mod compliance;
 mod database;
 mod durability;
 mod hostile;
-mod inert;
 mod lists;
 mod live;
 mod mail;
@@ -32,10 +28,8 @@ mod replicas;
 mod report;
 mod retention;
 mod running;
-mod search_page;
 mod throttle;
 mod tls;
-mod trail_page;
 mod versions;
 
 pub use database::Database;

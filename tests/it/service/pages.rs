@@ -1,8 +1,14 @@
 //! Pages, as a browser gets them.
 
+mod action;
+mod artifact;
+mod attestation;
 mod compare;
 mod environment;
+mod inert;
+mod search;
 mod timeline;
+mod trail;
 
 use std::time::Duration;
 

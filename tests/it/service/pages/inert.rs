@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use supercargo::domain::visible::{Visible, is_steering};
 use url::form_urlencoded::byte_serialize;
 
-use super::browser::Browser;
-use super::markup::{Seen, seen};
-use super::running::{Options, bootstrap};
-use super::{ADMIN, Database, Running, digest, form, report};
+use crate::service::browser::Browser;
+use crate::service::markup::{Seen, seen};
+use crate::service::running::{Options, bootstrap};
+use crate::service::{ADMIN, Database, Running, digest, form, report};
 
 /// Markup, code, templates and the ends of all that text stands in; and characters that nobody sees, or that turn
 /// others around.
@@ -338,4 +338,4 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     assert_eq!(listed["data"][0]["name"], json!(trail));
 }
 
-super::on_both!(all_that_comes_from_outside_is_text_on_every_page);
+crate::service::on_both!(all_that_comes_from_outside_is_text_on_every_page);

@@ -4,8 +4,8 @@ use reqwest::StatusCode;
 use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 
-use super::browser::{Browser, shows};
-use super::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
+use crate::service::browser::{Browser, shows};
+use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
 
 fn asked(wanted: &str) -> String {
     format!("/ui/acme/search?q={}", byte_serialize(wanted.as_bytes()).collect::<String>())
@@ -99,7 +99,7 @@ async fn what_is_asked_for_in_another_way_is_refused(database: Database) {
     }
 }
 
-super::on_both!(
+crate::service::on_both!(
     pods_that_run_stand_before_those_that_ran,
     each_kind_is_found_and_what_is_found_is_there,
     fifty_of_a_kind_are_shown_and_every_page_asks,

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::{Browser, shows};
-use super::running::{Options, bootstrap};
-use super::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
+use crate::service::browser::{Browser, shows};
+use crate::service::running::{Options, bootstrap};
+use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
 
 const POLICY: &str = "    environments:
       - {name: prod, policy: {attestations: [{flow: cart, name: unit}]}}";
@@ -155,7 +155,7 @@ async fn a_long_name_fills_no_page(database: Database) {
     }
 }
 
-super::on_both!(
+crate::service::on_both!(
     of_many_the_latest_are_listed,
     a_long_name_fills_no_page,
     an_artifact_tells_all_that_is_known_of_it,

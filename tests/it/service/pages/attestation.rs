@@ -3,8 +3,8 @@
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
 
-use super::browser::{Browser, shows};
-use super::{ADMIN, Database, READER, Running, STRANGER, digest, form};
+use crate::service::browser::{Browser, shows};
+use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form};
 
 const TRAIL: &str = "/ui/acme/flows/cart/trails/t-1";
 
@@ -105,7 +105,7 @@ async fn an_attestation_of_another_trail_or_organization_is_not_found(database: 
     }
 }
 
-super::on_both!(
+crate::service::on_both!(
     an_attestation_shows_what_went_wrong_first,
     where_the_tests_cannot_be_told_that_is_said,
     an_attestation_of_another_trail_or_organization_is_not_found,

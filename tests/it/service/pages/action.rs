@@ -5,10 +5,10 @@ use std::time::Duration;
 use supercargo::domain::outcome::Backoff;
 use supercargo::service::{Delivery, Policy};
 
-use super::browser::{Browser, shows};
-use super::running::{Options, bootstrap, eventually};
-use super::{ADMIN, Database, READER, REPORTER, Running, STRANGER, digest, pod, report};
 use crate::fake::{Reply, Server};
+use crate::service::browser::{Browser, shows};
+use crate::service::running::{Options, bootstrap, eventually};
+use crate::service::{ADMIN, Database, READER, REPORTER, Running, STRANGER, digest, pod, report};
 
 const PATH: &str = "/ui/acme/actions/7";
 
@@ -176,7 +176,7 @@ async fn an_action_that_is_not_there_or_another_s_is_not_found(database: Databas
     assert_eq!(reader.get(PATH).await.status, 404);
 }
 
-super::on_both!(
+crate::service::on_both!(
     an_action_shows_what_was_sent_and_what_came_of_it,
     what_does_not_arrive_says_why_and_when_it_is_tried_again,
     older_deliveries_are_a_page_further,

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::{Browser, shows};
-use super::running::{Options, bootstrap};
-use super::{ADMIN, Database, READER, Running, STRANGER, digest, form};
+use crate::service::browser::{Browser, shows};
+use crate::service::running::{Options, bootstrap};
+use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form};
 
 const FLOWS: &str = "    flows:
       - name: cart
@@ -135,7 +135,7 @@ async fn of_many_targets_and_addresses_the_first_are_listed(database: Database) 
     assert!(!page.contains("a-100") && !page.contains("link-100"), "{page}");
 }
 
-super::on_both!(
+crate::service::on_both!(
     of_many_targets_and_addresses_the_first_are_listed,
     lists_read_no_more_of_an_attestation_than_they_show,
     a_trail_shows_what_counts,
