@@ -18,8 +18,8 @@ use super::runs::{self, Counts, Shown, Verdicts};
 use super::table::{Table, extent};
 use super::untrusted::text;
 use super::visitor::Visitor;
-use super::words::{badge, count, span, word, written};
-use crate::domain::compliance::{Compliance, Policy, Requirement};
+use super::words::{badge, count, span, written};
+use crate::domain::compliance::{Policy, Requirement};
 use crate::domain::hindsight::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::domain::standing::{Running, Seen, Standing, Verdict};
@@ -94,8 +94,8 @@ pub(super) async fn page(
         @if let Some((past, extent)) = past.zip(then) {
             (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), present))
         }
-        (form(&path, &filter))
-        (counts(&path, &filter, shown.counts))
+        (filter.form(&path))
+        (filter.counts(&path, shown.counts))
         @if shown.runs.is_empty() {
             p { (if rows.is_empty() { "Nothing is listed here." } else { "Nothing fits what was asked for." }) }
         } @else {
@@ -254,82 +254,9 @@ fn sentence(hindsight: Hindsight, longest: Duration) -> Option<String> {
     })
 }
 
-/// Asks for another part, or another moment.
-fn form(path: &str, filter: &Filter) -> Markup {
-    let choices = [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
-    html! {
-        // A browser that goes back would fill in what was asked for later.
-        form.filter method="get" action=(path) role="search" autocomplete="off" {
-            div {
-                label for="q" { "Namespace, owner, image, pod or digest" }
-                input id="q" name="q" type="search" value=(filter.q);
-            }
-            div {
-                label for="compliance" { "Compliance" }
-                select id="compliance" name="compliance" {
-                    option value="" { "any" }
-                    @for choice in choices {
-                        option value=(word(choice)) selected[filter.compliance == Some(choice)] { (word(choice)) }
-                    }
-                }
-            }
-            div {
-                label for="at" { "What ran at (UTC)" }
-                @let (value, step) = filter.at.map(field).unzip();
-                input id="at" name="at" type="datetime-local" step=(step.unwrap_or("1")) value=[value];
-            }
-            button type="submit" { "Show" }
-            @if filter.at.is_some() { a href={ (path) (Filter { at: None, page: 1, ..filter.clone() }.query()) } { "Now" } }
-            a href={ (path) (Filter { at: filter.at, ..Filter::default() }.query()) } { "Everything" }
-        }
-    }
-}
-
-/// A moment in UTC as a field for dates and times takes it, and the field's step: what is more exact would keep the
-/// form from being sent (HTML Standard, "Local Date and Time state"). Of a part of a second it is the millisecond after
-/// it, since what came with it is there from then on.
-fn field(at: Timestamp) -> (String, &'static str) {
-    let micros = at.micros();
-    let (at, step) = match micros.rem_euclid(1_000_000) {
-        0 => (at, "1"),
-        _ => (Timestamp::from_micros(micros.saturating_add(999).div_euclid(1_000) * 1_000), "0.001"),
-    };
-    (exact(at).trim_end_matches('Z').to_owned(), step)
-}
-
-/// How many there are of each verdict, each number a way to them.
-fn counts(path: &str, filter: &Filter, counts: Counts) -> Markup {
-    let all = [
-        (counts.non_compliant, Compliance::NonCompliant),
-        (counts.unknown, Compliance::Unknown),
-        (counts.compliant, Compliance::Compliant),
-    ];
-    html! {
-        ul.counts aria-label="Verdicts" {
-            @for (number, compliance) in all.into_iter().filter(|(number, _)| *number > 0) {
-                @let only = Filter { compliance: Some(compliance), page: 1, ..filter.clone() };
-                li { a href={ (path) (only.query()) } { (number) " " (word(compliance)) } }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_field_holds_no_moment_before_the_one_that_was_asked_for() {
-        for (micros, expected) in [
-            (0, ("1970-01-01T00:00:00", "1")),
-            (8_380_718, ("1970-01-01T00:00:08.381", "0.001")),
-            (8_380_000, ("1970-01-01T00:00:08.38", "0.001")),
-            (8_999_999, ("1970-01-01T00:00:09", "0.001")),
-        ] {
-            let (value, step) = field(Timestamp::from_micros(micros));
-            assert_eq!((value.as_str(), step), expected, "{micros}");
-        }
-    }
 
     #[test]
     fn what_is_not_known_of_a_moment_is_said() {

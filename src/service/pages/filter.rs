@@ -1,9 +1,11 @@
 //! Which part of what runs is shown: it lives in the URL.
 
 use axum::http::Uri;
+use maud::{Markup, html};
 use url::form_urlencoded::Serializer;
 
 use super::paged::asked;
+use super::runs::{Counts, WORST_FIRST};
 use super::words::word;
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
@@ -66,11 +68,65 @@ impl Filter {
         }
         format!("?{}", query.finish())
     }
+
+    /// Asks for another part, or another moment.
+    pub(super) fn form(&self, path: &str) -> Markup {
+        html! {
+            // A browser that goes back would fill in what was asked for later.
+            form.filter method="get" action=(path) role="search" autocomplete="off" {
+                div {
+                    label for="q" { "Namespace, owner, image, pod or digest" }
+                    input id="q" name="q" type="search" value=(self.q);
+                }
+                div {
+                    label for="compliance" { "Compliance" }
+                    select id="compliance" name="compliance" {
+                        option value="" { "any" }
+                        @for choice in WORST_FIRST {
+                            option value=(word(choice)) selected[self.compliance == Some(choice)] { (word(choice)) }
+                        }
+                    }
+                }
+                div {
+                    label for="at" { "What ran at (UTC)" }
+                    @let (value, step) = self.at.map(field).unzip();
+                    input id="at" name="at" type="datetime-local" step=(step.unwrap_or("1")) value=[value];
+                }
+                button type="submit" { "Show" }
+                @if self.at.is_some() { a href={ (path) (Filter { at: None, page: 1, ..self.clone() }.query()) } { "Now" } }
+                a href={ (path) (Filter { at: self.at, ..Filter::default() }.query()) } { "Everything" }
+            }
+        }
+    }
+
+    /// How many there are of each verdict, each number a way to them.
+    pub(super) fn counts(&self, path: &str, counts: Counts) -> Markup {
+        let all = WORST_FIRST.map(|compliance| (counts.of(compliance), compliance));
+        html! {
+            ul.counts aria-label="Verdicts" {
+                @for (number, compliance) in all.into_iter().filter(|(number, _)| *number > 0) {
+                    @let only = Filter { compliance: Some(compliance), page: 1, ..self.clone() };
+                    li { a href={ (path) (only.query()) } { (number) " " (word(compliance)) } }
+                }
+            }
+        }
+    }
 }
 
 fn parsed(text: &str) -> Option<Compliance> {
-    let all = [Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant];
-    all.into_iter().find(|compliance| word(*compliance) == text)
+    WORST_FIRST.into_iter().find(|compliance| word(*compliance) == text)
+}
+
+/// A moment in UTC as a field for dates and times takes it, and the field's step: what is more exact would keep the
+/// form from being sent (HTML Standard, "Local Date and Time state"). Of a part of a second it is the millisecond after
+/// it, since what came with it is there from then on.
+fn field(at: Timestamp) -> (String, &'static str) {
+    let micros = at.micros();
+    let (at, step) = match micros.rem_euclid(1_000_000) {
+        0 => (at, "1"),
+        _ => (Timestamp::from_micros(micros.saturating_add(999).div_euclid(1_000) * 1_000), "0.001"),
+    };
+    (exact(at).trim_end_matches('Z').to_owned(), step)
 }
 
 /// A moment in UTC, as exact as it was asked for.
@@ -125,6 +181,19 @@ mod tests {
         ] {
             let told = read(query).unwrap_err().told();
             assert!(told.contains(expected), "{query}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_field_holds_no_moment_before_the_one_that_was_asked_for() {
+        for (micros, expected) in [
+            (0, ("1970-01-01T00:00:00", "1")),
+            (8_380_718, ("1970-01-01T00:00:08.381", "0.001")),
+            (8_380_000, ("1970-01-01T00:00:08.38", "0.001")),
+            (8_999_999, ("1970-01-01T00:00:09", "0.001")),
+        ] {
+            let (value, step) = field(Timestamp::from_micros(micros));
+            assert_eq!((value.as_str(), step), expected, "{micros}");
         }
     }
 }

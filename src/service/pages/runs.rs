@@ -27,10 +27,14 @@ pub(super) struct Run {
 /// How many rows there are of each verdict, whichever of them are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
-    pub(super) compliant: usize,
-    pub(super) unknown: usize,
-    pub(super) non_compliant: usize,
+    compliant: usize,
+    unknown: usize,
+    non_compliant: usize,
 }
+
+/// The verdicts, in the order in which they are told.
+pub(super) const WORST_FIRST: [Compliance; 3] =
+    [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
 
 /// A page of rows.
 #[derive(Debug)]
@@ -124,7 +128,7 @@ pub(super) fn shown<'a>(runs: &'a [Run], verdicts: Verdicts<'_>, filter: &Filter
     let mut left = Vec::new();
     for run in runs.iter().filter(|run| searched.is_empty() || run.is_found(&searched)) {
         let compliance = verdicts.of(&run.artifact);
-        *counts.of(compliance) += 1;
+        counts.add(compliance);
         if filter.compliance.is_none_or(|wanted| wanted == compliance) {
             left.push(run);
         }
@@ -139,26 +143,32 @@ pub(super) fn shown<'a>(runs: &'a [Run], verdicts: Verdicts<'_>, filter: &Filter
 pub(super) fn all(runs: &[Run], verdicts: Verdicts<'_>) -> Counts {
     let mut counts = Counts::default();
     for run in runs {
-        *counts.of(verdicts.of(&run.artifact)) += 1;
+        counts.add(verdicts.of(&run.artifact));
     }
     counts
 }
 
 impl Counts {
-    fn of(&mut self, compliance: Compliance) -> &mut usize {
+    fn add(&mut self, compliance: Compliance) {
         match compliance {
-            Compliance::Compliant => &mut self.compliant,
-            Compliance::Unknown => &mut self.unknown,
-            Compliance::NonCompliant => &mut self.non_compliant,
+            Compliance::Compliant => self.compliant += 1,
+            Compliance::Unknown => self.unknown += 1,
+            Compliance::NonCompliant => self.non_compliant += 1,
+        }
+    }
+
+    /// How many rows there are of this verdict.
+    pub(super) fn of(self, compliance: Compliance) -> usize {
+        match compliance {
+            Compliance::Compliant => self.compliant,
+            Compliance::Unknown => self.unknown,
+            Compliance::NonCompliant => self.non_compliant,
         }
     }
 
     /// The worst of all.
     pub(super) fn worst(self) -> Option<Compliance> {
-        let there = |number: usize, compliance| (number > 0).then_some(compliance);
-        there(self.non_compliant, Compliance::NonCompliant)
-            .or(there(self.unknown, Compliance::Unknown))
-            .or(there(self.compliant, Compliance::Compliant))
+        WORST_FIRST.into_iter().find(|compliance| self.of(*compliance) > 0)
     }
 }
 
@@ -250,13 +260,14 @@ mod tests {
         let verdicts = Verdicts { kept: &kept, is_confirmed: true };
         let last = shown(&rows, verdicts, &filter("", None, 9));
         assert_eq!((last.paged.page, last.paged.pages, last.total, last.runs.len()), (3, 3, 251, 51));
-        assert_eq!(last.counts, Counts { compliant: 1, unknown: 249, non_compliant: 1 });
+        let counted = [Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant];
+        assert_eq!(counted.map(|compliance| last.counts.of(compliance)), [1, 249, 1]);
         assert_eq!(last.counts.worst(), Some(Compliance::NonCompliant));
         assert_eq!(shown(&rows, verdicts, &filter("", Some(Compliance::Compliant), 1)).total, 1);
         // What nobody confirms is not shown as compliant, and not found as such.
         let silent = Verdicts { is_confirmed: false, ..verdicts };
         let none = shown(&rows, silent, &filter("", Some(Compliance::Compliant), 1));
-        assert_eq!((none.total, none.runs.len(), none.counts.non_compliant), (0, 0, 1));
+        assert_eq!((none.total, none.runs.len(), none.counts.of(Compliance::NonCompliant)), (0, 0, 1));
         assert_eq!(Counts::default().worst(), None);
     }
 }
