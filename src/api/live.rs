@@ -62,9 +62,6 @@ pub struct Artifact {
     /// The commit's hash.
     #[serde(default)]
     pub commit_sha: Option<String>,
-    /// The commit's page.
-    #[serde(default)]
-    pub commit_url: Option<String>,
 }
 
 /// An environment.

@@ -27,9 +27,6 @@ pub struct Pagination {
     /// How many items the whole list has.
     #[serde(default, deserialize_with = "optional_whole")]
     pub total: Option<u64>,
-    /// Which page it is, from 1.
-    #[serde(default, deserialize_with = "optional_whole")]
-    pub page: Option<u64>,
     /// How many pages there are.
     #[serde(default, deserialize_with = "optional_whole")]
     pub page_count: Option<u64>,
@@ -176,7 +173,7 @@ mod tests {
         let sent =
             json!({"data": [{"id": 1, "new": true}], "pagination": {"total": 1.0, "page": 1}, "more": [2]});
         let page: Page<Item> = serde_json::from_value(sent.clone()).unwrap();
-        assert_eq!(page.pagination, Some(Pagination { total: Some(1), page: Some(1), page_count: None }));
+        assert_eq!(page.pagination, Some(Pagination { total: Some(1), page_count: None }));
         assert_eq!(page.into_sent(), sent);
         let bare: Page<Item> = serde_json::from_value(json!([{"id": 1}])).unwrap();
         assert_eq!(bare.pagination, None);
