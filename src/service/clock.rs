@@ -4,24 +4,24 @@
 //! does to have lived through the days before. Waits, and what is measured, go by other clocks, which nobody moves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::domain::model::Timestamp;
 
 /// A clock: the system's, or one that its [`Hand`] sets back.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Option<Arc<AtomicI64>>);
+pub struct Clock(Option<Arc<AtomicU64>>);
 
 /// Says how much a clock is behind the system's. Without its hand, a clock shows the system's time again.
 #[derive(Debug)]
-pub struct Hand(Arc<AtomicI64>);
+pub struct Hand(Arc<AtomicU64>);
 
 impl Clock {
     /// A clock that can be set back, and what sets it.
     #[must_use]
     pub fn movable() -> (Self, Hand) {
-        let behind = Arc::new(AtomicI64::new(0));
+        let behind = Arc::new(AtomicU64::new(0));
         (Self(Some(Arc::clone(&behind))), Hand(behind))
     }
 
@@ -29,14 +29,14 @@ impl Clock {
     pub(super) fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let behind = self.0.as_ref().map_or(0, |behind| behind.load(Ordering::Relaxed));
-        Timestamp::from_micros(micros(since).saturating_sub(behind))
+        Timestamp::EPOCH.later(since).earlier(Duration::from_micros(behind))
     }
 }
 
 impl Hand {
     /// Sets the clock back by this much from the system's time.
     pub fn set_back(&self, by: Duration) {
-        self.0.store(micros(by), Ordering::Relaxed);
+        self.0.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
@@ -44,10 +44,6 @@ impl Drop for Hand {
     fn drop(&mut self) {
         self.set_back(Duration::ZERO);
     }
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

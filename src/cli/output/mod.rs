@@ -113,7 +113,7 @@ fn terminal_width() -> Option<u16> {
 /// What the clock says.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    Timestamp::EPOCH.later(since)
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ pub struct Timestamp(i64);
 const MICROS: i64 = 1_000_000;
 
 impl Timestamp {
+    /// The beginning of Unix time.
+    pub const EPOCH: Self = Self(0);
+
     /// The last moment that RFC 3339 can write, in whole seconds.
     pub const LAST_SECOND: i64 = 253_402_300_799;
 
