@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::connection::Connection;
+use super::peers::Peers;
 use super::tls::Current;
 use crate::domain::outage::{Outage, Say};
 
@@ -39,7 +40,8 @@ pub struct Bounds {
     pub stall: Duration,
     /// How long a connection that is closed waits for the peer to stop sending.
     pub linger: Duration,
-    /// How many connections there are at once; others wait to be accepted.
+    /// How many connections there are at once; others wait to be accepted. One peer has half of them at most, and
+    /// what it opens beyond that is closed.
     pub connections: usize,
     /// How long requests under way are waited for at the end.
     pub drain: Duration,
@@ -89,7 +91,8 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     let graceful = GracefulShutdown::new();
     let free = Arc::new(Semaphore::new(bounds.connections));
-    let mut refusing = Outage::new(REMIND);
+    let (peers, most) = (Arc::new(Peers::default()), bounds.connections.div_ceil(2));
+    let (mut refusing, mut crowded) = (Outage::new(REMIND), Outage::new(REMIND));
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -104,6 +107,12 @@ pub async fn serve(
             }
         };
         let Some((stream, peer, permit)) = accepted else { continue };
+        let Some(counted) = peers.count(peer.ip(), most) else {
+            if crowded.failed("crowded", Instant::now()) != Say::Nothing {
+                tracing::warn!(%peer, "{} has half of all connections: what it opens beyond that is closed", peer.ip());
+            }
+            continue;
+        };
         let connection = Connection::new(stream, bounds.stall, bounds.linger);
         let config = tls.as_ref().map(|current| Arc::clone(&current.borrow()));
         let (router, shutdown, watcher) = (router.clone(), shutdown.clone(), graceful.watcher());
@@ -120,7 +129,7 @@ pub async fn serve(
                     }
                 }
             }
-            drop(permit);
+            drop((counted, permit));
         });
     }
     drop(listener);

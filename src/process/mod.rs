@@ -13,6 +13,7 @@ pub mod git;
 pub mod listener;
 pub mod logs;
 pub mod metrics;
+pub mod peers;
 pub mod proxy;
 pub mod rest;
 pub mod signals;
