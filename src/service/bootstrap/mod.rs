@@ -79,6 +79,9 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
         tracing::warn!("the bootstrap file: {doubt}");
     }
     app.addresses.replace(addresses);
+    for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
+        app.throttle.admitted(token.sha256);
+    }
     judged.tell(app);
     Ok(generation)
 }

@@ -69,7 +69,6 @@ pub(super) async fn form(
     // Who only asks what would be answered does not use it up.
     let Some(code) = from.text("once").filter(|_| method == Method::GET) else { return Ok(form(None)) };
     let code = Fingerprint::of(code.as_bytes());
-    app.throttle.check(peer, Some(code))?;
     let token = match app.invitation.take(code, Instant::now()) {
         Answer::NeverMade => return Ok(form(None)),
         Answer::SignsIn(token) => Some(token),
@@ -84,6 +83,8 @@ pub(super) async fn form(
         // The same link once more, in the browser that it signed in.
         return Ok(Redirect::to(&app.links.page(&[&visitor.organization])).into_response());
     }
+    // What is right need not wait, whatever others guessed from the same machine: nobody guesses a code.
+    app.throttle.check(peer, Some(code))?;
     app.throttle.refused(peer, Some(code));
     let problem = "This link was used, or its time is over: it signs in once.";
     Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())

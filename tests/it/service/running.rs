@@ -60,6 +60,8 @@ pub struct Options {
     pub database_url: Option<String>,
     /// The internal networks that notifications may go to.
     pub allowed_internal: &'static [&'static str],
+    /// Whether a link is made that signs in once, as the demo's does.
+    pub invites: bool,
     /// Files beside the bootstrap file.
     pub files: Vec<(&'static str, String)>,
 }
@@ -75,6 +77,7 @@ impl Default for Options {
             tls: None,
             database_url: None,
             allowed_internal: &[],
+            invites: false,
             files: Vec::new(),
         }
     }
@@ -85,6 +88,8 @@ pub struct Running {
     pub admin: String,
     pub http: reqwest::Client,
     pub database: Database,
+    /// The link that signs in once.
+    pub invitation: Option<String>,
     folder: TempDir,
     reload: mpsc::Sender<()>,
     shutdown: CancellationToken,
@@ -158,13 +163,14 @@ impl Running {
         }
         let service = Service::start(setup(&database, folder.path(), &options)).await.unwrap();
         let (base, admin) = (service.address(), service.admin_address());
+        let invitation = options.invites.then(|| service.invite(READER, Duration::from_mins(10)).unwrap());
         let shutdown = CancellationToken::new();
         let (reload, reloads) = mpsc::channel(1);
         let task = tokio::spawn(service.run(shutdown.clone(), Reloads(reloads)));
         let http = client(&options).build().unwrap();
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (base, admin) = (format!("{scheme}://{base}"), format!("http://{admin}"));
-        Self { base, admin, http, database, folder, reload, shutdown, task }
+        Self { base, admin, http, database, invitation, folder, reload, shutdown, task }
     }
 
     /// Ends it in order; gives its database back.
