@@ -11,11 +11,18 @@ use crate::domain::model::{Fingerprint, Link, Provider};
 #[derive(Debug, Clone)]
 pub(super) struct Links {
     base: Url,
+    is_tls: bool,
 }
 
 impl Links {
-    pub(super) fn new(public_url: Url) -> Self {
-        Self { base: public_url }
+    /// Below this URL; whether it is reached over TLS that ends here.
+    pub(super) fn new(public_url: Url, is_tls: bool) -> Self {
+        Self { base: public_url, is_tls }
+    }
+
+    /// Whether requests come over TLS that ends here, and not at a proxy.
+    pub(super) fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// The public URL, without a slash at its end.
@@ -112,7 +119,7 @@ mod tests {
 
     #[test]
     fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
-        let pages = Links::new("https://example.com/evidence/".parse().unwrap());
+        let pages = Links::new("https://example.com/evidence/".parse().unwrap(), false);
         let links = pages.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
         assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
         let trail = pages.trail("acme", "cart", "a b?#%");

@@ -143,7 +143,8 @@ impl Service {
         let failed = |error| StartError::Store(setup.database.clone(), error);
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
-        let links = Links::new(public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?);
+        let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
+        let links = Links::new(public_url, identity.is_some());
         let app = App::new(store, &setup.policy, setup.clock, links, setup.allowed_internal);
         if let Some(path) = &setup.bootstrap {
             app.metrics.loaded(Some(bootstrap::load(&app, path).await?));

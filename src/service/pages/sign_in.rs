@@ -173,12 +173,12 @@ pub(super) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Resu
 fn from_here(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let origin = text(ORIGIN).and_then(|origin| Url::parse(origin).ok());
-    let host = text(HOST).and_then(|host| Url::parse(&format!("http://{host}")).ok());
+    let host = |scheme: &str| text(HOST).and_then(|host| Url::parse(&format!("{scheme}://{host}")).ok());
     let is_here = origin.is_some_and(|origin| {
         let public = Url::parse(app.links.base()).is_ok_and(|public| public.origin() == origin.origin());
-        let same =
-            host.is_some_and(|host| host.host_str() == origin.host_str() && host.port() == origin.port());
-        public || same
+        // In the clear, TLS may have ended at a proxy; where it ends here, nothing else is the same host.
+        let scheme = if app.links.is_tls() { "https" } else { origin.scheme() };
+        public || host(scheme).is_some_and(|host| host.origin() == origin.origin())
     });
     if is_here { Ok(()) } else { Err(Problem::foreign()) }
 }

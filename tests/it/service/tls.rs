@@ -137,6 +137,36 @@ async fn http_1_1_is_agreed_on_and_the_end_of_a_connection_is_announced() {
 }
 
 #[tokio::test]
+async fn a_browser_s_cookie_is_bound_to_tls_and_forms_come_from_there() {
+    let secret = Secret::new();
+    let service = secret.start().await;
+    let http = client(&secret.options()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let sign_in = async |origin: &str| {
+        let request = http.post(format!("{}/ui/sign-in", service.base)).header("Origin", origin);
+        Answer::of(request.body(format!("token={READER}"))).await
+    };
+    // A page of the same host that came in the clear is somebody else's, who is on the way.
+    for origin in [service.base.replace("https:", "http:"), "https://127.0.0.1".to_owned()] {
+        let answer = sign_in(&origin).await;
+        assert_eq!((answer.status.as_u16(), answer.headers.get("set-cookie")), (403, None), "{origin}");
+    }
+    let answer = sign_in(&service.base).await;
+    assert_eq!(answer.status, 303);
+    let (cookie, how) = answer.headers["set-cookie"].to_str().unwrap().split_once("; ").unwrap();
+    assert_eq!(how, "Path=/; HttpOnly; SameSite=Lax; Secure");
+    let (name, value) = cookie.split_once('=').unwrap();
+    assert_eq!((name, value.len()), ("__Host-supercargo", 64));
+    let look = async |cookie: String| {
+        let request = http.get(format!("{}/ui/acme", service.base)).header("Cookie", cookie);
+        Answer::of(request).await.status.as_u16()
+    };
+    assert_eq!(look(cookie.to_owned()).await, 200);
+    // The name that it has in the clear, which others of the host could set, is not looked at.
+    assert_eq!(look(format!("supercargo={value}")).await, 303);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_renewed_certificate_is_for_new_connections_and_old_ones_go_on() {
     let secret = Secret::new();
     // As Kubernetes lays it: the files are links into a folder, which is a link that is swapped.
