@@ -15,15 +15,18 @@ pub struct Policy {
     pub most: Duration,
     /// How old the note may be of when it was last used: not every page has to write.
     pub noted_within: Duration,
+    /// How many there are of one token at a time.
+    pub of_one: u32,
 }
 
 impl Default for Policy {
-    /// 30 min; 12 h; 1 min.
+    /// 30 min; 12 h; 1 min; 100.
     fn default() -> Self {
         Self {
             idle: Duration::from_mins(30),
             most: Duration::from_hours(12),
             noted_within: Duration::from_mins(1),
+            of_one: 100,
         }
     }
 }
@@ -41,14 +44,13 @@ impl Used {
     /// Whether it is over. A clock that was set back ends none.
     #[must_use]
     pub fn is_over(&self, now: Timestamp, policy: &Policy) -> bool {
-        let since = |time: Timestamp| if time > now { Duration::ZERO } else { now.distance(time) };
-        since(self.last_used_at) > policy.idle || since(self.created_at) > policy.most
+        now.since(self.last_used_at) > policy.idle || now.since(self.created_at) > policy.most
     }
 
     /// Whether that it is used now has to be noted.
     #[must_use]
     pub fn has_to_be_noted(&self, now: Timestamp, policy: &Policy) -> bool {
-        now > self.last_used_at && now.distance(self.last_used_at) >= policy.noted_within
+        now.since(self.last_used_at) >= policy.noted_within
     }
 }
 

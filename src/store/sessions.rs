@@ -16,7 +16,8 @@ pub struct Session {
 }
 
 impl Transaction {
-    /// Opens a session of a token, under the hash of its secret.
+    /// Opens a session of a token, under the hash of its secret; of more than `most` of one token, those that nobody
+    /// used for longest end.
     ///
     /// # Errors
     ///
@@ -26,12 +27,20 @@ impl Transaction {
         session: Fingerprint,
         token: Fingerprint,
         now: Timestamp,
+        most: u32,
     ) -> Result<(), Error> {
         const INSERT: &str =
             "INSERT INTO sessions (sha256, token, created_at, last_used_at) VALUES ($1, $2, $3, $3)";
+        const DELETE: &str = "
+            DELETE FROM sessions WHERE token = $1 AND sha256 NOT IN
+            (SELECT sha256 FROM sessions WHERE token = $1 ORDER BY last_used_at DESC, created_at DESC LIMIT $2)";
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(session.bytes().as_slice()).bind(token.bytes().as_slice());
             insert.bind(now.micros()).execute(connection).await?;
+        });
+        on!(self, |connection| {
+            let delete = sqlx::query(DELETE).bind(token.bytes().as_slice()).bind(i64::from(most));
+            delete.execute(connection).await?;
         });
         Ok(())
     }

@@ -68,6 +68,12 @@ impl Timestamp {
         Duration::from_micros(self.0.abs_diff(other.0))
     }
 
+    /// How long ago another moment was; no time where it has not come yet, as after a clock was set back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or_default())
+    }
+
     /// Microseconds since 1970.
     #[must_use]
     pub fn micros(self) -> i64 {
@@ -129,6 +135,7 @@ mod tests {
         assert_eq!(at(5).after(Some(at(5))), at(6));
         assert_eq!(at(5).after(Some(at(9))), at(10));
         assert_eq!(at(5).distance(at(9)), at(9).distance(at(5)));
+        assert_eq!([at(9).since(at(5)), at(5).since(at(9))], [4, 0].map(Duration::from_micros));
     }
 
     #[test]

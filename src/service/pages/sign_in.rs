@@ -150,7 +150,7 @@ async fn open(
     if let Some(earlier) = cookie.read(headers) {
         transaction.close_session(Fingerprint::of(earlier.as_bytes())).await?;
     }
-    transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now).await?;
+    transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now, policy.of_one).await?;
     transaction.commit().await?;
     let next = ours(app, next).unwrap_or_else(|| app.links.page(&[&visitor.organization]));
     Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())
