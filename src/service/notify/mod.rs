@@ -10,7 +10,7 @@ mod guard;
 mod http;
 pub mod signature;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,8 +112,8 @@ impl Sender {
 /// The targets that are not to be sent to for now.
 #[derive(Default)]
 struct Resting {
-    /// One thing at a time.
-    busy: BTreeSet<Uuid>,
+    /// One thing at a time; with the organization of each.
+    busy: BTreeMap<Uuid, String>,
     /// How often in a row sending failed, and until when that target is left alone: what waits for one that does
     /// not answer is not all tried in turn.
     failing: HashMap<Uuid, (u32, Instant)>,
@@ -122,7 +122,7 @@ struct Resting {
 impl Resting {
     fn takes(&self, target: Uuid, now: Instant) -> bool {
         let rests = self.failing.get(&target).is_some_and(|(_, until)| now < *until);
-        !rests && !self.busy.contains(&target)
+        !rests && !self.busy.contains_key(&target)
     }
 
     fn is_over(&mut self, target: Uuid, has_arrived: bool, policy: &Delivery) {
@@ -165,7 +165,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
             Ok((sender, taken)) => {
                 outage.over(std::time::Instant::now());
                 for (target, leased) in taken {
-                    resting.busy.insert(target.id);
+                    resting.busy.insert(target.id, target.organization.clone());
                     let (app, sender) = (app.clone(), Arc::clone(&sender));
                     sending.spawn(async move {
                         let has_arrived = handle(&app, &sender, &target, leased).await;
@@ -190,7 +190,7 @@ async fn measure(app: &App) {
     // Where the database does not answer, the next try says so.
     let measured: Result<store::outbox::Backlog, store::Error> = backlog.await;
     if let Ok(backlog) = measured {
-        let longest = backlog.oldest.map_or(Duration::ZERO, |oldest| oldest.distance(app.now()));
+        let longest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.now().since(oldest));
         app.metrics.waiting(backlog.waiting, longest);
     }
 }
@@ -208,11 +208,26 @@ async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, sto
     let is_ours =
         |target: &Target| book.targets.contains_key(&key(target)) && resting.takes(target.id, Instant::now());
     let due = due.into_iter().filter(is_ours);
-    // Those that did not answer get what is left, and half of all at most: they may take as long again.
-    let (failing, well): (Vec<_>, Vec<_>) = due.partition(|target| resting.failing.contains_key(&target.id));
+    // Those that did not answer get what is left, and a quarter of all at most: they may take as long again, and their
+    // organization has as much for those that do.
+    let (mut failing, mut well): (Vec<_>, Vec<_>) =
+        due.partition(|target| resting.failing.contains_key(&target.id));
+    // However many targets of one organization answer slowly, half of all is left to others.
+    let mut busy = HashMap::<String, usize>::new();
+    for organization in resting.busy.values() {
+        *busy.entry(organization.clone()).or_default() += 1;
+    }
+    let mut may = |target: &Target| {
+        let busy = busy.entry(target.organization.clone()).or_default();
+        *busy += 1;
+        *busy <= (policy.at_once / 2).max(1)
+    };
+    well.retain(&mut may);
+    failing.retain(&mut may);
     let is_failing = |id: &&Uuid| resting.failing.contains_key(*id);
-    let for_failing = (policy.at_once / 2).saturating_sub(resting.busy.iter().filter(is_failing).count());
-    let targets = well.into_iter().chain(failing.into_iter().take(for_failing.max(1))).take(free);
+    let for_failing = (policy.at_once / 4).max(1);
+    let for_failing = for_failing.saturating_sub(resting.busy.keys().filter(is_failing).count());
+    let targets = well.into_iter().chain(failing.into_iter().take(for_failing)).take(free);
     let mut targets: BTreeMap<Uuid, Target> = targets.map(|target| (target.id, target)).collect();
     if targets.is_empty() {
         return Ok(Vec::new());

@@ -218,8 +218,8 @@ async fn however_much_waits_for_targets_that_never_answer_others_get_theirs(data
     let targets = format!("{targets}, {}", named("lively", "lively.url"));
     let files = [("silent.url", silent.url()), ("lively.url", lively.url())];
     let mut options = options(&targets, &files);
-    // Fewer at once than there are of those that never answer.
-    options.policy.delivery.at_once = 2;
+    // Fewer at once, in the half that is for one organization, than there are of those that never answer.
+    options.policy.delivery.at_once = 4;
     options.policy.delivery.timeout = Duration::from_millis(200);
     options.policy.delivery.backoff = Backoff::default();
     let service = Running::start_with(database, options).await;
