@@ -27,6 +27,7 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         ("generation: 1".into(), &["organizations"]),
         ("generation: one\norganizations: []".into(), &["line 1", "generation"]),
         ("generation: -1\norganizations: []".into(), &["generation", "from 0"]),
+        ("generation: 1\norganizations: []".into(), &["organizations", "at least one was expected"]),
         ("generation: 1\norganizations: []\npolicies: []".into(), &["policies", "line 3"]),
         ("generation: 1\norganizations:\n  - name: ..\n".into(), &["relative path", "line 3"]),
         ("generation: 1\norganizations:\n  - name: a\n  - name: a\n".into(), &["organizations[1]", "twice"]),

@@ -107,6 +107,10 @@ fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBo
     if let Some(smtp) = &file.smtp {
         book.smtp = Some(actions::smtp(smtp, path).map_err(|why| ("smtp".to_owned(), why))?);
     }
+    if file.organizations.is_empty() {
+        let why = "at least one was expected: without any, all that the database holds would be closed";
+        return Err(("organizations".into(), why.into()));
+    }
     let organizations = file.organizations.into_iter().enumerate();
     let organizations = organizations
         .map(|(n, organization)| resolve(organization, &format!("organizations[{n}]"), path, &mut book));
