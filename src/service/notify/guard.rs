@@ -122,10 +122,11 @@ fn is_internal_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_multicast()
         || address.is_documentation()
-        // This network, carrier NAT, protocol assignments, benchmarks, reserved.
+        // This network, carrier NAT, protocol assignments, the anycast of 6to4, benchmarks, reserved.
         || a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (18..20).contains(&b))
         || a >= 240
 }
@@ -179,6 +180,7 @@ mod tests {
             "100.127.255.255",
             "192.0.0.1",
             "192.0.2.1",
+            "192.88.99.1",
             "198.18.0.1",
             "224.0.0.1",
             "240.0.0.1",
