@@ -131,7 +131,7 @@ fn field(at: Timestamp) -> (String, &'static str) {
 
 /// A moment in UTC, as exact as it was asked for.
 pub(super) fn exact(at: Timestamp) -> String {
-    let instant = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let instant = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(jiff::Timestamp::MAX);
     instant.to_string()
 }
 

@@ -33,7 +33,7 @@ fn age(now: Timestamp, time: Timestamp) -> String {
 
 /// A moment in UTC as machines read it: `2026-10-03T14:00:00Z`.
 pub(super) fn utc(time: Timestamp) -> String {
-    let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::UNIX_EPOCH);
+    let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::MAX);
     instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
