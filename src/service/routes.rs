@@ -1,8 +1,7 @@
 //! The routes of the API, and the document that describes them.
 
-use std::sync::Arc;
-
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -58,10 +57,10 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
 pub(super) fn router(app: App) -> Router {
     let (router, mut document) = operations();
     document.servers = Some(vec![Server::new(app.links.base())]);
-    let document: Arc<str> = document.to_json().unwrap_or_default().into();
-    let described = move || async move {
-        ([(axum::http::header::CONTENT_TYPE, "application/json")], document.to_string())
-    };
+    // One copy, however many ask for it and read slowly: they need no token.
+    let document = Bytes::from(document.to_json().unwrap_or_default());
+    let described =
+        move || async move { ([(axum::http::header::CONTENT_TYPE, "application/json")], document) };
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
         .merge(pages::router())
