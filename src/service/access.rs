@@ -9,6 +9,8 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use super::app::App;
 use super::problem::Problem;
@@ -35,6 +37,19 @@ pub(super) struct Asking {
     peer: IpAddr,
     /// Where the name of its token is left for the log, once it is known.
     known_as: KnownAs,
+    /// Where its turn is left, until the answer was sent.
+    turn: Turn,
+}
+
+/// The turn of a request that reads, among the request's extensions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turn(Arc<OnceLock<OwnedSemaphorePermit>>);
+
+impl Turn {
+    /// Whether there is one.
+    pub(super) fn is_taken(&self) -> bool {
+        self.0.get().is_some()
+    }
 }
 
 /// The name of the valid token that a request came with, among the request's extensions.
@@ -60,7 +75,8 @@ impl<S: Sync> FromRequestParts<S> for Asking {
         // The listener names the peer of every request.
         let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
         let known_as = parts.extensions.get().cloned().unwrap_or_default();
-        Ok(Self { headers: parts.headers.clone(), peer, known_as })
+        let turn = parts.extensions.get().cloned().unwrap_or_default();
+        Ok(Self { headers: parts.headers.clone(), peer, known_as, turn })
     }
 }
 
@@ -91,6 +107,15 @@ pub(super) async fn admit(
             "refused: the token \"{name}\" of {home}, of role {role}, may not do this"
         );
         return Err(Problem::forbidden());
+    }
+    if operation == Operation::Read {
+        // However slowly its answers are read, one token has but so many of them in memory, and of the connections to
+        // the database.
+        let turn = app.reading_by.of(known.sha256).acquire_owned();
+        let busy =
+            || Problem::unavailable("this token has as many answers under way as it may have at a time");
+        let turn = timeout(app.policy.turn, turn).await.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let _ = asking.turn.0.set(turn);
     }
     Ok(Caller { name: known.name, role })
 }

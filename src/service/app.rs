@@ -14,8 +14,9 @@ use super::links::Links;
 use super::metrics::Metrics;
 use super::notify::Addresses;
 use super::pages::Invitation;
+use super::places::Places;
 use super::throttle::Throttle;
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::outcome::Backoff;
 use crate::domain::session;
 use crate::store::Store;
@@ -29,8 +30,10 @@ pub struct Policy {
     pub attachment: u64,
     /// How slow a body may come.
     pub pace: Pace,
-    /// The memory that bodies may take at once, in KiB.
+    /// The memory that bodies may take at once, in KiB; those of one organization take half of it at most.
     pub inbound_kibibytes: u32,
+    /// How long an answer, or a page, waits for its turn.
+    pub turn: Duration,
     /// How many requests run at once, those included whose clients went away.
     pub requests: usize,
     /// How long an environment may be silent where it does not say itself.
@@ -79,6 +82,7 @@ impl Default for Policy {
             attachment: 10 * 1024 * 1024,
             pace: Pace::default(),
             inbound_kibibytes: 256 * 1024,
+            turn: Duration::from_secs(10),
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
@@ -127,6 +131,10 @@ pub(super) struct Parts {
     pub(super) running: Arc<Semaphore>,
     /// One permit for each page that may be made.
     pub(super) looking: Arc<Semaphore>,
+    /// Those of them that one token may have.
+    pub(super) looking_by: Places<Fingerprint>,
+    /// The answers that one token may be reading.
+    pub(super) reading_by: Places<Fingerprint>,
     /// Taken before a transaction that judges.
     pub(super) gates: Gates,
     /// Told when something was put into the outbox.
@@ -151,6 +159,8 @@ impl App {
         let inbound = Budget::new(policy.inbound_kibibytes);
         let throttle = Throttle::new(&policy);
         let running = Arc::new(Semaphore::new(policy.requests));
+        let gates = Gates::new(store.writes_of_one());
+        let reading_by = Places::new(store.reads_of_one());
         Self(Arc::new(Parts {
             store,
             policy,
@@ -161,7 +171,9 @@ impl App {
             inbound,
             running,
             looking: Arc::new(Semaphore::new(super::pages::AT_ONCE)),
-            gates: Gates::default(),
+            looking_by: Places::new(super::pages::AT_ONCE_BY_ONE),
+            reading_by,
+            gates,
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,

@@ -91,7 +91,7 @@ pub(super) async fn attest_junit(
     let boundary = boundary(&asking.headers)?;
     let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
     announced(&asking.headers, "the form", most)?;
-    let mut share = app.inbound.share();
+    let mut share = app.inbound.share(&organization);
     let Parts { data, attachment } = read(&app.policy, boundary, body, most, &mut share).await?;
 
     let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
@@ -281,7 +281,7 @@ mod tests {
 
     async fn received(body: Body) -> Result<Parts, Problem> {
         let policy = Policy::default();
-        let mut share = Budget::new(policy.inbound_kibibytes).share();
+        let mut share = Budget::new(policy.inbound_kibibytes).share("acme");
         read(&policy, "b".to_owned(), body, MOST_DATA, &mut share).await
     }
 

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::places::Places;
 use super::problem::Problem;
 use crate::domain::model::{Fingerprint, Fingerprinting};
 
@@ -28,16 +29,20 @@ impl Default for Pace {
     }
 }
 
-/// The memory that all bodies together may take while they are received and until they are read, in
-/// KiB.
+/// The memory that all bodies together may take while they are received and until what they say is recorded, in
+/// KiB. Those of one organization take half of it at most: whoever sends slowly, or much, leaves the rest to others.
 #[derive(Debug)]
-pub(super) struct Budget(Arc<Semaphore>);
+pub(super) struct Budget {
+    all: Arc<Semaphore>,
+    of: Places<String>,
+}
 
 /// The part of the budget that one body takes, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    budget: Arc<Semaphore>,
-    held: Option<OwnedSemaphorePermit>,
+    /// The organization's, and that of all.
+    budgets: [Arc<Semaphore>; 2],
+    held: [Option<OwnedSemaphorePermit>; 2],
     bytes: usize,
 }
 
@@ -49,12 +54,15 @@ const STEP: usize = 64;
 
 impl Budget {
     pub(super) fn new(kibibytes: u32) -> Self {
-        Self(Arc::new(Semaphore::new(kibibytes as usize)))
+        let all = kibibytes as usize;
+        Self { all: Arc::new(Semaphore::new(all)), of: Places::new(all / 2) }
     }
 
-    /// A share of nothing yet: who only announces a body takes nothing from others.
-    pub(super) fn share(&self) -> Share {
-        Share { budget: Arc::clone(&self.0), held: None, bytes: 0 }
+    /// A share of nothing yet: who only announces a body takes nothing from others. It is an organization's, or
+    /// nobody's (`""`).
+    pub(super) fn share(&self, organization: &str) -> Share {
+        let budgets = [self.of.of(organization.to_owned()), Arc::clone(&self.all)];
+        Share { budgets, held: [None, None], bytes: 0 }
     }
 }
 
@@ -63,17 +71,19 @@ impl Share {
     pub(super) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;
         let wanted = self.bytes.div_ceil(STEP * 1024) * STEP;
-        let missing = wanted.saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        if missing == 0 {
-            return Ok(());
-        }
-        let more = Arc::clone(&self.budget).acquire_many_owned(u32::try_from(missing).unwrap_or(u32::MAX));
-        let Ok(Ok(more)) = timeout(WAIT, more).await else {
-            return Err(Problem::unavailable("too much is being received at once"));
-        };
-        match &mut self.held {
-            Some(held) => held.merge(more),
-            None => self.held = Some(more),
+        for (budget, held) in self.budgets.iter().zip(&mut self.held) {
+            let missing = wanted.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+            if missing == 0 {
+                continue;
+            }
+            let more = Arc::clone(budget).acquire_many_owned(u32::try_from(missing).unwrap_or(u32::MAX));
+            let Ok(Ok(more)) = timeout(WAIT, more).await else {
+                return Err(Problem::unavailable("too much is being received at once"));
+            };
+            match held {
+                Some(held) => held.merge(more),
+                None => *held = Some(more),
+            }
         }
         Ok(())
     }
@@ -85,7 +95,7 @@ pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
     /// Their hash.
     pub(super) hash: Fingerprint,
-    /// What they take of the budget; it goes where the bytes go.
+    /// What they take of the budget, until what they say is recorded.
     pub(super) share: Share,
 }
 

@@ -26,12 +26,14 @@ pub mod notify;
 mod observe;
 mod pages;
 mod parameters;
+mod places;
 mod problem;
 mod report;
 mod retention;
 mod routes;
 mod schema;
 mod segments;
+mod sent;
 mod throttle;
 mod trails;
 

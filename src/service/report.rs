@@ -67,7 +67,9 @@ pub(super) async fn report_k8s(
     let most = app.policy.report;
     let expected = announced(&asking.headers, "the report", most)?;
     let paced = Paced::new(body, app.policy.pace);
-    let body = paced.read("the report", most, expected.unwrap_or_default(), app.inbound.share()).await?;
+    let body = paced
+        .read("the report", most, expected.unwrap_or_default(), app.inbound.share(&organization))
+        .await?;
     let changed = receive(&app, &caller, &organization, &environment, body).await?;
     Ok(answer(&app, changed))
 }
@@ -102,17 +104,17 @@ async fn receive(
     // The same bytes say the same: they need not be read again.
     let silent_after = app.policy.silent_after;
     let (name, hash) = (environment.as_str(), body.hash);
+    let place = app.gates.place(organization).await;
     if app.store.confirm(organization, name, hash, app.now(), silent_after).await? {
         return Ok(Changed::Nothing);
     }
-    let read = move || {
-        let body::Received { bytes, share, .. } = body;
-        let reported = json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new);
-        drop(share);
-        reported
-    };
+    drop(place);
+    let body::Received { bytes, share, .. } = body;
+    let read = move || json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new);
     let reported = spawn_blocking(read).await.map_err(|_| Problem::defect())??;
     let (changed, judged) = record(app, caller, organization, environment, hash, &reported).await?;
+    // What was read of it takes as much again while it waits to be recorded.
+    drop(share);
     judged.tell(app);
     Ok(changed)
 }

@@ -146,6 +146,25 @@ impl Store {
         }
     }
 
+    /// How many writes one organization may have under way, so that others get at the database, too: SQLite has one
+    /// writer, and whoever comes next waits for one of another's at most.
+    #[must_use]
+    pub fn writes_of_one(&self) -> usize {
+        match self {
+            Self::Sqlite(_) => 1,
+            Self::Postgres(pools) => half(pools.writers.options().get_max_connections()),
+        }
+    }
+
+    /// How many reads one token may have under way.
+    #[must_use]
+    pub fn reads_of_one(&self) -> usize {
+        half(match self {
+            Self::Sqlite(pools) => pools.readers.options().get_max_connections(),
+            Self::Postgres(pools) => pools.readers.options().get_max_connections(),
+        })
+    }
+
     /// Waits for what is under way, and closes it.
     pub async fn close(&self) {
         match self {
@@ -255,6 +274,11 @@ async fn open_sqlite(
     let readers = pool.max_connections(patience.connections).min_connections(1);
     let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;
     Ok(SqlitePools { readers, writer, toucher, file: File::at(options.get_filename()) })
+}
+
+/// Half of a pool's connections.
+fn half(connections: u32) -> usize {
+    usize::try_from(connections / 2).unwrap_or(usize::MAX)
 }
 
 /// Creates a file that only its owner reads; SQLite gives its log the same rights. Where that fails,

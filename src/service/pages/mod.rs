@@ -36,8 +36,6 @@ mod untrusted;
 mod visitor;
 mod words;
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -63,8 +61,8 @@ const SCRIPT: &str = include_str!("script.js");
 /// else for it.
 pub(super) const AT_ONCE: usize = 3;
 
-/// How long a page waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How many of them are for one token: others look as well.
+pub(super) const AT_ONCE_BY_ONE: usize = 2;
 
 /// What lies where an organization's page would: none may be called so.
 pub(super) const TAKEN: [&str; 4] = ["sign-in", "sign-out", "style.css", "script.js"];

@@ -34,7 +34,7 @@ impl Offered {
     async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let length = announced(headers, "the form", FORM)?.unwrap_or_default();
         let body = Paced::new(body, app.policy.pace);
-        let received = body.read("the form", FORM, length, app.inbound.share()).await?;
+        let received = body.read("the form", FORM, length, app.inbound.share("")).await?;
         let mut offered = Self { token: String::new(), next: String::new() };
         for (name, value) in form_urlencoded::parse(&received.bytes) {
             match &*name {

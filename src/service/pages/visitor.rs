@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
-use super::PATIENCE;
 use super::cookie::Cookie;
 use super::refusal::Refusal;
 use crate::domain::access::{Operation, Role, Scope};
@@ -29,9 +28,11 @@ pub(super) struct Visitor {
     pub(super) name: String,
     /// The path and query of what they look at, once they do.
     pub(super) looks_at: String,
-    /// Their turn, while their page is made.
+    /// The hash of the token.
+    token: Fingerprint,
+    /// Their turn, of their token's and of all, while their page is made.
     #[expect(dead_code, reason = "it is held, and ends with the page")]
-    turn: Option<Arc<OwnedSemaphorePermit>>,
+    turn: Option<Arc<[OwnedSemaphorePermit; 2]>>,
 }
 
 /// Where a visitor is left for the page that refuses what they asked for, among the request's extensions.
@@ -68,7 +69,12 @@ impl FromRequestParts<App> for Visitor {
         let Browser(signed) = Browser::from_request_parts(parts, app).await?;
         let visitor =
             signed.map_err(|stranger| Refusal::SignIn { wanted: app.links.seen(&stranger.wanted) })?;
-        let turn = timeout(PATIENCE, Arc::clone(&app.looking).acquire_owned()).await;
+        // Who waits for their own token's waits with nobody else.
+        let turns = async {
+            let own = app.looking_by.of(visitor.token).acquire_owned().await?;
+            Ok::<_, AcquireError>([own, Arc::clone(&app.looking).acquire_owned().await?])
+        };
+        let turn = timeout(app.policy.turn, turns).await;
         let busy = || {
             Problem::unavailable("many look at pages at the same time; Retry-After says when to try again")
         };
@@ -137,7 +143,7 @@ pub(super) async fn reader(app: &App, token: Fingerprint) -> Result<Option<Visit
     let Some(known) = valid(app, Some(token)).await? else { return Ok(None) };
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let may_read = role.permits(&Scope::default(), Operation::Read);
-    let visitor =
-        Visitor { organization: known.organization, name: known.name, looks_at: String::new(), turn: None };
+    let (organization, name) = (known.organization, known.name);
+    let visitor = Visitor { organization, name, looks_at: String::new(), token, turn: None };
     Ok(may_read.then_some(visitor))
 }

@@ -233,8 +233,8 @@ async fn a_client_that_sends_a_byte_at_a_time_is_timed_out(database: Database) {
 }
 
 async fn those_who_only_announce_a_body_take_nothing_from_others(database: Database) {
-    // Room for one report at a time.
-    let policy = Policy { inbound_kibibytes: 1024, ..Policy::default() };
+    // Room for one report at a time, in the half that is for one organization.
+    let policy = Policy { inbound_kibibytes: 2 * 1024, ..Policy::default() };
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
     let host = service.host();
     let mut slow = Vec::new();

@@ -6,6 +6,7 @@
 mod access;
 mod addresses;
 mod approvals;
+mod attackers;
 mod attest;
 mod bootstrap;
 mod browser;
