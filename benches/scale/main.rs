@@ -29,6 +29,8 @@
 
 mod api;
 mod baseline;
+#[path = "../table/budgets.rs"]
+mod budgets;
 mod endpoint;
 mod events;
 #[path = "../../tests/it/fake/mod.rs"]
@@ -49,6 +51,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use self::api::Cluster;
+use self::budgets::Budget;
 use self::endpoint::Endpoint;
 use self::events::Mix;
 use self::fake::kube::{User, kubeconfig};
@@ -56,17 +59,9 @@ use self::fake::pki::Authority;
 use self::pods::Size;
 use self::process::{Daemon, again, once, used};
 
-/// Numbers of pods, and the most MiB that the daemon may take for them.
-const CASES: [(usize, f64); 3] = [(1_000, 12.0), (10_000, 14.0), (100_000, 24.0)];
-
-/// Of the first list of 100,000 pods, in seconds.
-const FIRST_LIST: f64 = 0.5;
-/// Of a core, at a thousand events a second, in percent.
-const EVENTS: f64 = 0.5;
-/// From a change to its report, at the 99th percentile, in seconds.
-const CHANGE_TO_PUT: f64 = 2.1;
-/// Of decoding whole pods to the first list.
-const CHEAPER: f64 = 20.0;
+/// Numbers of pods; the last is the one that the budgets are of.
+const CASES: [usize; 3] = [1_000, 10_000, LARGEST];
+const LARGEST: usize = 100_000;
 
 const STATUS_LASTS: Duration = Duration::from_secs(10);
 const ROLLOUTS_LAST: Duration = Duration::from_secs(30);
@@ -103,17 +98,17 @@ fn main() {
 
 async fn compare(words: &[&str]) {
     let is_chosen = |of: &[&str], word: &str| !words.iter().any(|w| of.contains(w)) || words.contains(&word);
-    let numbers: Vec<_> = CASES.iter().map(|(pods, _)| pods.to_string()).collect();
+    let numbers: Vec<_> = CASES.iter().map(usize::to_string).collect();
     let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
     let parts = ["daemon", "baselines", "once"];
-    for (pods, most) in CASES.iter().filter(|(pods, _)| is_chosen(&numbers, &pods.to_string())) {
-        let stage = Stage::start(*pods, Size::Realistic).await;
+    for pods in CASES.into_iter().filter(|pods| is_chosen(&numbers, &pods.to_string())) {
+        let stage = Stage::start(pods, Size::Realistic).await;
         let (protobuf, json) = stage.cluster.mean_sizes();
         println!(
             "{pods} pods of {protobuf} bytes of protobuf, {json} of JSON, in {} ReplicaSets",
             stage.cluster.replicas.len()
         );
-        let list = if is_chosen(&parts, "daemon") { Some(daemon(&stage, *most).await) } else { None };
+        let list = if is_chosen(&parts, "daemon") { Some(daemon(&stage).await) } else { None };
         if is_chosen(&parts, "baselines") {
             baselines(&stage, list).await;
         }
@@ -170,13 +165,18 @@ impl Stage {
     }
 }
 
-/// Whether a bound holds, in words.
-fn verdict(is: f64, most: f64) -> &'static str {
-    if is <= most { "" } else { "  MISSED" }
+/// Keeps what was measured of a budget, where this is the case that it is of: whether it holds, in words.
+fn judge(stage: &Stage, key: &str, measured: f64, note: &str) -> &'static str {
+    if stage.cluster.pods != LARGEST {
+        return "";
+    }
+    let budget = Budget::of(key);
+    budget.record(measured, note);
+    budget.verdict(measured)
 }
 
 /// The CPU of the first list, in seconds.
-async fn daemon(stage: &Stage, most: f64) -> f64 {
+async fn daemon(stage: &Stage) -> f64 {
     let endpoint = &stage.endpoint;
     let start = Instant::now();
     let daemon = Daemon::start(stage.folder.path(), stage.address);
@@ -191,11 +191,10 @@ async fn daemon(stage: &Stage, most: f64) -> f64 {
     sleep(Duration::from_millis(200)).await;
     let reported = daemon.used();
     let list = listed.cpu.as_secs_f64();
-    let bound = if stage.cluster.pods == 100_000 { FIRST_LIST } else { f64::INFINITY };
     println!(
         "  first list             {list:6.3} s of CPU, {:6.3} s{}; peak {:.1} MiB",
         list_took.as_secs_f64(),
-        verdict(list, bound),
+        judge(stage, "agent.list", list, ""),
         listed.peak
     );
     println!(
@@ -231,7 +230,7 @@ async fn daemon(stage: &Stage, most: f64) -> f64 {
             (after.sleeps - before.sleeps) as f64 / seconds,
             sent.rollouts,
             endpoint.reports().len() - reports,
-            verdict(share, EVENTS),
+            if mix == Mix::Status { judge(stage, "agent.events", share, "") } else { "" },
         );
         before = after;
     }
@@ -240,19 +239,21 @@ async fn daemon(stage: &Stage, most: f64) -> f64 {
         let at =
             |share: usize| latencies[(latencies.len() * share / 100).min(latencies.len() - 1)].as_secs_f64();
         println!(
-            "  change to PUT          p50 {:.3} s, p99 {:.3} s, worst {:.3} s of {} changes (p99 at most {CHANGE_TO_PUT} s){}",
+            "  change to PUT          p50 {:.3} s, p99 {:.3} s, worst {:.3} s of {} changes{}",
             at(50),
             at(99),
             worst.as_secs_f64(),
             latencies.len(),
-            verdict(at(99), CHANGE_TO_PUT)
+            judge(stage, "agent.change", at(99), "")
         );
     }
     let used = daemon.used();
+    let budget = Budget::of(&format!("agent.peak.{}", stage.cluster.pods));
+    budget.record(used.peak, "");
     println!(
-        "  peak RSS               {:6.1} MiB of {most} MiB{}; now {:.1} MiB, {:.1} MiB of that its own",
+        "  peak RSS               {:6.1} MiB{}; now {:.1} MiB, {:.1} MiB of that its own",
         used.peak,
-        verdict(used.peak, most),
+        budget.verdict(used.peak),
         used.resident,
         used.own
     );
@@ -269,7 +270,7 @@ async fn baselines(stage: &Stage, first_list: Option<f64>) {
         assert!((figures[0] - stage.cluster.pods as f64).abs() < 0.5, "all are listed");
         let than = first_list.map(|list| {
             let ratio = figures[2] / list;
-            let missed = if stage.cluster.pods == 100_000 { verdict(CHEAPER, ratio) } else { "" };
+            let missed = if mode == "list" { judge(stage, "agent.cheaper", ratio, "") } else { "" };
             format!(", {ratio:.1} times the daemon's first list{missed}")
         });
         println!(

@@ -12,11 +12,6 @@ use nix::sys::time::TimeValLike;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// The program; another build of it, to compare with, where `SUPERCARGO_PROGRAM` names one.
-fn executable() -> std::ffi::OsString {
-    std::env::var_os("SUPERCARGO_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_supercargo").into())
-}
-
 /// A daemon that runs; it is killed when it is dropped.
 pub struct Daemon(Child);
 
@@ -71,7 +66,7 @@ impl Drop for Daemon {
 /// The agent in an empty environment. What the caller's environment says of memory is left to it, so
 /// that allocators can be compared.
 fn program(folder: &Path, endpoint: SocketAddr) -> Command {
-    let mut command = Command::new(executable());
+    let mut command = Command::new(crate::budgets::program());
     let kept = std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_") || name.starts_with("GLIBC_"));
     command
         .env_clear()

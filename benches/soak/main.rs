@@ -25,6 +25,8 @@
     reason = "a bench that cannot go on has failed"
 )]
 
+#[path = "../table/budgets.rs"]
+mod budgets;
 mod churn;
 mod daemon;
 #[path = "../../tests/it/fake/mod.rs"]

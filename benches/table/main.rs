@@ -1,0 +1,58 @@
+//! The table of budgets: what each thing may cost and what the benches measured, which cargo runs before it (it takes
+//! them by name). `cargo bench` measures all and prints it; `cargo bench --bench table` prints what was measured last.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench that cannot go on has failed, and this one only prints"
+)]
+
+#[expect(dead_code, reason = "other benches use the rest of it")]
+mod budgets;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use self::budgets::{BUDGETS, Bound, Budget, program};
+
+fn main() {
+    for (key, program) in [("size.all", released("")), ("size.agent", released("agent"))] {
+        if let Some(program) = program {
+            Budget::of(key).record(fs::metadata(program).unwrap().len() as f64 / 1e6, "");
+        }
+    }
+    let built = fs::metadata(program()).unwrap().modified().unwrap();
+    println!("{:<56} {:>24} {:>10} {:>8}", "what", "bound", "measured", "of bound");
+    for budget in &BUDGETS {
+        let bound = match budget.bound {
+            Bound::AtMost(bound) => format!("{bound} {}", budget.unit),
+            Bound::AtLeast(bound) => format!("at least {bound} {}", budget.unit),
+        };
+        let Some(measured) = budget.measured() else {
+            println!("{:<56} {bound:>24} {:>10} {:>8}  not measured", budget.what, "", "");
+            continue;
+        };
+        let (value, share) = (measured.value, budget.share(measured.value));
+        let digits = if value < 100.0 { 2 } else { 0 };
+        let older = if measured.at < built { "  of an older program" } else { "" };
+        let note = if measured.note.is_empty() { String::new() } else { format!("  ({})", measured.note) };
+        println!(
+            "{:<56} {bound:>24} {value:>10.digits$} {share:>8.2}{}{older}{note}",
+            budget.what,
+            budget.verdict(value)
+        );
+    }
+}
+
+/// The program as it is released (`scripts/as-released cargo build --release`), where it was built: that with
+/// everything, or one of other features in a target folder of its own.
+fn released(folder: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join(folder);
+    let triples = fs::read_dir(target).ok()?.map(|entry| entry.unwrap().path());
+    let programs = triples.map(|triple| triple.join("release/supercargo"));
+    programs
+        .filter(|program| program.is_file())
+        .max_by_key(|program| fs::metadata(program).unwrap().modified().unwrap())
+}
