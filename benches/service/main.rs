@@ -7,7 +7,8 @@
 //! CPU is that of the service and not of PostgreSQL; the clients run on the same machine.
 //!
 //! Words choose: `cargo bench --bench service -- sqlite live trails`. `pages` asks for pages as a browser does; there a
-//! bound on size is held, and one on time is told.
+//! bound on size is held, and one on time is told. `scaling`, which has to be asked for, is what operations and pages
+//! cost over rows of the past and, on PostgreSQL, over replicas; it runs alone.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -20,8 +21,12 @@
     reason = "a bench that cannot go on has failed"
 )]
 
+#[expect(dead_code, reason = "other benches use the rest of it")]
+#[path = "../table/budgets.rs"]
+mod budgets;
 mod database;
 mod pages;
+mod scaling;
 mod server;
 
 use std::fmt::Write as _;
@@ -33,10 +38,9 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 use tokio::runtime::Runtime;
 
+use self::budgets::{Budget, Curve};
 use self::database::Database;
 use self::server::Server;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_supercargo");
 
 /// Organizations, and the trails that each has.
 const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
@@ -50,9 +54,12 @@ const REPLICAS: usize = 25;
 /// The words that choose.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
 const OPERATIONS: [&str; 5] = ["unchanged", "changed", "live", "trails", "pages"];
+/// Alone.
+const SCALING: &str = "scaling";
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut curve = asks_for(SCALING).then(|| Curve::over("rows"));
     if is_chosen(&DATABASES, "sqlite") {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bench.db");
@@ -62,7 +69,7 @@ fn main() {
             .synchronous(SqliteSynchronous::Off);
         let server = Server::start(folder.path(), &format!("sqlite:{}", file.display()));
         let pool = runtime.block_on(SqlitePool::connect_with(options)).unwrap();
-        bench("SQLite", &runtime, &Database::Sqlite(pool), &server);
+        bench("SQLite", &runtime, &Database::Sqlite(pool), &server, curve.as_mut());
     }
     let Ok(url) = std::env::var("SUPERCARGO_TEST_DATABASE") else { return };
     if is_chosen(&DATABASES, "postgres") {
@@ -76,11 +83,28 @@ fn main() {
         url.set_path(&name);
         let server = Server::start(folder.path(), url.as_str());
         let pool = runtime.block_on(PgPool::connect(url.as_str())).unwrap();
-        bench("PostgreSQL", &runtime, &Database::Postgres(pool), &server);
+        bench("PostgreSQL", &runtime, &Database::Postgres(pool), &server, curve.as_mut());
         drop(server);
+        if asks_for(SCALING) {
+            replicas(url.as_str());
+        }
         let drop = sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"))).execute(&main);
         runtime.block_on(drop).unwrap();
     }
+}
+
+/// What one, two and four replicas on a database answer.
+fn replicas(database: &str) {
+    let mut curve = Curve::over("replicas");
+    for count in [1, 2, 4] {
+        let folders: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        let servers: Vec<_> = folders.iter().map(|folder| Server::start(folder.path(), database)).collect();
+        scaling::replicas(&servers, &mut curve);
+    }
+}
+
+fn asks_for(word: &str) -> bool {
+    std::env::args().any(|arg| arg == word)
 }
 
 /// Whether one of several was asked for, or none of them was.
@@ -89,16 +113,22 @@ fn is_chosen(several: &[&str], one: &str) -> bool {
     asked.is_empty() || asked.iter().any(|asked| asked == one)
 }
 
-fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server) {
+fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server, curve: Option<&mut Curve>) {
     let start = Instant::now();
     println!("\n{name}");
     println!(
         "{:<52} {:>9} {:>9} {:>9} {:>10}   bound, and what was measured of it",
         "", "p50 ms", "p99 ms", "CPU ms", "bytes"
     );
+    if let Some(curve) = curve {
+        for (organization, rows) in sizes(database) {
+            scaling::rows(runtime, database, server, organization, rows, curve);
+        }
+        return;
+    }
     let mut growth = Vec::new();
     if is_chosen(&OPERATIONS, "unchanged") {
-        unchanged(server, &mut growth);
+        unchanged(database, server, &mut growth);
     }
     if is_chosen(&OPERATIONS, "changed") {
         changed(runtime, database, server, &mut growth);
@@ -120,7 +150,7 @@ fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server) {
 }
 
 /// Reports that say what the one before said, in the same bytes.
-fn unchanged(server: &Server, growth: &mut Vec<(String, f64)>) {
+fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut small = 0.0;
     for (what, pods, clients, each, environment) in [
         ("unchanged report, 1,000 pods, 8 environments", 1_000, CLIENTS, 500, None),
@@ -154,6 +184,9 @@ fn unchanged(server: &Server, growth: &mut Vec<(String, f64)>) {
             let rate = 1e3 / figures.cpu;
             let of = rate / 1_500.0;
             figures.print(what, &format!("1,500 a second a core: {rate:.0}, {of:.2} times; {says}"));
+            if database.is_sqlite() && environment(0) != environment(1) {
+                Budget::of("serve.unchanged").record(rate, "");
+            }
             small = figures.cpu;
         } else {
             figures.print(what, &says);
@@ -181,6 +214,9 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
     rollouts("rollouts", &mut cluster, 1);
     let some = rollouts("rollouts", &mut cluster, 100);
     some.print("changed report, 10,000 pods", &of_bound(some.cpu, 60.0, "ms of CPU"));
+    if database.is_sqlite() {
+        Budget::of("serve.changed").record(some.cpu, "");
+    }
 
     // A hundred snapshots by now. Ten thousand more, and their pods, that ended a while ago.
     let past = database.micros_ago(Duration::from_hours(1));
@@ -272,6 +308,10 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
         let figures = server.get("bench", &path, samples);
         let bound = if medians.is_empty() { of_bound(figures.p99, 5.0, "ms p99") } else { String::new() };
         figures.print(what, &bound);
+        if medians.is_empty() && database.is_sqlite() {
+            let Figures { median, cpu, .. } = figures;
+            Budget::of("serve.live").record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
+        }
         medians.push((figures.median, figures.cpu));
     }
     growth.push(("live artifacts, environments, CPU".to_owned(), medians[1].1 / medians[0].1));
@@ -282,10 +322,8 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
 fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut before: Option<[f64; 2]> = None;
     let mut base = 0;
-    // SQL for SQLite needs no round trips: a million takes seconds.
-    let sizes = SIZES.iter().filter(|(_, count)| *count < 1_000_000 || database.is_sqlite());
-    for (organization, count) in sizes {
-        runtime.block_on(seed_trails(database, organization, base, *count));
+    for (organization, count) in sizes(database) {
+        runtime.block_on(seed_trails(database, organization, base, count));
         base += count;
         let now = [1_u32, 500].map(|page| {
             let path = format!("/api/v2/trails/{organization}?page={page}&per_page=20");
@@ -300,6 +338,11 @@ fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut 
         }
         before = Some(now);
     }
+}
+
+/// The organizations, and their rows. SQL for SQLite needs no round trips: a million takes seconds.
+fn sizes(database: &Database) -> impl Iterator<Item = (&'static str, u64)> {
+    SIZES.into_iter().filter(|(_, count)| *count < 1_000_000 || database.is_sqlite())
 }
 
 /// Trails of twenty flows, with an attestation each.

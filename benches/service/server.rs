@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Figures, PROGRAM, SIZES, pages};
+use super::budgets::program;
+use super::{Figures, SIZES, pages};
 
 /// The service in a process of its own.
 pub(super) struct Server {
@@ -28,7 +29,7 @@ impl Server {
         }
         std::fs::write(folder.join("bootstrap.yaml"), bootstrap).unwrap();
         let log = folder.join("log");
-        let process = Command::new(PROGRAM)
+        let process = Command::new(program())
             .env_clear()
             .env("SUPERCARGO_DATABASE", database)
             .envs(SIZES.map(|(organization, _)| (format!("TOKEN_{organization}"), token(organization))))
