@@ -2,7 +2,7 @@
 //!
 //! The service asks when it records an attestation and when it shows a trail. Time is an argument.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{
     ArtifactStatus, AttestationStatus, ComplianceStatus, JunitResult, Required, Template, Timestamp,
@@ -38,20 +38,24 @@ pub struct Latest {
 /// attestation, and all pass.
 #[must_use]
 pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestamp) -> ComplianceStatus {
-    let of = |target: Option<&str>| latest_of_each_name(attestations, target);
     let required = template.map(|template| &template.body);
-    let targets = attestations.iter().flat_map(|a| a.targets.iter().map(String::as_str));
-    let declared = required.iter().flat_map(|body| body.artifacts.iter().map(|a| a.name.as_str()));
-    let artifacts: BTreeSet<&str> = targets.chain(declared).collect();
+    let mut concerned = latest_of_each_name(attestations);
+    let declared: BTreeMap<&str, &[Required]> = required
+        .iter()
+        .flat_map(|body| &body.artifacts)
+        .map(|artifact| (artifact.name.as_str(), artifact.attestations.as_slice()))
+        .collect();
 
-    let attestations_statuses = statuses(required.map(|body| body.attestations.as_slice()), of(None));
+    let of_trail = concerned.remove(&None).unwrap_or_default();
+    let attestations_statuses = statuses(required.map(|body| body.attestations.as_slice()), of_trail);
+    let targets = concerned.keys().copied().flatten().chain(declared.keys().copied());
+    let artifacts: BTreeSet<&str> = targets.collect();
     let artifacts_statuses: BTreeMap<String, ArtifactStatus> = artifacts
         .into_iter()
         .map(|name| {
-            let required = required.map(|body| {
-                body.artifacts.iter().find(|a| a.name == name).map_or(&[][..], |a| a.attestations.as_slice())
-            });
-            let attestations_statuses = statuses(required, of(Some(name)));
+            let required = required.map(|_| declared.get(name).copied().unwrap_or_default());
+            let counting = concerned.remove(&Some(name)).unwrap_or_default();
+            let attestations_statuses = statuses(required, counting);
             let is_compliant = all_expected_pass(&attestations_statuses);
             (name.to_owned(), ArtifactStatus { is_compliant, attestations_statuses })
         })
@@ -71,20 +75,22 @@ pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestam
 /// An attestation, and the one that it takes the place of.
 type Counting<'a> = (&'a Latest, Option<&'a str>);
 
-/// What counts for the trail itself, or for an artifact of the template, in the order of their names'
+/// What counts for the trail itself (`None`) and for each artifact of the template, in the order of their names'
 /// first attestations.
-fn latest_of_each_name<'a>(attestations: &'a [Latest], target: Option<&str>) -> Vec<Counting<'a>> {
-    let concerned = attestations.iter().filter(|a| match target {
-        None => a.targets.is_empty(),
-        Some(artifact) => a.targets.contains(artifact),
-    });
-    let mut counting: Vec<Counting<'a>> = Vec::new();
-    for attestation in concerned {
-        let own = attestation.overrides.as_deref();
-        match counting.iter_mut().find(|(earlier, _)| earlier.name == attestation.name) {
-            // Identifiers grow with time (RFC 9562, section 5.7).
-            Some(place) => *place = (attestation, own.max(Some(place.0.id.as_str()))),
-            None => counting.push((attestation, own)),
+fn latest_of_each_name(attestations: &[Latest]) -> BTreeMap<Option<&str>, Vec<Counting<'_>>> {
+    let mut counting: BTreeMap<Option<&str>, Vec<Counting<'_>>> = BTreeMap::new();
+    let mut places: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+    for attestation in attestations {
+        let of_trail = attestation.targets.is_empty().then_some(None);
+        for target in of_trail.into_iter().chain(attestation.targets.iter().map(|name| Some(name.as_str()))) {
+            let of_target = counting.entry(target).or_default();
+            let own = attestation.overrides.as_deref();
+            let place = *places.entry((target, attestation.name.as_str())).or_insert(of_target.len());
+            match of_target.get_mut(place) {
+                // Identifiers grow with time (RFC 9562, section 5.7).
+                Some(earlier) => *earlier = (attestation, own.max(Some(earlier.0.id.as_str()))),
+                None => of_target.push((attestation, own)),
+            }
         }
     }
     counting

@@ -26,7 +26,8 @@ pub struct JunitAttestation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifact_fingerprint: Option<Fingerprint>,
     /// More artifacts: fingerprints, or names in the flow's template.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "targets", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "service", schema(max_items = 1_000))]
     pub target_artifacts: Option<Vec<ShortText>>,
     /// The commit that was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +185,19 @@ impl JunitAttestation {
     }
 }
 
+/// As many artifacts an attestation may name: each is told again wherever its trail is.
+const MOST_TARGETS: usize = 1_000;
+
+fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ShortText>>, D::Error> {
+    let targets = Option::<Vec<ShortText>>::deserialize(deserializer)?;
+    match targets.as_ref().map_or(0, Vec::len) {
+        many if many > MOST_TARGETS => Err(serde::de::Error::custom(format!(
+            "it names {many} artifacts; at most {MOST_TARGETS} were expected"
+        ))),
+        _ => Ok(targets),
+    }
+}
+
 /// The longest duration that is taken, in seconds.
 const LONGEST_DURATION: f64 = 1e9;
 
@@ -245,6 +259,15 @@ mod tests {
         let fingerprints: Vec<String> = read.fingerprints().iter().map(ToString::to_string).collect();
         assert_eq!(fingerprints, [one, two]);
         assert_eq!(read.template_targets().into_iter().collect::<Vec<_>>(), ["api", "web"]);
+    }
+
+    #[test]
+    fn an_attestation_names_a_thousand_targets_and_no_more() {
+        let sent = |targets: serde_json::Value| json!({"attestation_name": "unit", "junit_results": [], "target_artifacts": targets});
+        let read = |targets| serde_json::from_value::<JunitAttestation>(sent(targets));
+        assert_eq!(read(json!(vec!["web"; 1_000])).unwrap().template_targets().len(), 1);
+        assert_eq!(read(json!(null)).unwrap().target_artifacts, None);
+        assert!(read(json!(vec!["web"; 1_001])).is_err());
     }
 
     #[test]

@@ -252,6 +252,7 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
         ),
         ("artifact_fingerprint", json!("sha256:abc"), "artifact_fingerprint", "64 lowercase hex"),
         ("target_artifacts", json!([1]), "target_artifacts[0]", "string"),
+        ("target_artifacts", json!(vec!["web"; 1_001]), "target_artifacts", "at most 1000 were expected"),
         ("git_commit_info", json!({"sha1": "abc"}), "git_commit_info.sha1", "40 lowercase hex"),
         ("git_commit_info", json!({"timestamp": -5}), "git_commit_info.timestamp", "1970"),
         ("repo_info", json!({"url": "https://github.com/a/b"}), "repo_info", "missing field `name`"),
