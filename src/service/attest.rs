@@ -15,7 +15,7 @@ use super::app::{App, Policy};
 use super::audit::Audit;
 use super::body::{Paced, Share, announced};
 use super::json;
-use super::judge::{self, Judged};
+use super::judge;
 use super::problem::{ErrorBody, Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
@@ -124,12 +124,10 @@ pub(super) async fn attest_junit(
         RecordError::Store(error) => error.into(),
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    let mut judged = Judged::default();
     let artifacts = sent.fingerprints().into_iter();
-    for environment in transaction.judged_environments(&organization, artifacts).await? {
-        let again = judge::again(&mut transaction, &organization, &environment, &cause, &app.clock);
-        judged = judged.and(again.await?);
-    }
+    let environments = transaction.judged_environments(&organization, artifacts).await?;
+    let environments: Vec<&str> = environments.iter().map(String::as_str).collect();
+    let judged = judge::again(&mut transaction, &organization, &environments, &cause, &app.clock).await?;
     let audit = Audit::of(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
     });

@@ -63,7 +63,7 @@ async fn judge(app: &App, Due { organization, name }: &Due) -> Result<(), store:
     let mut transaction = app.store.write().await?;
     transaction.share_verdicts(organization).await?;
     let cause = Cause { kind: CauseKind::Time, by: None };
-    let judged = judge::again(&mut transaction, organization, name, &cause, &app.clock).await?;
+    let judged = judge::again(&mut transaction, organization, &[name], &cause, &app.clock).await?;
     transaction.commit().await?;
     judged.tell(app);
     Ok(())

@@ -3,13 +3,14 @@
 
 use super::app::App;
 use super::clock::Clock;
+use crate::domain::compliance::Policy;
 use crate::domain::event::{self, Event};
 use crate::domain::model::{EnvironmentName, Timestamp, Trigger};
 use crate::domain::notification::{Cause, Content};
 use crate::domain::standing::{self, Seen, Standing};
 use crate::store::events::NewEvent;
 use crate::store::reports::Environment;
-use crate::store::{Error, Transaction};
+use crate::store::{Error, Transaction, verdicts};
 
 /// What judging led to, to be told once the transaction is committed.
 #[derive(Debug, Default)]
@@ -19,84 +20,122 @@ pub(super) struct Judged {
     notifications: usize,
 }
 
-/// An environment that is held, and where it is.
-pub(super) struct Held<'a> {
-    pub(super) organization: &'a str,
-    pub(super) name: &'a EnvironmentName,
-    pub(super) environment: &'a Environment,
+/// As many environments are judged together, so that their standings fit into memory.
+const TOGETHER: usize = 16;
+
+/// An environment that is held, and what is seen of it.
+pub(super) struct Subject {
+    pub(super) name: EnvironmentName,
+    pub(super) environment: Environment,
     /// Its current snapshot.
     pub(super) snapshot: i64,
+    /// How it stood.
+    pub(super) before: Standing,
+    /// What runs there now.
+    pub(super) seen: Seen,
 }
 
-/// Judges an environment of which this is now seen, and which stood so before.
-pub(super) async fn environment(
+/// Judges environments of which this is now seen.
+pub(super) async fn environments(
     transaction: &mut Transaction,
-    held: Held<'_>,
-    before: &Standing,
-    seen: Seen,
+    organization: &str,
+    subjects: Vec<Subject>,
     cause: &Cause,
     clock: &Clock,
     at: Timestamp,
 ) -> Result<Judged, Error> {
-    let Held { organization, name, environment, snapshot } = held;
-    let policy = transaction.policy(organization, name.as_str()).await?;
-    let artifacts = seen.keys().copied();
-    let evidence = transaction.evidence(organization, name.as_str(), policy.as_ref(), artifacts).await?;
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.name.as_str()).collect();
+    let policies = transaction.policies(organization, &names).await?;
+    let mut allowances = transaction.allowances(organization, &names).await?;
+    let required = subjects.iter().filter(|subject| policies.contains_key(subject.name.as_str()));
+    let artifacts = required.flat_map(|subject| subject.seen.keys().copied()).collect();
+    let policies_in_force: Vec<&Policy> = policies.values().collect();
+    let mut evidence = transaction.evidence(organization, &policies_in_force, artifacts).await?;
     // By the clock, and not by when it is recorded, which may be later than what another clock wrote.
     let now = clock.now();
-    let after = Standing::judged(name, policy.as_ref(), seen, &evidence, now);
-    let until = standing::until(&evidence, now);
-    transaction.keep_standing(environment.id, before, &after, until, at).await?;
-    if snapshot > environment.snapshot {
-        transaction.keep_with_snapshot(environment.id, snapshot, after.compliance).await?;
+    let mut judged = Vec::with_capacity(subjects.len());
+    for Subject { name, environment, snapshot, before, seen } in subjects {
+        let allowed = allowances.remove(name.as_str()).unwrap_or_default();
+        for (artifact, allowed) in &allowed {
+            evidence.entry(*artifact).or_default().allowed.push(allowed.clone());
+        }
+        let after = Standing::judged(&name, policies.get(name.as_str()), seen, &evidence, now);
+        let until = standing::until(&evidence, now);
+        // The next one has another list.
+        for (artifact, _) in allowed {
+            evidence.entry(artifact).or_default().allowed.clear();
+        }
+        judged.push((name, environment, snapshot, before, after, until));
     }
-    let events = event::between(before, &after);
+    let standings: Vec<_> = judged
+        .iter()
+        .map(|(_, environment, _, before, after, until)| verdicts::Judged {
+            environment: environment.id,
+            before,
+            after,
+            until: *until,
+        })
+        .collect();
+    transaction.keep_standings(&standings, at).await?;
+    let mut events = Vec::new();
+    for (name, environment, snapshot, before, after, _) in &judged {
+        if *snapshot > environment.snapshot {
+            transaction.keep_with_snapshot(environment.id, *snapshot, after.compliance).await?;
+        }
+        for Event { trigger, artifacts, total } in event::between(before, after) {
+            let content = Content {
+                trigger,
+                occurred_at: at,
+                organization: organization.to_owned(),
+                environment: name.to_string(),
+                snapshot_index: *snapshot,
+                compliance: after.compliance.as_str().to_owned(),
+                cause: cause.clone(),
+                artifacts,
+                artifacts_total: total,
+            };
+            let content = serde_json::to_string(&content).map_err(|_| Error::Unreadable("an event"))?;
+            events.push(NewEvent { environment: environment.id, name: name.to_string(), trigger, content });
+        }
+    }
     let triggers = events.iter().map(|event| event.trigger).collect();
-    let said = |Event { trigger, artifacts, total }| Content {
-        trigger,
-        occurred_at: at,
-        organization: organization.to_owned(),
-        environment: name.to_string(),
-        snapshot_index: snapshot,
-        compliance: after.compliance.as_str().to_owned(),
-        cause: cause.clone(),
-        artifacts,
-        artifacts_total: total,
-    };
-    let new = |content: Content| {
-        let trigger = content.trigger;
-        let content = serde_json::to_string(&content).map_err(|_| Error::Unreadable("an event"))?;
-        Ok(NewEvent { trigger, content })
-    };
-    let events = events.into_iter().map(said).map(new).collect::<Result<Vec<_>, Error>>()?;
-    let place = (environment.id, name.as_str());
-    let notifications = transaction.insert_events(organization, place, &events, at).await?;
+    let notifications = transaction.insert_events(organization, &events, at).await?;
     Ok(Judged { triggers, notifications })
 }
 
-/// Judges an environment in which the same runs as before, if ever anything did.
+/// Judges environments in which the same runs as before, if ever anything did.
 pub(super) async fn again(
     transaction: &mut Transaction,
     organization: &str,
-    name: &str,
+    names: &[&str],
     cause: &Cause,
     clock: &Clock,
 ) -> Result<Judged, Error> {
-    let parsed = name.parse::<EnvironmentName>().map_err(|_| Error::Unreadable("an environment's name"))?;
-    let held = transaction.environment(organization, name, clock.now()).await?;
-    if held.snapshot == 0 {
-        return Ok(Judged::default());
+    let mut judged = Judged::default();
+    for names in names.chunks(TOGETHER) {
+        let mut subjects = Vec::with_capacity(names.len());
+        for (name, environment) in transaction.environments(organization, names).await? {
+            if environment.snapshot == 0 {
+                continue;
+            }
+            let name = name.parse().map_err(|_| Error::Unreadable("an environment's name"))?;
+            let artifacts = transaction.standing(environment.id).await?;
+            let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
+            let (seen, snapshot) = (seen.collect(), environment.snapshot);
+            let before = Standing { artifacts, compliance: environment.compliance };
+            subjects.push(Subject { name, environment, snapshot, before, seen });
+        }
+        if subjects.is_empty() {
+            continue;
+        }
+        let at = clock.now().after(subjects.iter().filter_map(|subject| subject.environment.judged_at).max());
+        judged = judged.and(environments(transaction, organization, subjects, cause, clock, at).await?);
     }
-    let at = clock.now().after(held.judged_at);
-    let before = Standing { artifacts: transaction.standing(held.id).await?, compliance: held.compliance };
-    let seen =
-        before.artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods))).collect();
-    let subject = Held { organization, name: &parsed, environment: &held, snapshot: held.snapshot };
-    environment(transaction, subject, &before, seen, cause, clock, at).await
+    Ok(judged)
 }
 
 impl Judged {
-    /// This and what judging another environment led to.
+    /// This and what judging others led to.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.triggers.extend(other.triggers);
         self.notifications += other.notifications;

@@ -12,7 +12,7 @@ use super::app::App;
 use super::audit::Audit;
 use super::body::{self, Paced, announced};
 use super::json;
-use super::judge::{self, Held, Judged};
+use super::judge::{self, Judged, Subject};
 use super::problem::{Problem, Refused, RefusedBody};
 use super::segments::Segments;
 use crate::domain::access::Operation;
@@ -165,8 +165,9 @@ async fn record(
     let seen = reported.artifacts().into_iter();
     let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
-    let subject = Held { organization, name: environment, environment: &held, snapshot };
-    let judged = judge::environment(&mut transaction, subject, &before, seen, &cause, &app.clock, at).await?;
+    let subject = Subject { name: environment.clone(), environment: held, snapshot, before, seen };
+    let judged =
+        judge::environments(&mut transaction, organization, vec![subject], &cause, &app.clock, at).await?;
     let audit = Audit::of(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported the environment {environment}: snapshot {number}"),
         _ => format!("reported other pods of the environment {environment}"),

@@ -9,6 +9,10 @@ use crate::domain::model::{Timestamp, Trigger};
 /// An event as it is about to be recorded.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
+    /// The environment.
+    pub environment: Uuid,
+    /// Its name.
+    pub name: String,
     /// What happened.
     pub trigger: Trigger,
     /// All that is said of it, as JSON.
@@ -19,8 +23,8 @@ pub struct NewEvent {
 pub const EVERY: &str = "*";
 
 impl Transaction {
-    /// Records what happened in an environment, and puts it into the outbox for each target of each action
-    /// that is for it; says how many notifications that are.
+    /// Records what happened in environments, and puts it into the outbox for each target of each action that is for
+    /// them; says how many notifications that are.
     ///
     /// # Errors
     ///
@@ -28,7 +32,6 @@ impl Transaction {
     pub async fn insert_events(
         &mut self,
         organization: &str,
-        (environment, name): (Uuid, &str),
         events: &[NewEvent],
         at: Timestamp,
     ) -> Result<usize, Error> {
@@ -42,16 +45,15 @@ impl Transaction {
             "",
             &events,
             |values, (id, event)| {
-                values.push_bind(*id).push_bind(organization).push_bind(environment);
+                values.push_bind(*id).push_bind(organization).push_bind(event.environment);
                 values.push_bind(event.trigger.as_str()).push_bind(at.micros()).push_bind(&event.content);
             }
         );
-        let wanted = self.targets_for(organization, name).await?;
+        let targets = self.targets(organization).await?;
         let notifications: Vec<(Uuid, Uuid)> = events
             .iter()
             .flat_map(|(id, event)| {
-                let targets = wanted.iter().filter(|(_, triggers)| triggers.contains(&event.trigger));
-                targets.map(|(target, _)| (*id, *target))
+                targets.iter().filter(|target| target.wants(event)).map(|target| (*id, target.id))
             })
             .collect();
         insert!(
@@ -68,12 +70,8 @@ impl Transaction {
         Ok(notifications.len())
     }
 
-    /// The open targets of the actions that are for an environment, and what triggers them.
-    async fn targets_for(
-        &mut self,
-        organization: &str,
-        environment: &str,
-    ) -> Result<Vec<(Uuid, Vec<Trigger>)>, Error> {
+    /// The open targets of an organization's actions.
+    async fn targets(&mut self, organization: &str) -> Result<Vec<Target>, Error> {
         const SELECT: &str = "
             SELECT t.id, a.environments, a.triggers
             FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
@@ -81,13 +79,27 @@ impl Transaction {
         let rows: Vec<(Uuid, String, String)> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let unreadable = |_| Error::Unreadable("an action");
-        let mut wanted = Vec::new();
-        for (target, environments, triggers) in rows {
-            let environments: Vec<String> = serde_json::from_str(&environments).map_err(unreadable)?;
-            if environments.iter().any(|name| name == EVERY || name == environment) {
-                wanted.push((target, serde_json::from_str(&triggers).map_err(unreadable)?));
-            }
-        }
-        Ok(wanted)
+        let target = |(id, environments, triggers): (Uuid, String, String)| {
+            Ok(Target {
+                id,
+                environments: serde_json::from_str(&environments).map_err(unreadable)?,
+                triggers: serde_json::from_str(&triggers).map_err(unreadable)?,
+            })
+        };
+        rows.into_iter().map(target).collect()
+    }
+}
+
+/// Where an action sends to, and of what.
+struct Target {
+    id: Uuid,
+    environments: Vec<String>,
+    triggers: Vec<Trigger>,
+}
+
+impl Target {
+    fn wants(&self, event: &NewEvent) -> bool {
+        self.environments.iter().any(|name| name == EVERY || *name == event.name)
+            && self.triggers.contains(&event.trigger)
     }
 }

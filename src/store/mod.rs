@@ -18,6 +18,7 @@ mod connect;
 pub mod deliveries;
 mod error;
 pub mod events;
+pub mod evidence;
 pub mod inspected;
 mod like;
 pub mod live;

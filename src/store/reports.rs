@@ -49,15 +49,7 @@ const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, snapshot) VALUES ($1, $2, $3, $4, 0)
     ON CONFLICT DO NOTHING";
 
-macro_rules! select_environment {
-    ($suffix:literal) => {
-        concat!(
-            "SELECT id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at FROM environments
-             WHERE organization = $1 AND name = $2",
-            $suffix
-        )
-    };
-}
+type Row = (String, Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64, Option<String>, Option<i64>);
 
 impl Store {
     /// Confirms the last report where these very bytes were it and no gap lies between; says whether
@@ -109,32 +101,42 @@ impl Transaction {
         name: &str,
         now: Timestamp,
     ) -> Result<Environment, Error> {
-        type Row = (Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64, Option<String>, Option<i64>);
         on!(self, |connection| {
             let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
             create.bind(now.micros()).execute(connection).await?;
         });
-        let row: Row = match self {
-            Self::Sqlite(transaction) => {
-                let select = sqlx::query_as(select_environment!(""));
-                select.bind(organization).bind(name).fetch_one(&mut **transaction).await?
-            }
-            Self::Postgres(transaction) => {
-                let select = sqlx::query_as(select_environment!(" FOR UPDATE"));
-                select.bind(organization).bind(name).fetch_one(&mut **transaction).await?
-            }
+        let mut held = self.environments(organization, &[name]).await?;
+        held.pop().map(|(_, environment)| environment).ok_or(Error::Unreadable("an environment"))
+    }
+
+    /// Those of these environments that there are, by name, held in the same way.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn environments(
+        &mut self,
+        organization: &str,
+        names: &[&str],
+    ) -> Result<Vec<(String, Environment)>, Error> {
+        // In one order, so that no two wait for each other.
+        let end = match self {
+            Self::Sqlite(_) => ") ORDER BY name",
+            Self::Postgres(_) => ") ORDER BY name FOR UPDATE",
         };
-        let (id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at) = row;
-        let compliance = compliance.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
-        Ok(Environment {
-            id,
-            silent_after: silent_after.map(duration),
-            last_report_at: last_report_at.map(Timestamp::from_micros),
-            report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
-            snapshot,
-            compliance: compliance.map_err(|_| Error::Unreadable("how an environment stands"))?,
-            judged_at: judged_at.map(Timestamp::from_micros),
-        })
+        let rows: Vec<Row> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT name, id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at
+                 FROM environments WHERE organization = ",
+            );
+            query.push_bind(organization).push(" AND name IN (");
+            let mut list = query.separated(", ");
+            for name in names {
+                list.push_bind(*name);
+            }
+            query.push(end).build_query_as().fetch_all(connection).await?
+        });
+        rows.into_iter().map(read).collect()
     }
 
     /// Notes a report, and the snapshot that is current after it.
@@ -222,4 +224,19 @@ impl Transaction {
         });
         Ok(())
     }
+}
+
+fn read(row: Row) -> Result<(String, Environment), Error> {
+    let (name, id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at) = row;
+    let compliance = compliance.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
+    let environment = Environment {
+        id,
+        silent_after: silent_after.map(duration),
+        last_report_at: last_report_at.map(Timestamp::from_micros),
+        report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
+        snapshot,
+        compliance: compliance.map_err(|_| Error::Unreadable("how an environment stands"))?,
+        judged_at: judged_at.map(Timestamp::from_micros),
+    };
+    Ok((name, environment))
 }

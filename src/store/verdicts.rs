@@ -1,17 +1,18 @@
-//! What verdicts rest on, and the verdicts themselves: one row for each time in which one held.
+//! Verdicts: one row for each time in which one held.
 //!
-//! Whoever changes either holds the organization's verdicts first: what is judged must not change under it.
+//! Whoever changes them or what they rest on holds the organization's verdicts first: what is judged must not change
+//! under it.
 
 use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::columns::{fingerprint, json};
+use super::columns::json;
 use super::rows::{Bytes, rows};
-use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::transaction::{ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::compliance::{Allowed, Approved, Attested, Compliance, Evidence, Policy, Requirement};
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::compliance::Compliance;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::{Running, Standing, Verdict};
 
 /// An environment that is to be judged again.
@@ -21,6 +22,41 @@ pub struct Due {
     pub organization: String,
     /// Its name.
     pub name: String,
+}
+
+/// An environment that was judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// Its identifier.
+    pub environment: Uuid,
+    /// How it stood.
+    pub before: &'a Standing,
+    /// How it stands.
+    pub after: &'a Standing,
+    /// When the first entry of its allow-list ends.
+    pub until: Option<Timestamp>,
+}
+
+impl<'a> Judged<'a> {
+    /// The artifacts whose verdict held until now.
+    fn ended(&self) -> impl Iterator<Item = (Uuid, Vec<u8>)> + use<'a> {
+        let Self { environment, before, after, .. } = *self;
+        let was = before.artifacts.iter().filter(|(artifact, was)| {
+            was.verdict != Verdict::UNKNOWN
+                && after.artifacts.get(*artifact).map(|is| &is.verdict) != Some(&was.verdict)
+        });
+        was.map(move |(artifact, _)| (environment, artifact.bytes().to_vec()))
+    }
+
+    /// The artifacts whose verdict holds from now on.
+    fn begun(&self) -> impl Iterator<Item = (Uuid, &'a Fingerprint, &'a Running)> + use<'a> {
+        let Self { environment, before, after, .. } = *self;
+        let is = after.artifacts.iter().filter(|(artifact, is)| {
+            is.verdict != Verdict::UNKNOWN
+                && before.artifacts.get(*artifact).map(|was| &was.verdict) != Some(&is.verdict)
+        });
+        is.map(move |(artifact, is)| (environment, artifact, is))
+    }
 }
 
 /// The name of the lock on an organization's verdicts, in PostgreSQL.
@@ -59,119 +95,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// What an environment requires.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn policy(&mut self, organization: &str, environment: &str) -> Result<Option<Policy>, Error> {
-        const SELECT: &str = "
-            SELECT content FROM policies
-            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
-        let content: Option<String> = on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(environment).fetch_optional(connection).await?
-        });
-        let read =
-            |content: String| serde_json::from_str(&content).map_err(|_| Error::Unreadable("a policy"));
-        content.map(read).transpose()
-    }
-
-    /// What is known of artifacts that bears on a policy.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn evidence(
-        &mut self,
-        organization: &str,
-        environment: &str,
-        policy: Option<&Policy>,
-        artifacts: impl Iterator<Item = Fingerprint>,
-    ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
-        let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
-        for (artifact, until) in self.allowances(organization, environment).await? {
-            evidence.entry(artifact).or_default().allowed.push(Allowed { until });
-        }
-        let Some(policy) = policy else { return Ok(evidence) };
-        let keys: Vec<Vec<u8>> = artifacts.map(|artifact| artifact.bytes().to_vec()).collect();
-        if !policy.attestations.is_empty() {
-            for (artifact, flow, name, passes) in self.attested(organization, policy, &keys).await? {
-                let attested = Attested { what: Requirement { flow, name }, passes };
-                evidence.entry(fingerprint(&artifact)?).or_default().attestations.push(attested);
-            }
-        }
-        if policy.approval {
-            for (artifact, environment) in self.approved(organization, keys).await? {
-                let name = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
-                let environment = name.map_err(|_| Error::Unreadable("an environment's name"))?;
-                evidence.entry(fingerprint(&artifact)?).or_default().approvals.push(Approved { environment });
-            }
-        }
-        Ok(evidence)
-    }
-
-    async fn allowances(
-        &mut self,
-        organization: &str,
-        environment: &str,
-    ) -> Result<Vec<(Fingerprint, Option<Timestamp>)>, Error> {
-        const SELECT: &str = "
-            SELECT fingerprint, expires_at FROM allowances
-            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
-        let rows: Vec<(Vec<u8>, Option<i64>)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(environment).fetch_all(connection).await?
-        });
-        let read = |(artifact, until): (Vec<u8>, Option<i64>)| {
-            Ok((fingerprint(&artifact)?, until.map(Timestamp::from_micros)))
-        };
-        rows.into_iter().map(read).collect()
-    }
-
-    /// The attestations of artifacts under the names that a policy has, in the order in which they came.
-    async fn attested(
-        &mut self,
-        organization: &str,
-        policy: &Policy,
-        artifacts: &[Vec<u8>],
-    ) -> Result<Vec<(Vec<u8>, String, String, bool)>, Error> {
-        Ok(fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT x.fingerprint, a.flow, a.name, a.is_compliant
-                     FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
-                     WHERE x.organization = ",
-                );
-                query.push_bind(organization).push(" AND a.name IN (");
-                let mut names = query.separated(", ");
-                for required in &policy.attestations {
-                    names.push_bind(required.name.as_str());
-                }
-                query.push(") AND x.fingerprint IN");
-            },
-            artifacts.iter().cloned(),
-            " ORDER BY a.created_at, a.id"
-        ))
-    }
-
-    /// The environment of each approval that artifacts have.
-    async fn approved(
-        &mut self,
-        organization: &str,
-        artifacts: Vec<Vec<u8>>,
-    ) -> Result<Vec<(Vec<u8>, Option<String>)>, Error> {
-        Ok(fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT target, environment FROM approvals WHERE organization = ");
-                query.push_bind(organization);
-                query.push(" AND closed_at IS NULL AND state = 'APPROVED' AND target IN");
-            },
-            artifacts,
-            ""
-        ))
-    }
-
     /// What is held as running in an environment, and the verdicts that were made of it.
     ///
     /// # Errors
@@ -203,67 +126,71 @@ impl Transaction {
         running.collect()
     }
 
-    /// Writes down how an environment stands now, and from when on; each verdict that is another ends one
-    /// and begins one.
+    /// Writes down how environments stand now, and from when on; each verdict that is another ends one and begins
+    /// one.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn keep_standing(
-        &mut self,
-        environment: Uuid,
-        before: &Standing,
-        after: &Standing,
-        until: Option<Timestamp>,
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        // Of what runs no longer: a replica of the version before ends no verdict.
-        const LEFT: &str = "
-            UPDATE verdicts SET until_at = $1 WHERE environment = $2 AND until_at IS NULL AND NOT EXISTS
-            (SELECT 1 FROM artifact_runs r WHERE r.environment = verdicts.environment
-               AND r.fingerprint = verdicts.fingerprint AND r.ended_at IS NULL)";
-        const KEEP: &str = "
-            UPDATE environments SET compliance = $1, compliant_until = $2, judged_at = $3 WHERE id = $4";
-        let verdict = |standing: &Standing, artifact: &Fingerprint| {
-            standing.artifacts.get(artifact).map_or(Verdict::UNKNOWN, |running| running.verdict.clone())
-        };
-        let ended: Vec<Vec<u8>> = before
-            .artifacts
-            .iter()
-            .filter(|(artifact, was)| {
-                was.verdict != Verdict::UNKNOWN && was.verdict != verdict(after, artifact)
-            })
-            .map(|(artifact, _)| artifact.bytes().to_vec())
-            .collect();
-        let begun = after.artifacts.iter().filter(|(artifact, is)| {
-            is.verdict != Verdict::UNKNOWN && is.verdict != verdict(before, artifact)
-        });
-        on!(self, |connection| {
-            sqlx::query(LEFT).bind(at.micros()).bind(environment).execute(connection).await?;
-        });
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE verdicts SET until_at = ").push_bind(at.micros());
-                query.push(" WHERE environment = ").push_bind(environment);
-                query.push(" AND until_at IS NULL AND fingerprint IN");
-            },
-            ended
-        );
+    pub async fn keep_standings(&mut self, judged: &[Judged<'_>], at: Timestamp) -> Result<(), Error> {
+        let ended: Vec<(Uuid, Vec<u8>)> = judged.iter().flat_map(Judged::ended).collect();
+        let begun: Vec<_> = judged.iter().flat_map(Judged::begun).collect();
+        self.end_verdicts_of_what_left(judged, at).await?;
+        for chunk in ended.chunks(ROWS) {
+            on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
+                query.push_values(chunk, |mut values, (environment, artifact)| {
+                    values.push_bind(*environment).push_bind(artifact.as_slice());
+                });
+                query.push(") UPDATE verdicts SET until_at = ").push_bind(at.micros());
+                query.push(
+                    " FROM ended WHERE verdicts.environment = ended.environment
+                     AND verdicts.fingerprint = ended.fingerprint AND until_at IS NULL",
+                );
+                query.build().persistent(false).execute(connection).await?;
+            });
+        }
         insert!(
             self,
             "INSERT INTO verdicts (environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
             "",
             begun,
-            |values, (artifact, running)| {
+            |values, (environment, artifact, running)| {
                 let Verdict { compliance, is_allowed, reasons } = &running.verdict;
-                values.push_bind(environment).push_bind(artifact.bytes().as_slice()).push_bind(at.micros());
+                values.push_bind(*environment).push_bind(artifact.bytes().as_slice()).push_bind(at.micros());
                 values.push_bind(compliance.as_str()).push_bind(*is_allowed).push_bind(json(reasons));
             }
         );
         on!(self, |connection| {
-            let keep = sqlx::query(KEEP).bind(after.compliance.as_str()).bind(until.map(Timestamp::micros));
-            keep.bind(at.micros()).bind(environment).execute(connection).await?;
+            let mut query = sqlx::QueryBuilder::new("WITH judged (id, compliance, until) AS (");
+            query.push_values(judged, |mut values, judged| {
+                values.push_bind(judged.environment).push_bind(judged.after.compliance.as_str());
+                values.push_bind(judged.until.map(Timestamp::micros));
+            });
+            query.push(") UPDATE environments SET judged_at = ").push_bind(at.micros());
+            query.push(
+                ", compliance = judged.compliance, compliant_until = judged.until FROM judged
+                 WHERE environments.id = judged.id",
+            );
+            query.build().execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Ends the verdicts of what runs no longer: a replica of the version before ends none.
+    async fn end_verdicts_of_what_left(&mut self, judged: &[Judged<'_>], at: Timestamp) -> Result<(), Error> {
+        on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("UPDATE verdicts SET until_at = ");
+            query.push_bind(at.micros()).push(" WHERE until_at IS NULL AND environment IN (");
+            let mut environments = query.separated(", ");
+            for judged in judged {
+                environments.push_bind(judged.environment);
+            }
+            query.push(
+                ") AND NOT EXISTS (SELECT 1 FROM artifact_runs r WHERE r.environment = verdicts.environment
+                     AND r.fingerprint = verdicts.fingerprint AND r.ended_at IS NULL)",
+            );
+            query.build().execute(connection).await?;
         });
         Ok(())
     }

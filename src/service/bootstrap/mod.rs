@@ -65,9 +65,11 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     };
     let mut judged = Judged::default();
     let cause = Cause { kind: CauseKind::Bootstrap, by: None };
-    for (organization, environment) in &journal.environments {
-        let again = judge::again(&mut transaction, organization, environment, &cause, &app.clock);
-        judged = judged.and(again.await?);
+    let environments: Vec<_> = journal.environments.iter().collect();
+    for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
+        let names: Vec<&str> = of_one.iter().map(|(_, name)| name.as_str()).collect();
+        let Some((organization, _)) = of_one.first() else { continue };
+        judged = judged.and(judge::again(&mut transaction, organization, &names, &cause, &app.clock).await?);
     }
     let doubts = doubts::doubts(&mut transaction, &plan).await?;
     let audit = Audit::of_bootstrap(generation, journal.changes);

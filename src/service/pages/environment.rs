@@ -137,8 +137,12 @@ async fn today(
     let name: EnvironmentName =
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let seen: Seen = shown.runs.iter().map(|run| (run.artifact, (run.image.clone(), None))).collect();
-    let evidence =
-        transaction.evidence(organization, &environment.name, policy, seen.keys().copied()).await?;
+    let policies: Vec<&Policy> = policy.into_iter().collect();
+    let mut evidence = transaction.evidence(organization, &policies, seen.keys().copied().collect()).await?;
+    let allowances = transaction.allowances(organization, &[&environment.name]).await?;
+    for (artifact, allowed) in allowances.into_values().flatten() {
+        evidence.entry(artifact).or_default().allowed.push(allowed);
+    }
     let standing = Standing::judged(&name, policy, seen, &evidence, now);
     let allowed = transaction.allow_list(environment.id, None).await?;
     let verdict = |(artifact, mut running): (Fingerprint, Running)| {

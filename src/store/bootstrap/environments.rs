@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use super::{Allowance, Environment, Journal, until};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::columns::{fingerprint, json, micros};
-use crate::store::transaction::on;
+use crate::store::transaction::{for_all, insert, on};
 use crate::store::{Error, Transaction};
 
 impl Transaction {
@@ -20,20 +20,20 @@ impl Transaction {
     ) -> Result<(), Error> {
         const FORGET: &str = "
             UPDATE environments SET silent_after = NULL WHERE organization = $1 AND silent_after IS NOT NULL";
-        const SET: &str = "
-            INSERT INTO environments (id, organization, name, created_at, silent_after, snapshot)
-            VALUES ($1, $2, $3, $4, $5, 0)
-            ON CONFLICT (organization, name) DO UPDATE SET silent_after = excluded.silent_after";
         on!(self, |connection| {
             sqlx::query(FORGET).bind(organization).execute(connection).await?;
         });
-        for environment in environments {
-            on!(self, |connection| {
-                let set = sqlx::query(SET).bind(Uuid::now_v7()).bind(organization);
-                let set = set.bind(environment.name.as_str()).bind(now.micros());
-                set.bind(environment.silent_after.map(micros)).execute(connection).await?;
-            });
-        }
+        insert!(
+            self,
+            "INSERT INTO environments (id, organization, name, created_at, silent_after, snapshot) ",
+            " ON CONFLICT (organization, name) DO UPDATE SET silent_after = excluded.silent_after",
+            environments,
+            |values, environment| {
+                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(environment.name.as_str());
+                values.push_bind(now.micros()).push_bind(environment.silent_after.map(micros));
+                values.push_bind(0_i64);
+            }
+        );
         self.reconcile_policies(organization, environments, now, journal).await?;
         self.reconcile_allowances(organization, environments, now, journal).await
     }
@@ -47,31 +47,42 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE policies SET closed_at = $1 WHERE id = $2";
-        const INSERT: &str = "
-            INSERT INTO policies (id, organization, environment, content, created_at)
-            VALUES ($1, $2, $3, $4, $5)";
         let policies = environments.iter().filter_map(|e| Some((e.name.as_str(), json(e.policy.as_ref()?))));
         let mut wanted: BTreeMap<&str, String> = policies.collect();
         let open: Vec<(Uuid, String, String)> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let mut closed = Vec::new();
         for (id, environment, content) in open {
             if wanted.get(environment.as_str()) == Some(&content) {
                 wanted.remove(environment.as_str());
             } else {
-                self.close(CLOSE, id, now).await?;
+                closed.push(id);
                 journal.note(organization, format!("the policy of the environment {environment} was closed"));
                 journal.touch(organization, &environment);
             }
         }
-        for (environment, content) in wanted {
+        for_all!(
+            self,
+            |query| query
+                .push("UPDATE policies SET closed_at = ")
+                .push_bind(now.micros())
+                .push(" WHERE id IN"),
+            closed
+        );
+        for (environment, content) in &wanted {
             journal.note(organization, format!("the environment {environment} got the policy {content}"));
             journal.touch(organization, environment);
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);
-                insert.bind(content).bind(now.micros()).execute(connection).await?;
-            });
         }
+        insert!(
+            self,
+            "INSERT INTO policies (id, organization, environment, content, created_at) ",
+            "",
+            &wanted,
+            |values, (environment, content)| {
+                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(**environment);
+                values.push_bind(content.as_str()).push_bind(now.micros());
+            }
+        );
         Ok(())
     }
 

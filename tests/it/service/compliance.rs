@@ -154,6 +154,49 @@ async fn a_silent_environment_is_never_shown_as_compliant(database: Database) {
     assert_eq!(compliance(&service).await, ["UNKNOWN", "NON-COMPLIANT"]);
 }
 
+async fn what_runs_in_many_environments_is_judged_in_each_by_its_own_policy_and_allow_list(
+    database: Database,
+) {
+    const STAND: &str = "SELECT name || ' ' || compliance FROM environments ORDER BY name";
+    // Unit tests are required everywhere, a scan in each third, and each fifth allows it whatever was attested.
+    let declared = |generation| {
+        let environments: Vec<_> = (0..50)
+            .map(|n| {
+                let scan = if n % 3 == 0 { ", {flow: cart, name: scan}" } else { "" };
+                let entry = format!("{{artifact: {}, reason: audit, author: kim}}", digest('a'));
+                let allowed = if n % 5 == 0 { entry.as_str() } else { "" };
+                let policy = format!("{{attestations: [{{flow: cart, name: unit}}{scan}]}}");
+                format!("{{name: e-{n:02}, policy: {policy}, allowed: [{allowed}]}}")
+            })
+            .collect();
+        bootstrap(generation, &format!("    environments: [{}]", environments.join(", ")))
+    };
+    let service = Running::start_with(database, options(bootstrap(1, ""))).await;
+    for n in 0..50 {
+        service.report(ADMIN, &format!("e-{n:02}"), report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    }
+    let stand = |passes: &dyn Fn(usize) -> bool| -> Vec<String> {
+        let word = |n| if passes(n) { "COMPLIANT" } else { "NON-COMPLIANT" };
+        (0..50).map(|n| format!("e-{n:02} {}", word(n))).collect()
+    };
+    service.reload(&declared(2)).await;
+    assert_eq!(service.database.rows(STAND).await, stand(&|n| n % 5 == 0));
+    attest(&service, "cart", "unit", 'a', 0).await;
+    assert_eq!(service.database.rows(STAND).await, stand(&|n| n % 5 == 0 || n % 3 != 0));
+    attest(&service, "cart", "scan", 'a', 0).await;
+    assert_eq!(service.database.rows(STAND).await, stand(&|_| true));
+    attest(&service, "cart", "unit", 'a', 1).await;
+    assert_eq!(service.database.rows(STAND).await, stand(&|n| n % 5 == 0));
+    // One verdict holds for each, and each change was told of the environment that it was in.
+    let open = "SELECT COUNT(*) || '' FROM verdicts WHERE until_at IS NULL";
+    assert_eq!(service.database.rows(open).await, ["50"]);
+    let told = "SELECT e.name || ' ' || COUNT(*) FROM events v JOIN environments e ON e.id = v.environment
+                WHERE v.kind IN ('ON_COMPLIANT_ENV', 'ON_NON_COMPLIANT_ENV') GROUP BY e.name ORDER BY e.name";
+    let times = |n| if n % 5 == 0 { 1 } else { 3 };
+    let expected: Vec<_> = (0..50).map(|n| format!("e-{n:02} {}", times(n))).collect();
+    assert_eq!(service.database.rows(told).await, expected);
+}
+
 async fn a_token_of_one_flow_changes_nothing_of_another_s_verdict(database: Database) {
     let service = Running::start_with(database, options(declared(1, UNIT, ""))).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
@@ -172,5 +215,6 @@ super::on_both!(
     an_approval_is_for_its_environment_or_for_any,
     an_entry_of_the_allow_list_ends_by_itself,
     a_silent_environment_is_never_shown_as_compliant,
+    what_runs_in_many_environments_is_judged_in_each_by_its_own_policy_and_allow_list,
     a_token_of_one_flow_changes_nothing_of_another_s_verdict,
 );
