@@ -69,7 +69,8 @@ type RunningRow = (
 );
 
 impl Transaction {
-    /// The names that an artifact was last reported under in each of its runs, that of the latest first.
+    /// The names that an artifact was last reported under in each of its runs, that of the latest first; of each as much
+    /// as is shown, and more.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl Transaction {
         artifact: Fingerprint,
     ) -> Result<AtMost<String>, Error> {
         const SELECT: &str = "
-            SELECT r.name FROM environments e CROSS JOIN artifact_runs r
+            SELECT SUBSTR(r.name, 1, 1000) FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
             GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
         let rows = on!(self, |connection| {

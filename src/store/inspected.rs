@@ -74,16 +74,18 @@ impl Transaction {
         let searched = searched.to_lowercase();
         // No pod is told where nothing was searched for.
         let found = if searched.is_empty() { searched } else { anywhere(&searched) };
-        // Workloads are looked up for what ran: SQLite takes a CROSS JOIN in the order in which it stands, and would
-        // read all that ever ran otherwise.
+        // What runs and what ended since has an index each. Workloads are looked up for what ran: SQLite takes a CROSS
+        // JOIN in the order in which it stands, and would read all that ever ran otherwise.
         let rows: Vec<Row> = rows!(
             self,
             "namespace, digests, owners, pods, since, found",
             "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found
              FROM (SELECT namespace, workload, COUNT(*) AS pods, MIN(started_at) AS since,
                           MIN(CASE WHEN LOWER(pod) LIKE $4 ESCAPE '!' THEN pod END) AS found
-                   FROM pod_runs
-                   WHERE environment = $1 AND started_at <= $3 AND (ended_at IS NULL OR ended_at > $3)
+                   FROM (SELECT * FROM pod_runs WHERE environment = $1 AND started_at <= $3 AND ended_at IS NULL
+                         UNION ALL
+                         SELECT * FROM pod_runs
+                         WHERE environment = $1 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3) p
                    GROUP BY namespace, workload) r
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",
@@ -157,6 +159,31 @@ impl Transaction {
         let allowance = |(Bytes(artifact), reason, until, author)| {
             let until = (until != 0).then(|| Timestamp::from_micros(until));
             (artifact, Allowance { reason, author, until })
+        };
+        Ok(rows.into_iter().map(allowance).collect())
+    }
+
+    /// The entries of an artifact in all allow-lists of an organization, by environment.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn allowed(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<HashMap<Uuid, Allowance>, Error> {
+        const SELECT: &str = "
+            SELECT e.id, a.reason, COALESCE(a.expires_at, 0), a.author
+            FROM allowances a JOIN environments e ON e.organization = a.organization AND e.name = a.environment
+            WHERE a.organization = $1 AND a.fingerprint = $2 AND a.closed_at IS NULL";
+        let rows: Vec<(Uuid, String, i64, String)> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select.fetch_all(connection).await?
+        });
+        let allowance = |(environment, reason, until, author)| {
+            let until = (until != 0).then(|| Timestamp::from_micros(until));
+            (environment, Allowance { reason, author, until })
         };
         Ok(rows.into_iter().map(allowance).collect())
     }

@@ -1,9 +1,9 @@
 //! What people look for: digests, images, pods, commits, flows and trails.
 //!
-//! Digests, and commits that something was built from, are looked up by their beginnings, in indexes. Words may stand
+//! Digests and commits are looked up by their beginnings, in indexes. Words may stand
 //! anywhere in a name, which no index helps with: all image names that an organization's history holds are read, all
 //! its flows, and its trails from the newest until there are enough; of the pods those that run, and those that ended
-//! where too few run. A trail's commit is looked for in the same way as its name.
+//! where too few run.
 
 use std::collections::BTreeMap;
 
@@ -202,14 +202,18 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn find_trails_of(&mut self, organization: &str, commit: &str) -> Result<AtMost<Trail>, Error> {
+        // Between them and them with a `g` in an index of the first forty, as above; a hash may be longer.
         const SELECT: &str = "
-            SELECT flow, name FROM trails WHERE organization = $1 AND git_commit_info LIKE $2 ESCAPE '!'
-            ORDER BY created_at DESC, id DESC LIMIT $3";
+            SELECT flow, name FROM trails
+            WHERE organization = $1 AND substr(git_commit_info, 10, 40) >= $2
+              AND substr(git_commit_info, 10, 40) < $3 AND git_commit_info LIKE $4 ESCAPE '!'
+            ORDER BY created_at DESC, id DESC LIMIT $5";
         // A commit's hash is what is written first of it.
         let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
+        let first: String = commit.chars().take(40).collect();
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(pattern);
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&first).bind(format!("{first}g"));
+            select.bind(pattern).bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         Ok(AtMost::of(MOST, rows))
     }

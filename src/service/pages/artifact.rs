@@ -81,9 +81,9 @@ impl Known {
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
         let mut now = transaction.runs_now(organization, artifact).await?;
-        for running in now.listed.iter_mut().filter(|running| running.verdict.is_allowed) {
-            let allowed = transaction.allow_list(running.environment.id, None).await?;
-            tell(&mut running.verdict, allowed.get(&artifact));
+        let allowed = transaction.allowed(organization, artifact).await?;
+        for running in &mut now.listed {
+            tell(&mut running.verdict, allowed.get(&running.environment.id));
         }
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
