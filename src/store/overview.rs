@@ -1,4 +1,4 @@
-//! All environments of an organization, for people who look at them.
+//! The environments of an organization, for people who look at them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::columns::duration;
-use super::transaction::on;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
@@ -40,15 +40,15 @@ pub type Hours = HashMap<(Uuid, i64), i64>;
 
 type Row = (Uuid, String, i64, Option<i64>, Option<i64>, Option<String>, Option<i64>, i64, i64);
 
-/// An organization's environments, and more of its `WHERE`.
+/// Environments; what stands behind their `WHERE` says which.
 macro_rules! select_environments {
-    ($more:literal) => {
+    ($which:literal) => {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
                    (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL),
                    (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL)
-            FROM environments e WHERE e.organization = $1",
-            $more
+            FROM environments e WHERE ",
+            $which
         )
     };
 }
@@ -87,12 +87,27 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn overview(&mut self, organization: &str) -> Result<Vec<Environment>, Error> {
-        let rows: Vec<Row> = on!(self, |connection| {
-            sqlx::query_as(select_environments!("")).bind(organization).fetch_all(connection).await?
-        });
-        let mut environments: Vec<_> = rows.into_iter().map(read).collect::<Result<_, Error>>()?;
+    pub async fn environments_by_name(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
+        const NAMES: &str = "SELECT name, id FROM environments WHERE organization = $1";
+        let mut names: Vec<(String, Uuid)> =
+            on!(self, |connection| sqlx::query_as(NAMES).bind(organization).fetch_all(connection).await?);
         // Not by the database, which sorts names as its locale does.
+        names.sort_unstable();
+        Ok(names.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// These environments, by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn overview(
+        &mut self,
+        environments: impl Iterator<Item = Uuid>,
+    ) -> Result<Vec<Environment>, Error> {
+        let rows: Vec<Row> =
+            fetch_for_all!(self, |query| query.push(select_environments!("e.id IN")), environments, "");
+        let mut environments: Vec<_> = rows.into_iter().map(read).collect::<Result<_, Error>>()?;
         environments.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(environments)
     }
@@ -108,27 +123,29 @@ impl Transaction {
         name: &str,
     ) -> Result<Option<Environment>, Error> {
         let row: Option<Row> = on!(self, |connection| {
-            let select = sqlx::query_as(select_environments!(" AND e.name = $2"));
+            let select = sqlx::query_as(select_environments!("e.organization = $1 AND e.name = $2"));
             select.bind(organization).bind(name).fetch_optional(connection).await?
         });
         row.map(read).transpose()
     }
 
-    /// What happened in an organization's environments since a moment, by the hours since then.
+    /// What happened in environments since a moment, by the hours since then.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn hours(&mut self, organization: &str, since: Timestamp) -> Result<Hours, Error> {
+    pub async fn hours(&mut self, environments: &[Environment], since: Timestamp) -> Result<Hours, Error> {
         // From whole numbers to whole numbers, on both databases.
-        const SELECT: &str = "
-            SELECT v.environment, (v.occurred_at - $2) / 3600000000, COUNT(*)
-            FROM environments e JOIN events v ON v.environment = e.id AND v.occurred_at >= $2
-            WHERE e.organization = $1
-            GROUP BY 1, 2";
-        let rows: Vec<(Uuid, i64, i64)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(since.micros()).fetch_all(connection).await?
-        });
+        let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push("SELECT environment, (occurred_at - ").push_bind(since.micros());
+                query.push(") / 3600000000, COUNT(*) FROM events WHERE occurred_at >= ");
+                query.push_bind(since.micros()).push(" AND environment IN");
+            },
+            environments.iter().map(|environment| environment.id),
+            " GROUP BY 1, 2"
+        );
         Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
     }
 }

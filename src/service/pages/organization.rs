@@ -1,10 +1,12 @@
-//! An organization: its environments as cards.
+//! An organization: its environments as cards, some on a page.
 
 use axum::extract::State;
+use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
 use super::layout::{self, Way};
+use super::paged::{self, Paged};
 use super::place::Place;
 use super::present::Present;
 use super::refusal::Refusal;
@@ -13,26 +15,35 @@ use super::visitor::Visitor;
 use super::words::{badge, count};
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
+use crate::service::parameters::Parameters;
 use crate::service::segments::Segments;
 use crate::store::overview::{Environment, Hours};
+
+/// How many environments a page has.
+const CARDS: usize = 200;
 
 /// How many hours a chart shows, the current one included.
 const HOURS: i64 = 24;
 
 const HOUR: i64 = 3_600_000_000;
 
-/// The environments, each as a card.
+/// A page of the environments, each as a card.
 pub(super) async fn page(
     State(app): State<App>,
     Segments(organization): Segments<String>,
     visitor: Visitor,
+    uri: Uri,
 ) -> Result<Html<String>, Refusal> {
     visitor.of(&organization)?;
+    let parameters = Parameters::read(&uri, &["page"])?;
+    let asked = paged::asked(&parameters)?;
     let now = app.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = app.store.read().await?;
-    let environments = transaction.overview(&organization).await?;
-    let hours = transaction.hours(&organization, since).await?;
+    let all = transaction.environments_by_name(&organization).await?;
+    let paged = Paged::of(all.len(), CARDS, asked);
+    let environments = transaction.overview(all.into_iter().skip(paged.passed).take(CARDS)).await?;
+    let hours = transaction.hours(&environments, since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }
@@ -42,6 +53,7 @@ pub(super) async fn page(
         ul.cards {
             @for environment in &environments { li { (card(&app, &organization, environment, &hours, now)) } }
         }
+        (paged.links(|page| format!("{}?page={page}", app.links.page(&[&organization]))))
     };
     let way = Way { is_top: true, ..Way::default() };
     Ok(layout::placed(&app, &organization, Some(&visitor), way, &content))

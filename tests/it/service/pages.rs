@@ -137,6 +137,28 @@ async fn a_session_ends_with_its_token_and_when_nobody_uses_it(database: Databas
     assert!(sent_away(&mut browser).await, "a token that comes again brings no session back");
 }
 
+async fn of_many_environments_some_are_on_a_page(database: Database) {
+    let names: Vec<_> = (0..450).map(|n| format!("{{name: e-{n:03}}}")).collect();
+    let options = Options {
+        bootstrap: bootstrap(1, &format!("    environments: [{}]", names.join(", "))),
+        ..Options::default()
+    };
+    let service = Running::start_with(database, options).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for (query, expected) in
+        [("", 0..200), ("?page=2", 200..400), ("?page=3", 400..450), ("?page=4", 400..450)]
+    {
+        let page = browser.get(&format!("/ui/acme{query}")).await.text;
+        let shown: Vec<_> = (0..450).filter(|n| page.contains(&format!("environments/e-{n:03}\""))).collect();
+        assert_eq!(shown, expected.collect::<Vec<_>>(), "{query}");
+    }
+    let page = browser.get("/ui/acme?page=2").await.text;
+    for way in ["/ui/acme?page=1", "/ui/acme?page=3"] {
+        assert!(page.contains(&format!("href=\"{way}\"")), "{page}");
+    }
+    assert_eq!(browser.get("/ui/acme?page=0").await.status, 400);
+}
+
 async fn browsers_are_told_to_run_nothing(database: Database) {
     let options =
         Options { bootstrap: bootstrap(1, "    environments: [{name: prod}]"), ..Options::default() };
@@ -202,6 +224,7 @@ super::on_both!(
     another_site_s_form_is_refused_and_nobody_is_led_elsewhere,
     who_signs_in_gets_what_they_wanted_behind_a_proxy_too,
     a_session_ends_with_its_token_and_when_nobody_uses_it,
+    of_many_environments_some_are_on_a_page,
     browsers_are_told_to_run_nothing,
     who_sends_a_form_without_end_keeps_nobody_from_pages,
     many_wrong_tokens_wait_here_too,
