@@ -41,14 +41,14 @@ pub(super) struct Asking {
     turn: Turn,
 }
 
-/// The turn of a request that reads, among the request's extensions.
+/// The turn of a request that reads, and the organization that it is of, among the request's extensions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turn(Arc<OnceLock<OwnedSemaphorePermit>>);
+pub(super) struct Turn(Arc<OnceLock<(OwnedSemaphorePermit, String)>>);
 
 impl Turn {
-    /// Whether there is one.
-    pub(super) fn is_taken(&self) -> bool {
-        self.0.get().is_some()
+    /// The organization; `""` where there is no turn.
+    pub(super) fn organization(&self) -> &str {
+        self.0.get().map_or("", |(_, organization)| organization)
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn admit(
         let busy =
             || Problem::unavailable("this token has as many answers under way as it may have at a time");
         let turn = timeout(app.policy.turn, turn).await.ok().and_then(Result::ok).ok_or_else(busy)?;
-        let _ = asking.turn.0.set(turn);
+        let _ = asking.turn.0.set((turn, known.organization));
     }
     Ok(Caller { name: known.name, role })
 }

@@ -34,6 +34,8 @@ pub struct Policy {
     pub inbound_kibibytes: u32,
     /// How long an answer, or a page, waits for its turn.
     pub turn: Duration,
+    /// The memory that answers may take until they were read, in KiB; those to one organization take half of it at most.
+    pub outbound_kibibytes: u32,
     /// How many requests run at once, those included whose clients went away.
     pub requests: usize,
     /// How long an environment may be silent where it does not say itself.
@@ -83,6 +85,7 @@ impl Default for Policy {
             pace: Pace::default(),
             inbound_kibibytes: 256 * 1024,
             turn: Duration::from_secs(10),
+            outbound_kibibytes: 256 * 1024,
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
@@ -127,6 +130,7 @@ pub(super) struct Parts {
     pub(super) metrics: Metrics,
     pub(super) throttle: Throttle,
     pub(super) inbound: Budget,
+    pub(super) outbound: Budget,
     /// One permit for each request that may run.
     pub(super) running: Arc<Semaphore>,
     /// One permit for each page that may be made.
@@ -156,7 +160,8 @@ impl App {
         allowed_internal: Vec<IpNet>,
     ) -> Self {
         let policy = *policy;
-        let inbound = Budget::new(policy.inbound_kibibytes);
+        let (inbound, outbound) =
+            (Budget::new(policy.inbound_kibibytes), Budget::new(policy.outbound_kibibytes));
         let throttle = Throttle::new(&policy);
         let running = Arc::new(Semaphore::new(policy.requests));
         let gates = Gates::new(store.writes_of_one());
@@ -169,6 +174,7 @@ impl App {
             metrics: Metrics::new(),
             throttle,
             inbound,
+            outbound,
             running,
             looking: Arc::new(Semaphore::new(super::pages::AT_ONCE)),
             looking_by: Places::new(super::pages::AT_ONCE_BY_ONE),

@@ -29,8 +29,9 @@ impl Default for Pace {
     }
 }
 
-/// The memory that all bodies together may take while they are received and until what they say is recorded, in
-/// KiB. Those of one organization take half of it at most: whoever sends slowly, or much, leaves the rest to others.
+/// The memory that all bodies together may take, in KiB: while they are received and until what they say is recorded, or,
+/// for answers, until their clients have them. Those of one organization take half of it at most: whoever sends or reads
+/// slowly, or much, leaves the rest to others.
 #[derive(Debug)]
 pub(super) struct Budget {
     all: Arc<Semaphore>,
@@ -67,7 +68,7 @@ impl Budget {
 }
 
 impl Share {
-    /// Grows by bytes that were received.
+    /// Grows by so many bytes.
     pub(super) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;
         let wanted = self.bytes.div_ceil(STEP * 1024) * STEP;

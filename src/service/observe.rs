@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -12,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use super::access::{KnownAs, Turn};
 use super::app::App;
 use super::problem::Problem;
-use super::sent::Sent;
 use crate::domain::visible::{Visible, shortened};
 use crate::process::listener::Peer;
 
@@ -36,8 +34,7 @@ pub(super) async fn observe(State(app): State<App>, mut request: Request, next: 
         let peer = peer.map_or_else(String::new, |Peer(peer)| peer.ip().to_string());
         let known_as = KnownAs::default();
         request.extensions_mut().insert(known_as.clone());
-        let turn = Turn::default();
-        request.extensions_mut().insert(turn.clone());
+        request.extensions_mut().insert(Turn::default());
         let response = next.run(request).await;
         let (status, after) = (response.status().as_u16(), start.elapsed());
         app.metrics.answered(&route, method, status, after);
@@ -51,7 +48,7 @@ pub(super) async fn observe(State(app): State<App>, mut request: Request, next: 
             "{peer} {who} {method} {path} {status} {milliseconds:.1} ms"
         );
         drop(running);
-        if turn.is_taken() { response.map(|body| Body::new(Sent::new(body, turn))) } else { response }
+        response
     });
     answering.await.unwrap_or_else(|_| Problem::defect().into_response())
 }

@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use super::app::App;
 use super::problem::Problem;
-use super::{actions, approvals, attest, attestations, live, observe, pages, report, trails};
+use super::{actions, approvals, attest, attestations, live, observe, pages, report, sent, trails};
 
 /// What the interface puts in front of every path.
 const PREFIX: &str = "/api/v2";
@@ -69,6 +69,7 @@ pub(super) fn router(app: App) -> Router {
         // Each operation has limits of its own.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), sent::sent))
         .layer(from_fn_with_state(app.clone(), pages::guarded))
         .layer(from_fn_with_state(app.clone(), observe::observe))
         .with_state(app)

@@ -1,30 +1,49 @@
-//! An answer on its way: whoever asked for it keeps their turn until the last of it is handed to their connection.
+//! An answer on its way: whoever asked for it keeps their turn, and a large one its part of the memory for answers, until
+//! the last of it is handed to their connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::Error;
 use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::access::Turn;
+use super::app::App;
+use super::body::Share;
+use super::problem::Problem;
+
+/// An answer up to this size, in bytes, takes no part of the memory: there are as many as connections at most.
+const SMALL: u64 = 64 * 1024;
 
 /// How much is handed over at a time, in bytes: what the connection has of it no longer counts.
 const PIECE: usize = 64 * 1024;
 
-/// A body that holds a turn.
-pub(super) struct Sent {
+/// A body that holds a turn, and a part of the memory for answers.
+struct Sent {
     body: Body,
     /// What came of it and was not handed over yet.
     rest: Bytes,
-    _turn: Turn,
+    _held: (Turn, Option<Share>),
 }
 
-impl Sent {
-    /// This body, with this turn.
-    pub(super) fn new(body: Body, turn: Turn) -> Self {
-        Self { body, rest: Bytes::new(), _turn: turn }
+/// Has a large answer wait until those before it were read, and be given up where they are not.
+pub(super) async fn sent(State(app): State<App>, request: Request, next: Next) -> Response {
+    let turn: Turn = request.extensions().get().cloned().unwrap_or_default();
+    let answer = next.run(request).await;
+    let size = answer.body().size_hint().lower();
+    let mut share = (size > SMALL).then(|| app.outbound.share(turn.organization()));
+    if let Some(share) = &mut share {
+        // One that is larger than all that its organization may have is sent when nothing else of it is.
+        let most = u64::from(app.policy.outbound_kibibytes) * 1024 / 2;
+        if share.grow(usize::try_from(size.min(most)).unwrap_or(usize::MAX)).await.is_err() {
+            return Problem::unavailable("too many answers wait to be read").into_response();
+        }
     }
+    answer.map(|body| Body::new(Sent { body, rest: Bytes::new(), _held: (turn, share) }))
 }
 
 impl HttpBody for Sent {

@@ -257,6 +257,29 @@ async fn those_who_only_announce_a_body_take_nothing_from_others(database: Datab
     service.report(REPORTER, "prod", report(&[pod("q", "i", 'a')])).await.expect(200);
 }
 
+async fn answers_that_nobody_reads_take_no_more_memory_than_their_bound(database: Database) {
+    const LIST: &str = "/attestations/acme/cart?per_page=500";
+    // Room for one such answer, which no socket's buffers hold.
+    let policy = Policy { outbound_kibibytes: 16 * 1024, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    for _ in 0..200 {
+        let unit =
+            json!({"attestation_name": "unit", "description": "d".repeat(60_000), "junit_results": []});
+        service.attest(ADMIN, "cart", "t", form(&unit)).await.expect(201);
+    }
+    let mut slow = TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!("GET /api/v2{LIST} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\r\n");
+    slow.write_all(head.as_bytes()).await.unwrap();
+    slow.read_exact(&mut [0; 15]).await.unwrap();
+    let refused = service.get(READER, LIST).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text.contains("too many answers wait to be read"), "{}", refused.text);
+    // Small ones are in nobody's way, and what is read makes room.
+    service.get(READER, "/trails/acme").await.expect(200);
+    drop(slow);
+    eventually("there is room again", async || service.get(READER, LIST).await.status == 200).await;
+}
+
 async fn a_refusal_is_read_even_by_a_client_that_is_still_sending(database: Database) {
     let service = Running::start(database).await;
     for _ in 0..10 {
@@ -431,6 +454,7 @@ super::on_both!(
     ten_thousand_images_in_one_pod_are_kept,
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
     those_who_only_announce_a_body_take_nothing_from_others,
+    answers_that_nobody_reads_take_no_more_memory_than_their_bound,
     a_refusal_is_read_even_by_a_client_that_is_still_sending,
     who_may_not_is_told_before_the_body_is_read,
     clients_that_leave_at_any_moment_leave_nothing_broken_behind,
