@@ -27,18 +27,18 @@ pub(super) struct Pod {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ObjectMeta {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "null_is_default")]
-    name: String,
-    #[prost(string, tag = "3")]
-    #[serde(deserialize_with = "null_is_default")]
-    namespace: String,
-    #[prost(string, tag = "5")]
-    #[serde(deserialize_with = "null_is_default")]
-    uid: String,
-    #[prost(string, tag = "6")]
-    #[serde(deserialize_with = "null_is_default")]
-    resource_version: String,
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    name: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    #[serde(deserialize_with = "text")]
+    namespace: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    #[serde(deserialize_with = "text")]
+    uid: Vec<u8>,
+    #[prost(bytes = "vec", tag = "6")]
+    #[serde(deserialize_with = "text")]
+    resource_version: Vec<u8>,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "13")]
@@ -57,14 +57,18 @@ struct Time {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Owner {
-    #[prost(string, optional, tag = "1")]
-    kind: Option<String>,
-    #[prost(string, optional, tag = "3")]
-    name: Option<String>,
-    #[prost(string, optional, tag = "4")]
-    uid: Option<String>,
-    #[prost(string, optional, tag = "5")]
-    api_version: Option<String>,
+    #[prost(bytes = "vec", optional, tag = "1")]
+    #[serde(deserialize_with = "optional_text")]
+    kind: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    #[serde(deserialize_with = "optional_text")]
+    name: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    #[serde(deserialize_with = "optional_text")]
+    uid: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    #[serde(deserialize_with = "optional_text")]
+    api_version: Option<Vec<u8>>,
     #[prost(bool, optional, tag = "6")]
     controller: Option<bool>,
     #[prost(bool, optional, tag = "7")]
@@ -88,12 +92,12 @@ pub(super) struct PodSpec {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 struct Container {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "null_is_default")]
-    name: String,
-    #[prost(string, tag = "2")]
-    #[serde(deserialize_with = "null_is_default")]
-    image: String,
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    name: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    #[serde(deserialize_with = "text")]
+    image: Vec<u8>,
 }
 
 /// In protobuf the common part is a message of its own, in JSON it is inlined.
@@ -107,9 +111,9 @@ struct EphemeralContainer {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodStatus {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "null_is_default")]
-    phase: String,
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    phase: Vec<u8>,
     #[prost(message, repeated, tag = "8")]
     #[serde(deserialize_with = "null_is_default")]
     container_statuses: Vec<ContainerStatus>,
@@ -124,15 +128,15 @@ pub(super) struct PodStatus {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 struct ContainerStatus {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "null_is_default")]
-    name: String,
-    #[prost(string, tag = "6")]
-    #[serde(deserialize_with = "null_is_default")]
-    image: String,
-    #[prost(string, tag = "7")]
-    #[serde(rename = "imageID", deserialize_with = "null_is_default")]
-    image_id: String,
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    name: Vec<u8>,
+    #[prost(bytes = "vec", tag = "6")]
+    #[serde(deserialize_with = "text")]
+    image: Vec<u8>,
+    #[prost(bytes = "vec", tag = "7")]
+    #[serde(rename = "imageID", deserialize_with = "text")]
+    image_id: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
@@ -232,19 +236,17 @@ pub(super) struct NamedOnly {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NameMeta {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(string, tag = "3")]
-    pub(super) namespace: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) name: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) namespace: Vec<u8>,
 }
 
 impl Pod {
     /// Its resourceVersion, which is no part of the view.
     pub(super) fn take_resource_version(&mut self) -> String {
-        self.metadata
-            .as_mut()
-            .map(|metadata| std::mem::take(&mut metadata.resource_version))
-            .unwrap_or_default()
+        let version = self.metadata.as_mut().map(|metadata| std::mem::take(&mut metadata.resource_version));
+        legible(version.unwrap_or_default())
     }
 }
 
@@ -253,7 +255,7 @@ impl From<Pod> for PodView {
         let metadata = pod.metadata.unwrap_or_default();
         let spec = pod.spec.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
-        let phase = Phase::from_status(&status.phase);
+        let phase = Phase::from_status(&legible(status.phase));
         let ephemeral = spec.ephemeral_containers.into_iter().filter_map(|c| c.common);
         // Names are unique across the three lists (Kubernetes documentation, "Pod v1 core").
         let mut specified: Vec<Container> =
@@ -270,16 +272,16 @@ impl From<Pod> for PodView {
             spec_image: specified
                 .iter_mut()
                 .find(|c| c.name == status.name)
-                .map_or_else(String::new, |c| std::mem::take(&mut c.image)),
-            name: status.name,
-            image: status.image,
-            image_id: status.image_id,
+                .map_or_else(String::new, |c| legible(std::mem::take(&mut c.image))),
+            name: legible(status.name),
+            image: legible(status.image),
+            image_id: legible(status.image_id),
         })
         .collect();
         Self {
-            namespace: metadata.namespace,
-            name: metadata.name,
-            uid: metadata.uid,
+            namespace: legible(metadata.namespace),
+            name: legible(metadata.name),
+            uid: legible(metadata.uid),
             // Go writes no time as `null` in JSON and as an empty message in protobuf.
             created_at: metadata.creation_timestamp.map(|t| t.seconds).filter(|&seconds| seconds != 0),
             phase,
@@ -291,7 +293,7 @@ impl From<Pod> for PodView {
 
 impl From<Owner> for OwnerReference {
     fn from(owner: Owner) -> Self {
-        let boxed = |text: Option<String>| text.map(String::into_boxed_str);
+        let boxed = |text: Option<Vec<u8>>| text.map(|text| legible(text).into_boxed_str());
         Self {
             api_version: boxed(owner.api_version),
             kind: boxed(owner.kind),
@@ -319,4 +321,20 @@ impl<'de> Deserialize<'de> for Time {
 /// Reads `null` as Go does: as the empty value.
 fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// Reads a string into its bytes.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    optional_text(from).map(Option::unwrap_or_default)
+}
+
+/// The same where one that was not sent is not an empty one.
+fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(String::into_bytes))
+}
+
+/// Text, with U+FFFD in the place of what is no UTF-8, as the API server writes it in JSON. Who sends it a pod
+/// in protobuf can put such bytes wherever it does not look, and nobody may hide a pod by that.
+pub(super) fn legible(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

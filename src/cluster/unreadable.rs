@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::messages::{NameMeta, NamedOnly};
+use super::messages::{NameMeta, NamedOnly, legible};
 use crate::domain::visible::Visible;
 
 /// A pod that cannot be read.
@@ -29,6 +29,7 @@ impl Unreadable {
     pub(super) fn of_protobuf(pod: &[u8], problem: &prost::DecodeError) -> Self {
         let NameMeta { namespace, name } =
             NamedOnly::decode(pod).unwrap_or_default().metadata.unwrap_or_default();
+        let (namespace, name) = (legible(namespace), legible(name));
         let named = if name.is_empty() { String::new() } else { format!("a Pod, \"{namespace}/{name}\": ") };
         let problem = Visible(&format!("{named}{problem}")).to_string();
         Self { pod: PodName { namespace, name }.known(), problem }

@@ -195,12 +195,33 @@ fn a_server_that_is_not_there_or_says_nothing_is_waited_for_until_the_timeout() 
     nothing_is_sent(&stalls, &["was not done in "]);
 }
 
+/// An API server checks of few texts that they are UTF-8 where a pod is sent to it in protobuf, and its JSON
+/// has U+FFFD in their place.
+#[test]
+fn nobody_hides_a_pod_by_text_that_is_not_utf_8() {
+    let digest = "ab".repeat(32);
+    let of = |name| pod("shop", name, "web", "reg.io/web:1", &digest, 0);
+    let owner = Message::default().text(1, "Job").bytes(3, b"a\xffb").text(4, "u").text(5, "batch/v1");
+    let debug = Message::default().message(1, &Message::default().text(1, "dbg").bytes(2, b"reg.io/\xff"));
+    let pods = [
+        // Repeated fields add up, and messages are merged.
+        of("by-owner").message(1, &Message::default().message(13, &owner)),
+        of("by-image").message(2, &Message::default().message(34, &debug)),
+        of("by-status").message(3, &Message::default().message(13, &Message::default().bytes(1, b"\xc3"))),
+        of("plain"),
+    ];
+    let api = Server::start(move |_| protobuf(200, list(&pods, "")));
+    let outcome = once().args(DRY).cluster(&api).run();
+    outcome.says(0, &["prod: 4 artifacts printed"]);
+    assert!(outcome.stdout.contains("\"name\":\"a\u{fffd}b\""), "{}", outcome.stdout);
+}
+
 #[test]
 fn one_odd_pod_in_two_hundred_leaves_the_other_199() {
     let digest = "ab".repeat(32);
     let odd: [(&str, Message, &str); 6] = [
         (
-            "not UTF-8",
+            "a name that is not UTF-8 and nothing else",
             Message::default().message(1, &Message::default().bytes(1, b"\xff\xfe")),
             "cannot be read",
         ),
