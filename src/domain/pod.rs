@@ -3,7 +3,7 @@
 //! `cluster` makes it, from protobuf, JSON or YAML alike; `collapse` reads it. Nothing else of a
 //! pod (environment, arguments, annotations, volumes) is ever looked at.
 
-use super::model::OwnerReference;
+use super::model::{OwnerReference, Timestamp};
 
 /// The dozen fields of a pod that decide what is reported of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,6 +22,15 @@ pub struct PodView {
     pub owners: Vec<OwnerReference>,
     /// One for each container that has a status.
     pub containers: Vec<ContainerView>,
+}
+
+impl PodView {
+    /// When it was created, as a report can say it: nothing before 1970, and no later than the year 9999. A
+    /// service refuses the whole report for any other time.
+    #[must_use]
+    pub fn time(&self) -> Option<i64> {
+        self.created_at.filter(|at| *at >= 0).map(|at| at.min(Timestamp::LAST_SECOND))
+    }
 }
 
 /// A container's status, with the image that its specification asked for.

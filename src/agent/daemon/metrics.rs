@@ -249,6 +249,7 @@ fn of_container(skip: ContainerSkip) -> &'static str {
         ContainerSkip::NotStarted => "not_started",
         ContainerSkip::OtherAlgorithm => "other_algorithm",
         ContainerSkip::NoDigest => "no_digest",
+        ContainerSkip::TooMany => "too_many",
     }
 }
 
@@ -257,8 +258,12 @@ pub(super) const WITHHELD: [&str; 6] =
     ["unlisted", "stale", "no_such_namespace", "unconfirmed", "no_pods", "unreadable"];
 
 const POD_SKIPS: [PodSkip; 4] = [PodSkip::Ended, PodSkip::NotStarted, PodSkip::NoDigest, PodSkip::Unreadable];
-const CONTAINER_SKIPS: [ContainerSkip; 3] =
-    [ContainerSkip::NotStarted, ContainerSkip::OtherAlgorithm, ContainerSkip::NoDigest];
+const CONTAINER_SKIPS: [ContainerSkip; 4] = [
+    ContainerSkip::NotStarted,
+    ContainerSkip::OtherAlgorithm,
+    ContainerSkip::NoDigest,
+    ContainerSkip::TooMany,
+];
 
 pub(super) fn integer(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)

@@ -26,6 +26,8 @@ pub enum ContainerSkip {
     OtherAlgorithm,
     /// Its image ID holds nothing that is a digest.
     NoDigest,
+    /// Its pod has more of them than are kept of one.
+    TooMany,
 }
 
 impl fmt::Display for ContainerSkip {
@@ -34,6 +36,7 @@ impl fmt::Display for ContainerSkip {
             Self::NotStarted => "not started",
             Self::OtherAlgorithm => "with a digest other than SHA-256",
             Self::NoDigest => "without a digest in the image ID",
+            Self::TooMany => "beyond those that are kept of one pod",
         })
     }
 }

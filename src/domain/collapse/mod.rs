@@ -6,6 +6,7 @@
 
 mod digest;
 mod reference;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,8 +14,12 @@ use std::sync::Arc;
 
 pub use digest::{ContainerSkip, digest_of};
 
+use self::room::Room;
 use super::model::{Digests, Fingerprint, Workload};
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};
+
+/// In bytes. The longest that distribution's grammar allows, with a tag and a digest of SHA-512, has 520.
+const LONGEST_NAME: usize = 1_024;
 
 /// Which containers count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,23 +101,32 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     if pod.phase == Phase::Ended {
         return Collapsed::left_out(PodSkip::Ended);
     }
-    let (mut containers, mut missing) = (Vec::new(), Vec::new());
+    let (mut containers, mut missing) = (Vec::<Container>::new(), Vec::new());
+    let mut room = Room::default();
     for container in
         pod.containers.iter().filter(|c| counting == Counting::All || c.kind == ContainerKind::App)
     {
         match digest::parse(&container.image_id) {
-            Ok(id) => containers.push(Container {
-                name: container.name.as_str().into(),
-                image: name_of(container, &id).into(),
-                digest: id.digest,
-                is_config_digest: id.repository.is_none(),
-            }),
+            Ok(id) => {
+                let image = name_of(container, &id);
+                if room.takes([&*container.name, &*image]) {
+                    containers.push(Container {
+                        name: container.name.as_str().into(),
+                        image: image.into(),
+                        digest: id.digest,
+                        is_config_digest: id.repository.is_none(),
+                    });
+                } else {
+                    missing.push((&container.name, ContainerSkip::TooMany));
+                }
+            }
             Err(reason) => missing.push((&container.name, reason)),
         }
     }
     let shown = containers.len();
     for old in remembered {
-        if !containers.iter().take(shown).any(|c| c.name == old.name) {
+        if !containers.iter().take(shown).any(|c| c.name == old.name) && room.takes([&*old.name, &*old.image])
+        {
             containers.push(old.clone());
         }
     }
@@ -130,7 +144,8 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     let workload = match pod.created_at {
         _ if containers.is_empty() => Err(PodSkip::NoDigest),
         Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
-            Ok(Arc::new(Workload { digests: digests(&containers), owners: pod.owners.into() }))
+            let owners = room::owners(pod.owners, room);
+            Ok(Arc::new(Workload { digests: digests(&containers), owners }))
         }
         _ => Err(PodSkip::Unreadable),
     };
@@ -138,11 +153,13 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
 }
 
 /// The image's name: what the runtime shows, else what the pod asked for, else the repository that
-/// the digest came from, else the digest itself. A name with a control character is none.
+/// the digest came from, else the digest itself. A name with a control character, or that is longer than any
+/// can be, is none.
 fn name_of(container: &ContainerView, id: &digest::ImageId<'_>) -> String {
     [container.image.as_str(), container.spec_image.as_str(), id.repository.unwrap_or_default()]
         .into_iter()
-        .find(|name| !name.is_empty() && !digest::is_bare(name) && !name.contains(char::is_control))
+        .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)
+        .find(|name| !digest::is_bare(name) && !name.contains(char::is_control))
         .map_or_else(|| format!("sha256:{}", id.digest), |name| reference::in_full(name).into_owned())
 }
 
@@ -152,7 +169,8 @@ fn digests(containers: &[Container]) -> Digests {
 
 /// Where one name stands for several digests (a tag that moved between two pulls), pins each, so
 /// that all are kept.
-fn one_name_one_digest(mut images: BTreeSet<(String, Fingerprint)>) -> Digests {
+#[must_use]
+pub fn one_name_one_digest(mut images: BTreeSet<(String, Fingerprint)>) -> Digests {
     loop {
         let mut digests_of = BTreeMap::<&str, usize>::new();
         for (name, _) in &images {

@@ -82,6 +82,54 @@ fn a_pin_that_another_container_already_carries_for_another_digest_loses_neither
 }
 
 #[test]
+fn a_name_that_is_longer_than_any_can_be_is_none() {
+    let image_id = format!("reg.io/team/app@sha256:{A}");
+    let long = format!("reg.io/{}", "a".repeat(LONGEST_NAME));
+    assert_eq!(digests(vec![container(&long, &image_id)]), format!(r#"{{"reg.io/team/app":"{A}"}}"#));
+}
+
+/// As large as an API server takes them.
+#[test]
+fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_about_64_kib() {
+    let owner = |name: String| OwnerReference {
+        api_version: Some("v1".into()),
+        kind: Some("k".into()),
+        name: Some(name.into()),
+        uid: Some("u".into()),
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    };
+    let few = vec![container("reg.io/a", A)];
+    let many: Vec<_> = (0..16_000)
+        .map(|n| ContainerView {
+            name: n.to_string(),
+            ..container(&format!("reg.io/{n}"), &format!("{n:064x}"))
+        })
+        .collect();
+    for (owners, containers) in [
+        ((0..75_000).map(|n| owner(n.to_string())).collect(), few.clone()),
+        (vec![owner("\u{1}".repeat(1_500_000)), owner("\"".repeat(1_500_000))], few.clone()),
+        (vec![], many.clone()),
+    ] {
+        let had = containers.len();
+        let collapsed = collapse(PodView { owners, ..pod(containers) }, Counting::All, &[]);
+        let workload = collapsed.workload.unwrap();
+        let size = serde_json::to_vec(&workload.digests).unwrap().len()
+            + serde_json::to_vec(&workload.owners).unwrap().len();
+        assert!(size <= 70 * 1024, "{size}");
+        let (kept, left_out) = (collapsed.containers.len(), collapsed.skipped.len());
+        assert_eq!(kept + left_out, had);
+        assert!(collapsed.skipped.iter().all(|why| *why == ContainerSkip::TooMany));
+    }
+    // What is remembered of a pod does not grow either, though its status names others each time.
+    let mut remembered = collapse(pod(many.clone()), Counting::All, &[]).containers;
+    for containers in many.chunks(500).skip(1) {
+        remembered = collapse(pod(containers.to_vec()), Counting::All, &remembered).containers;
+    }
+    assert!(remembered.len() < 500, "{}", remembered.len());
+}
+
+#[test]
 fn init_and_ephemeral_containers_count_unless_only_app_containers_are_asked_for() {
     let of = |kind, image: &str| ContainerView { kind, ..container(image, &format!("x@sha256:{A}")) };
     let all = pod(vec![

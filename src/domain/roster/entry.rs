@@ -96,7 +96,7 @@ impl Last {
     pub(super) fn of(pod: &PodView, counting: Counting, entry: Option<&Entry>) -> Option<Self> {
         let remembered = entry.map_or(&[][..], |entry| &entry.template.collapsed.containers);
         let pod = PodView { phase: Phase::Alive, ..pod.clone() };
-        let created_at = pod.created_at?;
+        let created_at = pod.time()?;
         Some(Self { created_at, workload: collapse(pod, counting, remembered).workload.ok()? })
     }
 

@@ -132,7 +132,7 @@ impl Roster {
         let own = before.as_ref().filter(|before| before.identity == identity);
         // A pod has one creation time, whatever an event says later.
         let known = own.map(|own| own.created_at).filter(|at| *at > 0);
-        pod.created_at = pod.created_at.filter(|at| *at >= 0).or(known);
+        pod.created_at = pod.time().or(known);
         let ends = pod.phase == Phase::Ended && is_news(own, listing);
         let last = if ends { Last::of(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();
@@ -180,6 +180,9 @@ impl Roster {
 
     /// Takes what a watch says was deleted, as it was last.
     pub fn remove(&mut self, of: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
+        if !is_name(&pod.name) || !is_name(&pod.namespace) {
+            return None;
+        }
         self.take_out(of, &pod.namespace, &pod.name, Some(pod))
     }
 

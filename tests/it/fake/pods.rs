@@ -7,6 +7,13 @@
 #[derive(Default, Clone)]
 pub struct Message(Vec<u8>);
 
+/// Of fields that were encoded elsewhere.
+impl From<Vec<u8>> for Message {
+    fn from(fields: Vec<u8>) -> Self {
+        Self(fields)
+    }
+}
+
 impl Message {
     pub fn text(self, number: u8, text: &str) -> Self {
         self.bytes(number, text.as_bytes())

@@ -21,6 +21,7 @@ mod live;
 mod mail;
 mod markup;
 mod notifications;
+mod odd_pods;
 mod operation;
 mod pages;
 mod process;

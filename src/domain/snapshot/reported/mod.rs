@@ -12,6 +12,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
 
+use crate::domain::collapse::one_name_one_digest;
 use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp};
 
 /// The body of operation 7 (interface, "K8S report"): `type` may be absent, `owners` may be `null`,
@@ -124,11 +125,20 @@ impl Reported {
         while let Some(mut artifact) = artifacts.next() {
             let mut owners = artifact.owners.take();
             let mut digests = std::mem::take(&mut artifact.digests.0);
+            let named = digests.len();
             while let Some(again) = artifacts.next_if(|next| next.key() == artifact.key()) {
                 owners = owners.or(again.owners);
                 digests.extend(again.digests.0);
             }
-            let workload = Workload { digests: named_once(digests), owners: owners.unwrap_or_default() };
+            let is_said_once = digests.len() == named;
+            let images = digests.into_iter();
+            // Then it has each name once.
+            let digests = if is_said_once {
+                images.map(|(name, digest)| (name.into(), digest)).collect()
+            } else {
+                one_name_one_digest(images.map(|(name, digest)| (name.into_owned(), digest)).collect())
+            };
+            let workload = Workload { digests, owners: owners.unwrap_or_default() };
             pods.push((artifact.namespace, artifact.pod_name, artifact.creation_timestamp, workload));
         }
         let mut workloads: BTreeMap<Fingerprint, Workload> = BTreeMap::new();
@@ -180,21 +190,6 @@ impl Reported {
         }
         artifacts
     }
-}
-
-/// Each name once: where one has several digests, each stands under `name@sha256:H`.
-fn named_once(mut digests: Vec<(Cow<'_, str>, Fingerprint)>) -> Digests {
-    digests.sort_unstable();
-    digests.dedup();
-    let of_one_name = digests.chunk_by(|one, next| one.0 == next.0);
-    let named = of_one_name.flat_map(|of_one| {
-        let is_alone = of_one.len() == 1;
-        of_one.iter().map(move |(name, digest)| {
-            let name = if is_alone { name.to_string() } else { format!("{name}@sha256:{digest}") };
-            (name.into_boxed_str(), *digest)
-        })
-    });
-    named.collect()
 }
 
 /// The hash of a workload's canonical JSON, which is written into a buffer that is used again.

@@ -1,6 +1,15 @@
 //! What a report says, whatever its spelling.
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
 use super::*;
+use crate::domain::collapse::Counting;
+use crate::domain::pod::{ContainerKind, ContainerView, Phase, PodView};
+use crate::domain::report::Report;
+use crate::domain::roster::Roster;
+use crate::domain::selection::Selection;
 
 fn read(json: &str) -> Result<Reported, String> {
     serde_json::from_str::<K8sReport<'_>>(json).map(Reported::new).map_err(|e| e.to_string())
@@ -105,5 +114,76 @@ proptest::proptest! {
             format!(r#"{{"artifacts":[{}]}}"#, parts.join(","))
         };
         proptest::prop_assert_eq!(read(&body(0)).unwrap(), read(&body(seed)).unwrap());
+    }
+}
+
+#[test]
+fn a_pod_that_is_there_again_loses_no_digest_to_one_whose_name_is_its_pin() {
+    let one = pod("p", &format!(r#"{{"x":"{A}"}}"#));
+    let c = "c".repeat(64);
+    let other = pod("p", &format!(r#"{{"x":"{B}","x@sha256:{A}":"{c}"}}"#));
+    let reported = read(&format!(r#"{{"artifacts":[{one},{other}]}}"#)).unwrap();
+    let kept: Vec<_> = reported.artifacts().into_keys().map(|digest| digest.to_string()).collect();
+    assert_eq!(kept, [A, B, &c]);
+}
+
+/// What an API server may hold, and more: names that no object can have, times that no calendar has.
+fn any_pod() -> impl Strategy<Value = PodView> {
+    let text = || prop_oneof![Just("x".to_owned()), Just(String::new()), any::<String>(), "\\PC{0,300}"];
+    let name = || prop_oneof![Just("a".to_owned()), Just("b".to_owned()), text()];
+    let digest = prop_oneof![Just(A), Just(B), Just("")];
+    let image = prop_oneof![Just("x".to_owned()), Just(format!("x@sha256:{A}")), text()];
+    let container = (name(), image, digest, text());
+    let containers = proptest::collection::vec(container, 0..4);
+    let time = prop_oneof![Just(Some(1)), any::<Option<i64>>()];
+    (name(), name(), name(), time, containers, text()).prop_map(
+        |(namespace, name, uid, created_at, containers, owner)| {
+            let containers = containers.into_iter().map(|(name, image, digest, spec_image)| ContainerView {
+                kind: ContainerKind::default(),
+                name,
+                image,
+                image_id: digest.to_owned(),
+                spec_image,
+            });
+            let owner = OwnerReference {
+                api_version: None,
+                kind: Some("".into()),
+                name: Some(owner.into()),
+                uid: None,
+                controller: None,
+                block_owner_deletion: Some(false),
+            };
+            let (containers, owners) = (containers.collect(), vec![owner]);
+            PodView { namespace, name, uid, created_at, phase: Phase::Alive, owners, containers }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_pods_come_and_go_their_report_is_taken_and_no_digest_of_it_is_lost(
+        pods in proptest::collection::vec((any::<bool>(), any_pod()), 0..8),
+    ) {
+        let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+        roster.complete(None, |_| ());
+        roster.begin(None);
+        roster.complete(None, |_| ());
+        let mut gone = Vec::new();
+        for (goes, pod) in pods {
+            if goes {
+                gone.extend(roster.remove(None, &pod));
+            } else {
+                gone.extend(roster.apply(None, pod).departures);
+            }
+        }
+        let gone = gone.into_iter().map(|departure| departure.artifact).collect();
+        let snapshot = roster.snapshot(0, gone);
+        let sent: BTreeSet<_> =
+            snapshot.iter().flat_map(|a| a.workload.digests.iter().map(|(_, digest)| digest).collect::<Vec<_>>()).collect();
+        let body: Vec<u8> = Report::new(snapshot).chunks().flatten().collect();
+        let report = serde_json::from_slice::<K8sReport<'_>>(&body);
+        prop_assert!(report.is_ok(), "{report:?}: {}", String::from_utf8_lossy(&body));
+        let kept: BTreeSet<_> = Reported::new(report.unwrap()).artifacts().into_keys().collect();
+        prop_assert_eq!(kept, sent);
     }
 }
