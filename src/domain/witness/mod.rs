@@ -4,8 +4,12 @@
 //! accepted, and gives what the next report carries beside the pods that run. It does not know when that
 //! is sent: that is the cadence's.
 
-use std::collections::{BTreeMap, HashMap};
+mod pile;
+
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use self::pile::{Kept, Pile};
 
 use super::departure::{Departure, Revision};
 use super::model::{Artifact, Workload};
@@ -24,8 +28,10 @@ pub enum Carried {
 pub struct Bounds {
     /// Past so many, one is kept for each namespace, owners and digests.
     pub each: usize,
-    /// Past so many, the oldest go.
+    /// Past so many, the oldest go of the namespace that has most of them.
     pub most: usize,
+    /// And past so many bytes that they take.
+    pub bytes: usize,
 }
 
 /// The pods of one environment that no accepted report held.
@@ -36,8 +42,7 @@ pub struct Bounds {
 #[derive(Debug, Clone, Default)]
 pub struct Witness {
     bounds: Bounds,
-    /// In the order in which they left.
-    kept: BTreeMap<u64, Kept>,
+    kept: Pile,
     /// How many left.
     departures: u64,
     /// Where there are too many to keep all: the one that stands for all of its kind.
@@ -52,15 +57,8 @@ pub struct Witness {
 pub struct Counts {
     /// Those for which another of their namespace, owners and digests stands.
     pub stood_for: u64,
-    /// Those for which none does: the oldest of too many.
+    /// Those for which none does: the oldest of too many in one namespace.
     pub lost: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Kept {
-    artifact: Artifact,
-    since: Revision,
-    left: Revision,
 }
 
 /// What two pods have in common of which one can stand for the other.
@@ -68,7 +66,7 @@ type Kind = (Arc<str>, Arc<Workload>);
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { each: 1_000, most: 10_000 }
+        Self { each: 1_000, most: 10_000, bytes: 16 * 1024 * 1024 }
     }
 }
 
@@ -98,11 +96,11 @@ impl Witness {
             }
             Some(standing) => Self::stand(&mut self.kept, standing, number, new, &mut self.counts),
         }
-        while self.kept.len() > self.bounds.most {
-            let Some((number, oldest)) = self.kept.pop_first() else { break };
+        while self.kept.len() > self.bounds.most || self.kept.size() > self.bounds.bytes {
+            let Some((number, oldest)) = self.kept.take_of_the_most() else { break };
             self.counts.lost += 1;
             if let Some(standing) = &mut self.standing {
-                let kind = oldest.kind();
+                let kind = kind(&oldest);
                 if standing.get(&kind) == Some(&number) {
                     standing.remove(&kind);
                 }
@@ -117,18 +115,18 @@ impl Witness {
         // in the report only if that carried it.
         let is_in_it =
             |kept: &Kept| kept.since <= revision && (carried == Carried::Witnessed || revision < kept.left);
-        self.kept.retain(|_, kept| !is_in_it(kept));
+        self.kept.retain(|kept| !is_in_it(kept));
         if carried == Carried::Witnessed && self.kept.len() <= self.bounds.each {
             self.standing = None;
         } else if let Some(standing) = &mut self.standing {
-            standing.retain(|_, number| self.kept.contains_key(number));
+            standing.retain(|(namespace, _), number| self.kept.get(namespace, *number).is_some());
         }
     }
 
     /// What the next report carries, in report order; of pods with one name the older comes first.
     #[must_use]
     pub fn artifacts(&self) -> Vec<Artifact> {
-        let mut kept: Vec<_> = self.kept.values().collect();
+        let mut kept: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
         kept.sort_by(|a, b| {
             let age = || (a.artifact.created_at, a.since).cmp(&(b.artifact.created_at, b.since));
             a.artifact.view().report_order(&b.artifact.view()).then_with(age)
@@ -145,7 +143,7 @@ impl Witness {
     /// Whether it carries none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.kept.len() == 0
     }
 
     /// How many were not kept, since the beginning.
@@ -157,9 +155,9 @@ impl Witness {
     /// Begins to keep one of each kind.
     fn thin(&mut self) {
         let mut standing = HashMap::new();
-        let mut kept = BTreeMap::new();
-        for (number, new) in std::mem::take(&mut self.kept) {
-            Self::stand(&mut kept, &mut standing, number, new, &mut self.counts);
+        let mut kept = Pile::default();
+        for (number, new) in std::mem::take(&mut self.kept).iter() {
+            Self::stand(&mut kept, &mut standing, number, new.clone(), &mut self.counts);
         }
         self.kept = kept;
         self.standing = Some(standing);
@@ -169,29 +167,28 @@ impl Witness {
     /// held all for which it stands, or was composed when it stood for them already; with an earlier one
     /// in its place, the answer to a report from before the later one started would take both away.
     fn stand(
-        kept: &mut BTreeMap<u64, Kept>,
+        kept: &mut Pile,
         standing: &mut HashMap<Kind, u64>,
         number: u64,
         new: Kept,
         counts: &mut Counts,
     ) {
-        let kind = new.kind();
+        let kind = kind(&new);
         if let Some(old) = standing.get(&kind) {
             counts.stood_for += 1;
-            if kept.get(old).is_some_and(|old| old.since > new.since) {
+            if kept.get(&kind.0, *old).is_some_and(|old| old.since > new.since) {
                 return;
             }
-            kept.remove(old);
+            kept.remove(&kind.0, *old);
         }
         standing.insert(kind, number);
         kept.insert(number, new);
     }
 }
 
-impl Kept {
-    fn kind(&self) -> Kind {
-        (Arc::clone(&self.artifact.namespace), Arc::clone(&self.artifact.workload))
-    }
+/// Of which kind a pod is.
+fn kind(kept: &Kept) -> Kind {
+    (Arc::clone(&kept.artifact.namespace), Arc::clone(&kept.artifact.workload))
 }
 
 #[cfg(test)]

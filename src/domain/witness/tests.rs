@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -41,6 +43,10 @@ impl Cluster {
     }
 
     fn ended(&mut self, owner: &str, name: &str, since: Revision) {
+        self.ended_in("shop", owner, name, since);
+    }
+
+    fn ended_in(&mut self, namespace: &str, owner: &str, name: &str, since: Revision) {
         self.started += 1;
         let owner = OwnerReference {
             api_version: None,
@@ -52,7 +58,7 @@ impl Cluster {
         };
         let workload = Workload { digests: Digests::from_iter([]), owners: [owner].into() };
         let artifact = Artifact {
-            namespace: "shop".into(),
+            namespace: namespace.into(),
             pod_name: name.into(),
             created_at: self.started,
             workload: Arc::new(workload),
@@ -195,8 +201,44 @@ fn past_ten_thousand_the_oldest_go_and_are_counted() {
 }
 
 #[test]
+fn who_floods_a_namespace_crowds_out_nobody_of_another() {
+    let mut cluster = Cluster::new(Bounds { each: 1, most: 10, ..Bounds::default() });
+    for n in 0..3 {
+        cluster.comes_and_goes(&format!("job-{n}"), &format!("job-{n}"));
+    }
+    for n in 0..100 {
+        cluster.revision = cluster.revision.next();
+        cluster.ended_in("flood", &format!("owner-{n:02}"), &format!("pod-{n:02}"), cluster.revision);
+    }
+    let witnessed = cluster.witnessed();
+    assert_eq!(
+        witnessed,
+        ["pod-93", "pod-94", "pod-95", "pod-96", "pod-97", "pod-98", "pod-99", "job-0", "job-1", "job-2"]
+    );
+    assert_eq!(cluster.witness.counts(), Counts { stood_for: 0, lost: 93 });
+}
+
+#[test]
+fn few_large_pods_are_too_many_as_well() {
+    let mut cluster = Cluster::new(Bounds { bytes: 200_000, ..Bounds::default() });
+    cluster.comes_and_goes("job", "small");
+    for n in 0..10 {
+        cluster.revision = cluster.revision.next();
+        cluster.ended_in(
+            "flood",
+            &format!("{n}{}", "x".repeat(60_000)),
+            &format!("large-{n}"),
+            cluster.revision,
+        );
+    }
+    assert_eq!(cluster.witnessed(), ["large-7", "large-8", "large-9", "small"]);
+    cluster.witness.accepted(cluster.revision, Carried::Witnessed);
+    assert!(cluster.witness.is_empty());
+}
+
+#[test]
 fn the_one_that_stands_for_others_is_not_taken_away_by_a_report_that_held_only_an_older_one() {
-    let mut cluster = Cluster::new(Bounds { each: 1, most: 10 });
+    let mut cluster = Cluster::new(Bounds { each: 1, most: 10, ..Bounds::default() });
     cluster.starts("job", "long");
     let in_flight = cluster.revision;
     cluster.comes_and_goes("job", "short");
@@ -208,7 +250,7 @@ fn the_one_that_stands_for_others_is_not_taken_away_by_a_report_that_held_only_a
 
 #[test]
 fn one_that_stood_for_others_and_was_reported_stands_for_nobody() {
-    let mut cluster = Cluster::new(Bounds { each: 1, most: 10 });
+    let mut cluster = Cluster::new(Bounds { each: 1, most: 10, ..Bounds::default() });
     cluster.comes_and_goes("other", "gone");
     cluster.starts("job", "long");
     let in_flight = cluster.revision;
@@ -226,7 +268,7 @@ proptest! {
         events in proptest::collection::vec((0..6_u8, 0..3_usize, any::<bool>()), 0..60),
         each in prop_oneof![0..3_usize, Just(100)],
     ) {
-        let mut cluster = Cluster::new(Bounds { each, most: 1_000 });
+        let mut cluster = Cluster::new(Bounds { each, most: 1_000, ..Bounds::default() });
         let mut left = Vec::new();
         let mut vouched: Vec<(Revision, String, String)> = Vec::new();
         let mut flight = None;
