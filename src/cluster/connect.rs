@@ -119,7 +119,10 @@ impl Cluster {
         };
         let message = message.body(Body::empty());
         let unreachable = |source| Error::Unreachable { request: request.clone(), source };
-        let message = message.map_err(|e| unreachable(e.into()))?;
+        // It holds what the server said to go on from, which may be longer than any URL.
+        let problem = |error| format!("what it said to go on from makes no request: {error}");
+        let message =
+            message.map_err(|error| Error::Garbled { request: request.clone(), problem: problem(error) })?;
         let response = timeout(self.patience.headers, self.send(message))
             .await
             .map_err(|_| Error::Silent { request: request.clone(), after: self.patience.headers })?

@@ -56,6 +56,11 @@ impl Cluster {
         let mut ask = paging.first();
         loop {
             let answer = match self.page(&request, &format!("{path}{}", query(&ask)), &mut each).await {
+                // It would lead here for ever.
+                Ok(ListMeta { continue_token, .. }) if ask == Ask::Page(Some(continue_token.clone())) => {
+                    let problem = "its continue token leads to itself".to_owned();
+                    return Err(Error::Garbled { request, problem });
+                }
                 Ok(metadata) => paging::Answer::Read(metadata.continue_token),
                 Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
                     paging::Answer::Expired

@@ -4,9 +4,14 @@ use http::StatusCode;
 
 use super::answer::{ACCEPT, Encoding};
 use super::connect::Cluster;
+use super::document::Kind;
 use super::error::{Error, Right};
+use super::protobuf;
 use crate::domain::confirmation::Existence;
 use crate::domain::model::NamespaceName;
+
+/// The largest answer that is read, in bytes: an API server takes no larger object.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 impl Cluster {
     /// Asks whether a namespace exists: [`Existence::Exists`] or [`Existence::Missing`]. The right to get it is enough, and a `Role` in it grants
@@ -19,12 +24,29 @@ impl Cluster {
         let path = format!("/api/v1/namespaces/{name}");
         let request = self.request(&path, Right::GetNamespace(name.clone()));
         match self.get(request.clone(), &path, ACCEPT).await {
-            Ok(answer) if answer.encoding != Encoding::Other => Ok(Existence::Exists),
-            Ok(_) => {
-                Err(Error::Garbled { request, problem: "it is neither Kubernetes protobuf nor JSON".into() })
+            Ok(mut answer) => {
+                let mut start = Vec::new();
+                while start.len() < MOST_BYTES
+                    && let Some(frame) = self.frame(&request, &mut answer.body, self.patience().frame).await?
+                {
+                    start.extend_from_slice(&frame);
+                }
+                if kind(answer.encoding, &start).as_deref() == Some("Namespace") {
+                    return Ok(Existence::Exists);
+                }
+                Err(Error::Garbled { request, problem: "it is no Namespace".into() })
             }
             Err(Error::Answered { status: StatusCode::NOT_FOUND, .. }) => Ok(Existence::Missing),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// The kind of object that an answer holds.
+fn kind(encoding: Encoding, body: &[u8]) -> Option<String> {
+    match encoding {
+        Encoding::Protobuf => protobuf::kind(body),
+        Encoding::Json => serde_json::from_slice::<Kind>(body).ok()?.kind,
+        Encoding::Other => None,
     }
 }

@@ -189,6 +189,11 @@ pub(super) fn pod(bytes: &[u8]) -> Result<Pod, Unreadable> {
     Pod::decode(bytes).map_err(|problem| Unreadable::of_protobuf(bytes, &problem))
 }
 
+/// What kind of object is in an envelope that is held whole.
+pub(super) fn kind(bytes: &[u8]) -> Option<String> {
+    Some(Unknown::decode(bytes.strip_prefix(MAGIC)?).ok()?.type_meta?.kind)
+}
+
 /// The message in an envelope that is held whole, where it is one.
 pub(super) fn unwrap<M: Message + Default>(bytes: &[u8]) -> Option<M> {
     let unknown = Unknown::decode(bytes.strip_prefix(MAGIC)?).ok()?;

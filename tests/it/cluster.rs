@@ -179,6 +179,13 @@ fn an_expired_continue_token_begins_the_list_again_and_the_inconsistent_one_is_n
 }
 
 #[test]
+fn a_continue_token_that_leads_to_itself_is_not_followed() {
+    let api = Server::start(|_| protobuf(200, list(&[], "again")));
+    nothing_is_sent(&api, &["its continue token leads to itself"]);
+    assert_eq!(api.seen().len(), 2);
+}
+
+#[test]
 fn a_server_that_is_not_there_or_says_nothing_is_waited_for_until_the_timeout() {
     let gone = Server::start(recorded);
     let url = gone.url();

@@ -16,9 +16,11 @@ fn namespaced(seen: &Seen) -> Reply {
         "/api/v1/namespaces/shop/pods" => protobuf(200, list(&[pod_in("shop")], "")),
         "/api/v1/namespaces/pay/pods" => protobuf(200, list(&[pod_in("pay")], "")),
         "/api/v1/namespaces/empty/pods"
+        | "/api/v1/namespaces/proxied/pods"
         | "/api/v1/namespaces/nope/pods"
         | "/api/v1/namespaces/secret/pods" => protobuf(200, list(&[], "")),
         "/api/v1/namespaces/empty" => protobuf(200, Message::default().in_envelope("Namespace")),
+        "/api/v1/namespaces/proxied" => Reply::json(200, "{\"status\":\"ok\"}"),
         "/api/v1/namespaces/nope" => protobuf(404, fixture("status-404.pb")),
         "/api/v1/pods" => protobuf(200, list(&[pod_in("pay"), pod_in("shop")], "")),
         _ => protobuf(403, fixture("status-403.pb")),
@@ -75,6 +77,7 @@ fn emptiness_is_never_a_guess() {
                 "grant \"get\" on \"namespaces\" by a Role in the namespace \"secret\"",
             ],
         ),
+        (&["--namespace", "proxied"], &["whether it exists cannot be told", "it is no Namespace"]),
         (&["--namespace", "empty"], &["no pod is in the namespace \"empty\"", "--allow-empty"]),
         (&["--namespace-regex", "^nothing"], &["no pod is in a namespace that its options select"]),
     ] {

@@ -343,3 +343,45 @@ fn a_list_that_leads_nowhere_is_said_to() {
         assert!(api.seen().iter().any(|seen| seen.query.contains(next)));
     }
 }
+
+#[test]
+fn a_version_or_a_token_that_is_longer_than_a_url_can_be_leads_to_another_list() {
+    let long = "9".repeat(70_000);
+    for first in [
+        format!(r#"{{"resourceVersion":"{long}"}}"#),
+        format!(r#"{{"resourceVersion":"7","continue":"{long}"}}"#),
+    ] {
+        let lists = AtomicUsize::new(0);
+        let api = Server::start(move |seen| match asked_of_pages(seen).as_str() {
+            "stream" => Reply::text(422, "no streaming lists"),
+            "list" => {
+                let metadata = match lists.fetch_add(1, Ordering::Relaxed) {
+                    0 => &*first,
+                    _ => r#"{"resourceVersion":"8"}"#,
+                };
+                Reply::json(200, format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#))
+            }
+            _ => Reply::StallAfter(200, vec![("content-type", EVENTS[1].0.to_owned())], "\n".into(), 1),
+        });
+        let led_on = |live: &Live| {
+            live.restarts.iter().filter(|why| **why == Restart::Garbled).count() >= 2 && live.lists >= 1
+        };
+        let live = watch_until(&api.url(), |live| led_on(live) && live.failures.len() >= 2);
+        let says = "what it said to go on from makes no request";
+        assert!(live.failures.iter().any(|(failure, _)| failure.contains(says)), "{:?}", live.failures);
+    }
+}
+
+/// What a request is, whatever its version and token.
+fn asked_of_pages(seen: &Seen) -> String {
+    let parameters = parameters(seen);
+    let is = |name| parameters.contains_key(name);
+    if is("sendInitialEvents") {
+        "stream"
+    } else if is("watch") {
+        "watch"
+    } else {
+        "list"
+    }
+    .to_owned()
+}

@@ -306,6 +306,8 @@ impl Watch {
     }
 
     fn relist(&mut self, now: Instant) -> Step {
+        // One refusal may have been a proxy's, and servers are replaced.
+        self.streaming = self.policy.streaming;
         Step { restart: Some(Restart::Relist), ..self.go(Next::List, now) }
     }
 

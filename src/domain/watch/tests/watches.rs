@@ -161,7 +161,7 @@ fn a_list_is_due_after_six_hours_give_or_take_a_quarter_however_healthy_the_watc
     const LATEST: u64 = 27_000;
     // By the frame that comes at that time.
     watching().after(EARLIEST - 101).then(bookmark("11"), "read 100 s");
-    watching().after(LATEST).then(bookmark("11"), "relist: begin, ask for a page").contact(Some(0));
+    watching().after(LATEST).then(bookmark("11"), "relist: begin, ask for a stream").contact(Some(0));
     // By the clock: no read lasts longer than until then.
     let mut story = watching().after(EARLIEST);
     let due = loop {
@@ -172,15 +172,19 @@ fn a_list_is_due_after_six_hours_give_or_take_a_quarter_however_healthy_the_watc
         }
     };
     story.now += due;
-    let listed = story.then(Silent, "relist: begin, ask for a page");
-    listed.then(page("", "20"), "complete, watch from 20").then(Answered, "read 100 s");
+    // A stream is asked for again, though the server had none.
+    let listed = story.then(Silent, "relist: begin, ask for a stream");
+    listed
+        .then(refused(422), "refused: begin, ask for a page")
+        .then(page("", "20"), "complete, watch from 20")
+        .then(Answered, "read 100 s");
     // By a watch that is over anyhow.
     let story = watching().then(added("11"), "read 100 s").after(LATEST);
     story.then(Ended, "ended: begin, ask for a page");
     watching()
         .then(Unreachable, "unreachable: wait 1 s")
         .after(LATEST)
-        .then(Waited, "relist: begin, ask for a page");
+        .then(Waited, "relist: begin, ask for a stream");
     // With the stream that a server is able to.
     streaming()
         .then(end_of_list("10"), "complete, read 100 s")
