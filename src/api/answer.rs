@@ -20,6 +20,13 @@ pub(super) const MOST_OF_A_WRITE: usize = 64 * 1024;
 /// The largest answer to a read that is read, in bytes.
 pub(super) const MOST_OF_A_READ: usize = 64 * 1024 * 1024;
 
+/// How many values an answer may hold. As values they take many times what they take in a body, objects most:
+/// of 64 MiB it could be 7 GiB.
+const MOST_VALUES: usize = 10_000_000;
+
+/// As how many values an object counts.
+const OBJECT: usize = 20;
+
 /// How much of a text that is not the service's own is shown, in characters.
 const SHOWN: usize = 160;
 
@@ -80,6 +87,9 @@ impl Answer {
         }
         let json = match self.body.as_slice() {
             [] => Some(Value::Null),
+            body if values(body) > MOST_VALUES => {
+                return foreign(format!("{status} with JSON of too many values"));
+            }
             body => serde_json::from_slice(body).ok(),
         };
         match (class(status.as_u16()), json) {
@@ -133,6 +143,16 @@ impl Answer {
     fn text(&self, token: &Token) -> String {
         shown(token, &String::from_utf8_lossy(&self.body), SHOWN)
     }
+}
+
+/// How many values a body holds at most, should it be JSON.
+fn values(body: &[u8]) -> usize {
+    let weight = |byte: &u8| match byte {
+        b',' | b'[' => 1,
+        b'{' => OBJECT,
+        _ => 0,
+    };
+    body.iter().map(weight).sum()
 }
 
 /// `message`, with `errors` behind it where there are any.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::agent::counted;
 use crate::api::{Identified, Kept, Page, Pagination, Walk};
-use crate::cli::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, Progress, Table};
 use crate::domain::model;
 
@@ -21,6 +21,14 @@ pub(super) struct Pages {
     #[arg(long, conflicts_with = "page")]
     all: bool,
 }
+
+/// How many are read at most: a list that a service makes up need have no end.
+const MOST: usize = 500_000;
+
+/// A list that is too long.
+#[derive(Debug, thiserror::Error)]
+#[error("the service lists more than {MOST} of what is asked for, and says that there are more")]
+struct Endless;
 
 /// How many a page has where all are read.
 const MANY: u32 = 100;
@@ -71,6 +79,11 @@ impl Pages {
             let page = ask(next).await?;
             let of = page.pagination.and_then(|pagination| pagination.total);
             all.extend(walk.take(page));
+            if all.len() > MOST {
+                let hint =
+                    Some("ask for less at a time, by --page or by what it can be narrowed by".to_owned());
+                return Err(Failure::new(Endless, hint, Exit::Unreachable));
+            }
             let read = counted(all.len() as u64, kind);
             progress.moved(of.map_or_else(|| read.clone(), |of| format!("{read} of {of}")));
         }

@@ -3,6 +3,7 @@
 pub mod answers;
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -79,6 +80,25 @@ NAME        TYPE   COMPLIANCE  BY  RECEIVED  ID
 unit-tests  junit  compliant   ci  AGO id-1
 "
     );
+}
+
+#[test]
+fn a_service_that_makes_up_an_endless_list_or_millions_of_values_fills_no_memory() {
+    let pages = AtomicUsize::new(0);
+    let server = Server::start(move |_| {
+        let page = pages.fetch_add(1, Ordering::Relaxed);
+        let items: Vec<_> = (0..200_000).map(|n| format!(r#"{{"name":"{page}-{n}"}}"#)).collect();
+        let more = r#""pagination":{"total":9000000000000000,"page_count":90000000000000}"#;
+        Reply::json(200, format!(r#"{{"data":[{}],{more}}}"#, items.join(",")))
+    });
+    run(&server, "list trails --all").says(6, &["lists more than 500000", "ask for less at a time"]);
+    assert_eq!(server.seen().len(), 3);
+
+    for value in ["{}", "[[]]"] {
+        let server =
+            Server::start(move |_| Reply::json(200, format!("[{}0]", format!("{value},").repeat(6_000_000))));
+        run(&server, "list trails").says(6, &["200 OK with JSON of too many values"]);
+    }
 }
 
 #[test]
