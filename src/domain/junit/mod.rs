@@ -284,9 +284,16 @@ impl Count {
         let Self { mut root, mut found, .. } = self;
         let results = found.results.iter().chain([&root.result]);
         let counted: u64 = results.map(|result| u64::from(result.wrong())).sum();
-        // A package that could not be built is in gotestsum's root and nowhere else.
-        if root.said > counted + root.reruns && found.doubts.is_empty() {
-            found.doubts.push(Doubt { suite: root.result.name.to_string(), said: root.said, counted });
+        // A package that could not be built is in gotestsum's root and nowhere else. Nothing of it was tested,
+        // so that what else passed is not all.
+        let more = root.said.saturating_sub(counted + root.reruns);
+        if more > 0 && found.doubts.is_empty() {
+            if root.result.name.as_str().is_empty() {
+                root.result.name = Text::new("what could not be run").unwrap_or_default();
+            }
+            let errors = believed(more);
+            root.result.total += errors;
+            root.result.errors += errors;
         }
         if root.result.total > 0 {
             round(&mut root.result);
@@ -337,7 +344,7 @@ impl Suite {
             doubts.push(Doubt { suite: result.name.to_string(), said, counted });
         }
         if result.total == 0 && said > 0 {
-            let errors = u32::try_from(said).unwrap_or(u32::MAX).min(MOST_SAID);
+            let errors = believed(said);
             (result.total, result.errors) = (errors, errors);
         }
         result.duration = result.duration.or(self.took);
@@ -345,8 +352,10 @@ impl Suite {
     }
 }
 
-/// The most errors that a suite without a test case is believed, so that sums stay numbers of tests.
-const MOST_SAID: u32 = 1_000;
+/// How many errors without a test case are believed, so that sums stay numbers of tests.
+fn believed(said: u64) -> u32 {
+    u32::try_from(said).unwrap_or(u32::MAX).min(1_000)
+}
 
 /// A sum of seconds has digits that nobody measured.
 fn round(result: &mut JunitResult) {
