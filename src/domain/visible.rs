@@ -57,12 +57,15 @@ pub fn without_secret(text: &str, secret: &str, mark: &str) -> String {
         .map_or(text.clone(), |spellings| spellings.replace_all(&text, regex::NoExpand(mark)).into_owned())
 }
 
-/// Characters that are invisible or reorder their neighbours (Unicode UAX #9, bidirectional
-/// controls; zero-width characters; line and paragraph separators).
+/// Characters that are invisible or reorder their neighbours (Unicode UAX #9, bidirectional controls; line and
+/// paragraph separators; UAX #44, `Default_Ignorable_Code_Point`), but for the two that choose how an emoji looks.
 fn is_formatting(c: char) -> bool {
     matches!(c,
-        '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -74,6 +77,10 @@ mod tests {
         assert_eq!(
             Visible("a\x1b[31mb\r\nc\u{202e}d\u{9b}").to_string(),
             "a\\u{1b}[31mb\\r\\nc\\u{202e}d\\u{9b}"
+        );
+        assert_eq!(
+            Visible("web\u{e0041}\u{ad}\u{3164}\u{fe00} ❤\u{fe0f}").to_string(),
+            "web\\u{e0041}\\u{ad}\\u{3164}\\u{fe00} ❤\u{fe0f}"
         );
         assert_eq!(Visible("обычный 文字 \"q\" \\").to_string(), "обычный 文字 \"q\" \\");
     }
