@@ -136,7 +136,12 @@ impl Entry {
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
+        text.parse().map(Self).map_err(|error: T::Err| {
+            // An expression's error draws where it is wrong, in several lines, and says how in the last.
+            let drawn = error.to_string();
+            let said = drawn.lines().last().unwrap_or_default();
+            serde::de::Error::custom(said.strip_prefix("error: ").unwrap_or(said))
+        })
     }
 }
 
@@ -205,6 +210,7 @@ mod tests {
             ("environments:\n- name: ..\n", "relative path"),
             ("environments:\n- namespaces: [x]\n", "name"),
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "line 3"),
+            ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "unclosed group"),
             ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
             ("environment:\n- name: a\n", "environment"),
             ("", "end of input"),
@@ -212,7 +218,7 @@ mod tests {
         ] {
             let error = read(text).unwrap_err();
             let all = crate::process::causes::said_once(&error).join("; ");
-            assert!(all.contains(says), "{text:?}: {all}");
+            assert!(all.contains(says) && !all.contains("\\n"), "{text:?}: {all}");
         }
     }
 }

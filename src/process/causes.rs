@@ -10,7 +10,9 @@ use crate::domain::visible::Visible;
 pub fn said_once(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for level in levels(error) {
-        let text = Visible(&level.to_string()).to_string();
+        let text = level.to_string();
+        // rustls leads its own users to its manual.
+        let text = Visible(text.split(": https://docs.rs/").next().unwrap_or_default()).to_string();
         if !said.last().is_some_and(|above| above.contains(&text)) {
             said.push(text);
         }
@@ -88,5 +90,8 @@ mod tests {
         let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
         assert_eq!(super::tls(&io::Error::other(expired)), Some(Tls::NotNow));
         assert_eq!(said_once(&wrapped), [text]);
+        let closed = "peer closed connection without sending TLS close_notify";
+        let eof = io::Error::other(format!("{closed}: https://docs.rs/rustls/latest/rustls/manual/a.html#b"));
+        assert_eq!(said_once(&eof), [closed]);
     }
 }
