@@ -30,7 +30,7 @@ use template::Templates;
 
 use super::collapse::{Collapsed, ContainerSkip, Counting, PodSkip, collapse};
 use super::departure::{Departure, Revision};
-use super::model::{NamespaceName, namespace_order};
+use super::model::{NamespaceName, Timestamp, namespace_order};
 use super::pod::{Phase, PodView};
 use super::selection::Selection;
 
@@ -132,7 +132,8 @@ impl Roster {
         let own = before.as_ref().filter(|before| before.identity == identity);
         // A pod has one creation time, whatever an event says later.
         let known = own.map(|own| own.created_at).filter(|at| *at > 0);
-        pod.created_at = pod.time().or(known);
+        let said = pod.created_at.filter(|at| (0..=Timestamp::LAST_SECOND).contains(at));
+        pod.created_at = said.or(known).or_else(|| pod.time());
         let ends = pod.phase == Phase::Ended && is_news(own, listing);
         let last = if ends { Last::of(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();
@@ -180,10 +181,8 @@ impl Roster {
 
     /// Takes what a watch says was deleted, as it was last.
     pub fn remove(&mut self, of: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
-        if !is_name(&pod.name) || !is_name(&pod.namespace) {
-            return None;
-        }
-        self.take_out(of, &pod.namespace, &pod.name, Some(pod))
+        let can_be = is_name(&pod.namespace) && is_name(&pod.name);
+        can_be.then(|| self.take_out(of, &pod.namespace, &pod.name, Some(pod))).flatten()
     }
 
     /// Takes what a watch says was deleted, where nothing but its name can be read: whichever pod has that

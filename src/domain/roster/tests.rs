@@ -352,7 +352,7 @@ fn templates_that_no_pod_has_any_more_are_dropped() {
 #[test]
 fn a_pod_keeps_its_creation_time_where_an_event_says_none_that_can_be() {
     let mut roster = listed([pod("a", "x", 1)]);
-    for created_at in [None, Some(-1)] {
+    for created_at in [None, Some(-1), Some(253_402_300_800)] {
         let applied = roster.apply(None, PodView { created_at, ..pod("a", "x", 1) });
         assert_eq!(applied, Applied::default());
         assert_eq!(roster.snapshot(0, vec![]).iter().map(|a| a.created_at).collect::<Vec<_>>(), [1]);
@@ -370,6 +370,15 @@ fn a_name_that_no_pod_can_have_is_counted_and_spoils_no_report() {
     }
     assert_eq!(roster.snapshot(0, vec![]).iter().count(), 1);
     assert_eq!((roster.tally(0).skipped_pods, roster.lost()), ([(PodSkip::Unreadable, 3)].into(), 2));
+}
+
+#[test]
+fn what_no_pod_can_have_departs_with_none_that_is_first_heard_of_when_it_is_deleted() {
+    let mut roster = listed([]);
+    for gone in [pod("a", "y\0", 1), pod("a\n", "y", 1), pod("a", "", 1), pod("a", "y", -1)] {
+        assert_eq!(roster.remove(None, &gone), None, "{gone:?}");
+    }
+    assert_eq!(shown(&roster.remove(None, &pod("a", "y", 1)).unwrap()), "a/y#1: 1");
 }
 
 #[test]
