@@ -299,6 +299,15 @@ fn tests_that_went_wrong_are_told_with_what_they_say() {
 }
 
 #[test]
+fn a_test_whose_message_cannot_be_read_is_told_as_it_is_counted() {
+    let xml =
+        r#"<testsuite><testcase name="a"><failure message="x &; y">at z</failure></testcase></testsuite>"#;
+    assert_eq!(counted(xml), ": 1/1/0/0 - -\n");
+    let told = wrong(xml.as_bytes(), 1).unwrap().remove(0);
+    assert_eq!((&*told.name, &*told.message, &*told.output), ("a", "", "at z"));
+}
+
+#[test]
 fn what_a_test_says_is_kept_up_to_a_bound() {
     let long = "\u{e9}".repeat(10_000);
     let xml = format!(

@@ -4,7 +4,6 @@ use quick_xml::events::BytesStart;
 
 use super::attributes;
 use super::case::Case;
-use super::error::Problem;
 use crate::domain::visible::shortened;
 
 /// How much of a failure's message is kept, in characters.
@@ -31,17 +30,13 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    /// Takes the message of a failure.
-    pub(super) fn hear(&mut self, failure: &BytesStart<'_>, keeps: bool) -> Result<(), Problem> {
+    /// Takes the message of a failure. One that cannot be read counts all the same.
+    pub(super) fn hear(&mut self, failure: &BytesStart<'_>, keeps: bool) {
         if keeps && self.message.is_empty() {
-            for attribute in attributes(failure) {
-                let (key, value) = attribute?;
-                if key == "message" {
-                    self.message = shortened(value.trim(), LONGEST_MESSAGE);
-                }
-            }
+            let message = attributes(failure).flatten().find(|(key, _)| *key == "message");
+            self.message =
+                message.map_or_else(String::new, |(_, text)| shortened(text.trim(), LONGEST_MESSAGE));
         }
-        Ok(())
     }
 
     /// Takes what is said of a failure, as far as there is room.
