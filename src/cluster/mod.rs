@@ -9,6 +9,8 @@ mod document;
 mod error;
 mod events;
 mod file;
+#[cfg(any(feature = "fuzzing", all(test, feature = "service")))]
+pub(crate) mod fuzzing;
 mod heard;
 mod list;
 mod messages;

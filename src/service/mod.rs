@@ -16,6 +16,8 @@ mod body;
 pub mod bootstrap;
 mod clock;
 mod expiry;
+#[cfg(any(feature = "fuzzing", test))]
+pub(crate) mod fuzzing;
 mod gate;
 mod json;
 mod judge;

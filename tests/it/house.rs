@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Each room and its floor; `lib.rs` and ARCHITECTURE.md have the same table.
-const FLOORS: [(&str, u8); 8] = [
+const FLOORS: [(&str, u8); 9] = [
     ("domain", 0),
     ("process", 1),
     ("cluster", 2),
@@ -16,6 +16,8 @@ const FLOORS: [(&str, u8); 8] = [
     ("agent", 3),
     ("service", 3),
     ("cli", 4),
+    // No part of the program.
+    ("fuzzing", 5),
 ];
 
 /// What `domain` may not touch: runtimes, logs, clocks, files, sockets, the environment.

@@ -41,6 +41,12 @@ pub enum LoadError {
 /// How long reading may take.
 const TIME: Duration = Duration::from_secs(10);
 
+/// Reads a file, and what it refers to.
+#[cfg(any(feature = "fuzzing", test))]
+pub(super) fn read(path: &Path) -> Result<(), BootstrapError> {
+    resolve::read(path).map(drop)
+}
+
 /// Reads a file and brings the database to what it says, judges what that changes, and has notifications go
 /// where it says; gives its generation.
 pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {

@@ -1,0 +1,95 @@
+//! Image IDs and image references: `status.imageID`, `status.image` and the image of the specification, a line each;
+//! three lines are a container.
+
+use std::collections::BTreeSet;
+
+use super::report;
+use crate::domain::collapse::{Collapsed, Container, Counting, collapse, digest_of};
+use crate::domain::model::{Digests, Fingerprint};
+use crate::domain::pod::{ContainerView, PodView};
+use crate::domain::roster::Roster;
+use crate::domain::selection::Selection;
+
+pub(super) fn target(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.split('\n').take(30).collect();
+    let containers = lines.chunks(3).enumerate().map(|(n, lines)| {
+        let line = |n: usize| lines.get(n).copied().unwrap_or_default().to_owned();
+        ContainerView {
+            name: n.to_string(),
+            image_id: line(0),
+            image: line(1),
+            spec_image: line(2),
+            ..ContainerView::default()
+        }
+    });
+    let pod = pod_of(containers.collect());
+    let shown: BTreeSet<Fingerprint> = pod.containers.iter().filter_map(|c| digest_of(&c.image_id)).collect();
+    for (digest, container) in pod.containers.iter().filter_map(|c| Some((digest_of(&c.image_id)?, c))) {
+        let hex = digest.to_string();
+        assert!(hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{hex}");
+        assert!(
+            container.image_id.to_ascii_lowercase().ends_with(&hex),
+            "{hex} is not in {:?}",
+            container.image_id
+        );
+        assert_eq!(digest_of(&hex), Some(digest));
+    }
+
+    let collapsed = collapse(pod.clone(), Counting::All, &[]);
+    let digests = digests(&collapsed);
+    let said: BTreeSet<Fingerprint> =
+        digests.iter().flat_map(Digests::iter).map(|(_, digest)| digest).collect();
+    assert_eq!(said, shown, "each digest is reported, and no other");
+
+    let mut turned = pod.clone();
+    turned.containers.reverse();
+    assert_eq!(
+        self::digests(&collapse(turned, Counting::All, &[])),
+        digests,
+        "whatever the order of containers"
+    );
+    assert_eq!(
+        self::digests(&forgotten(&pod, &collapsed.containers)),
+        digests,
+        "after the node has rebooted"
+    );
+
+    for (name, digest) in digests.iter().flat_map(Digests::iter) {
+        assert!(!name.is_empty() && !name.contains(char::is_control), "{name:?}");
+        // What has its name in full keeps it, whichever runtime says it.
+        let image_id = format!("sha256:{digest}");
+        let again =
+            pod_of(vec![ContainerView { image_id, image: name.to_owned(), ..ContainerView::default() }]);
+        let again = self::digests(&collapse(again, Counting::All, &[]));
+        let again: Vec<_> = again.iter().flat_map(Digests::iter).collect();
+        assert_eq!(again, [(name, digest)]);
+    }
+
+    let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+    roster.apply(None, pod);
+    report::of_roster(&roster, vec![]);
+}
+
+fn pod_of(containers: Vec<ContainerView>) -> PodView {
+    PodView {
+        namespace: "shop".into(),
+        name: "web".into(),
+        created_at: Some(1),
+        containers,
+        ..PodView::default()
+    }
+}
+
+fn digests(collapsed: &Collapsed) -> Option<Digests> {
+    collapsed.workload.as_ref().ok().map(|workload| workload.digests.clone())
+}
+
+/// The pod as the kubelet tells of it once more, without image IDs.
+fn forgotten(pod: &PodView, remembered: &[Container]) -> Collapsed {
+    let mut pod = pod.clone();
+    for container in &mut pod.containers {
+        container.image_id.clear();
+    }
+    collapse(pod, Counting::All, remembered)
+}

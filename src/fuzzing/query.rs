@@ -1,0 +1,23 @@
+//! What is asked of the service: path and query of a GET, for each operation and page.
+
+use serde_json::Value;
+
+use crate::service::fuzzing::Asked;
+
+pub(super) fn target(bytes: &[u8]) {
+    thread_local! {
+        static ASKED: Asked = Asked::new();
+    }
+    let Ok(target) = str::from_utf8(bytes) else { return };
+    let Some((status, body)) = ASKED.with(|asked| asked.get(target)) else { return };
+    assert!(status < 500, "{status} for {target}");
+    if target.starts_with("/api/") {
+        let answer: Value = serde_json::from_slice(&body).expect("an answer is JSON");
+        let message = answer["message"].as_str();
+        assert_eq!(
+            message.is_some_and(|message| !message.is_empty()),
+            status >= 400,
+            "{status} for {target}: {answer}"
+        );
+    }
+}

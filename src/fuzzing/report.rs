@@ -1,0 +1,61 @@
+//! K8S reports: what the service reads, and what the agent writes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::attestation::is_refused;
+use crate::domain::model::{Artifact, Fingerprint};
+use crate::domain::report::Report;
+use crate::domain::roster::Roster;
+use crate::domain::snapshot::reported::Reported;
+use crate::service::fuzzing;
+
+pub(super) fn target(bytes: &[u8]) {
+    let reported = match fuzzing::report(bytes) {
+        Ok(reported) => reported,
+        Err(refusal) => return is_refused(&refusal),
+    };
+    let again = fuzzing::report(turned(&reported).to_string().as_bytes());
+    let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {}", turned(&reported)));
+    assert_eq!(again.hash, reported.hash, "the same in another order");
+    assert_eq!(again, reported);
+
+    // What is passed over in a report may be no text.
+    let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return };
+    let artifacts = body["artifacts"].as_array().map_or(&[][..], Vec::as_slice);
+    let sent =
+        artifacts.iter().filter_map(|artifact| artifact["digests"].as_object()).flat_map(|d| d.values());
+    let sent: BTreeSet<Fingerprint> = sent.filter_map(|digest| digest.as_str()?.parse().ok()).collect();
+    let known = reported.artifacts();
+    assert_eq!(known.keys().copied().collect::<BTreeSet<_>>(), sent, "each digest is kept, and no other");
+    for (artifact, (name, pods)) in known {
+        assert!(!name.is_empty() && pods > 0, "{artifact} runs in {pods} pods as {name:?}");
+    }
+}
+
+/// The report of a set, and of what left it, which the service takes.
+pub(super) fn of_roster(roster: &Roster, left: Vec<Artifact>) {
+    let report = Report::new(roster.snapshot(0, left));
+    let body: Vec<u8> = report.chunks().flatten().collect();
+    assert_eq!(body.len() as u64, report.content_length());
+    match fuzzing::report(&body) {
+        Ok(reported) => assert!(reported.pods.len() <= report.len()),
+        Err(refusal) => panic!("{refusal:?}: {}", String::from_utf8_lossy(&body)),
+    }
+}
+
+/// What a report says, with pods and keys in another order.
+fn turned(reported: &Reported) -> Value {
+    let artifacts = reported.pods.iter().rev().map(|pod| {
+        let workload = &reported.workloads[&pod.workload];
+        let digests: serde_json::Map<_, _> =
+            workload.digests.iter().map(|(name, digest)| (name.to_owned(), json!(digest))).collect();
+        let owners: Value = serde_json::from_str(workload.owners.as_str()).expect("owners are JSON");
+        json!({
+            "podName": pod.name, "owners": owners, "namespace": pod.namespace,
+            "digests": digests, "creationTimestamp": pod.created_at, "unknown": [1],
+        })
+    });
+    json!({ "artifacts": artifacts.collect::<Vec<_>>(), "unknown": {} })
+}
