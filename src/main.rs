@@ -9,7 +9,8 @@ use supercargo::process::rest::Rest;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
-    let code = run();
+    // Where files are short, tokio panics as it starts: that is no exit code of its own either.
+    let code = std::panic::catch_unwind(run).unwrap_or_else(|_| Exit::Unexpected.into());
     logs::finish();
     code
 }

@@ -21,6 +21,7 @@ mod wait;
 pub use exit::{Exit, Failure};
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use secrecy::SecretString;
 
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
-use crate::process::logs::{Format, Verbosity};
+use crate::process::logs::{self, Format, Verbosity};
 use crate::process::rest::Rest;
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
@@ -175,8 +176,10 @@ impl Cli {
     #[must_use]
     pub fn of_process() -> Self {
         let mut command = without_empty_variables(Self::command());
-        let matches = command.get_matches_mut();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let given = matches
+            .and_then(|matches| Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+        given.unwrap_or_else(|said| say(&said))
     }
 
     /// How logs are wanted.
@@ -254,6 +257,19 @@ impl Service {
         };
         Ok(api::Client::new(setup, patience)?)
     }
+}
+
+/// Says what clap has to say, of the program or of its arguments, and ends the process.
+fn say(said: &clap::Error) -> ! {
+    let code = match said.print() {
+        Err(error) if !said.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            logs::fail(Format::Text, &["this cannot be written".to_owned(), error.to_string()], None);
+            Exit::Unexpected as i32
+        }
+        _ => said.exit_code(),
+    };
+    logs::finish();
+    std::process::exit(code)
 }
 
 /// An empty variable is one that is not set: charts and pipelines write it so.

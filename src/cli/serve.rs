@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::{Exit, Failure, given};
+use crate::process::limits;
 use crate::process::listener::Bounds;
 use crate::process::signals;
 use crate::process::tls::Files;
@@ -150,6 +151,7 @@ impl Serve {
         let database = given(self.database.as_ref())
             .or(given(variable.as_ref()))
             .map_or("sqlite:supercargo.db", String::as_str);
+        let inbound = inbound(limits::memory());
         Ok(Setup {
             listen: self.listen,
             tls: self.tls()?,
@@ -158,13 +160,14 @@ impl Serve {
             bootstrap: given(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
             policy: Policy {
-                report: self.max_report,
-                attachment: self.max_attachment,
+                report: self.max_report.min(inbound / 2),
+                attachment: self.max_attachment.min(inbound / 2),
+                inbound_kibibytes: u32::try_from(inbound / 1024).unwrap_or(u32::MAX),
                 wrong_tokens: self.max_wrong_tokens,
                 ..Policy::default()
             },
             clock: Clock::default(),
-            bounds: Bounds::default(),
+            bounds: Bounds::default().beside_other_files(),
             patience: Patience::default(),
             allowed_internal: self.allow_internal.iter().filter_map(|network| network.0).collect(),
         })
@@ -183,6 +186,13 @@ impl Serve {
             (None, Some(_)) => Err(ServeError::HalfTls { there: key, missing: certificate }),
         }
     }
+}
+
+/// How many bytes may be received at once where memory is bounded: what is read of them, and the database, take
+/// several times that.
+fn inbound(memory: Option<u64>) -> u64 {
+    let most = u64::from(Policy::default().inbound_kibibytes) * 1024;
+    most.min(memory.map_or(most, |memory| memory / 4))
 }
 
 fn public_url(text: &str) -> Result<Url, ServeError> {
@@ -209,10 +219,11 @@ impl From<StartError> for Failure {
             },
             StartError::Address(_) => Exit::Unexpected,
         };
-        let hint = match error {
-            StartError::Empty => Some("give --bootstrap FILE; examples/bootstrap.yaml is one".to_owned()),
+        let hint = match &error {
+            StartError::Empty => Some("give --bootstrap FILE; examples/bootstrap.yaml is one"),
+            StartError::Store(_, error) if error.is_of_the_disk() => Some("look whether its disk is full"),
             _ => None,
         };
-        Self::new(error, hint, exit)
+        Self::new(error, hint.map(str::to_owned), exit)
     }
 }

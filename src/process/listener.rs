@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::connection::Connection;
+use super::limits;
 use super::peers::Peers;
 use super::tls::Current;
 use crate::domain::outage::{Outage, Say};
@@ -56,6 +57,20 @@ impl Default for Bounds {
             connections: 1024,
             drain: Duration::from_secs(20),
         }
+    }
+}
+
+/// The files that a service may want beside its connections: for its database, its notifications and its probes.
+const OTHER_FILES: u64 = 192;
+
+impl Bounds {
+    /// The same, with no more connections than leave room for the other files of this process: whoever connects must
+    /// not keep it from its database.
+    #[must_use]
+    pub fn beside_other_files(self) -> Self {
+        let most = limits::open_files().unwrap_or(u64::MAX);
+        let rest = usize::try_from(most - OTHER_FILES.min(most / 2)).unwrap_or(usize::MAX);
+        Self { connections: self.connections.min(rest.max(1)), ..self }
     }
 }
 

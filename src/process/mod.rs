@@ -1,5 +1,5 @@
-//! What a process needs whatever it does: logs, small files, a working copy, the causes beneath a failure, the
-//! proxy variables, signals, a rest between two bursts, a listener for HTTP or HTTPS, and probes and metrics to serve
+//! What a process needs whatever it does: logs, small files, a working copy, what it may have of the machine, the causes
+//! beneath a failure, the proxy variables, signals, a rest between two bursts, a listener for HTTP or HTTPS, and probes and metrics to serve
 //! on one.
 //!
 //! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
@@ -10,6 +10,7 @@ pub mod causes;
 mod connection;
 pub mod files;
 pub mod git;
+pub mod limits;
 pub mod listener;
 pub mod logs;
 pub mod metrics;

@@ -116,6 +116,9 @@ pub enum StartError {
     Address(#[source] std::io::Error),
 }
 
+/// How many look at probes and metrics at once.
+const PROBES: usize = 64;
+
 /// A service that listens.
 pub struct Service {
     app: App,
@@ -200,7 +203,8 @@ impl Service {
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
         let admin = process::admin::router(Arc::new(probed));
         let mut beside = JoinSet::new();
-        beside.spawn(listener::serve(self.admin, None, admin, self.bounds, drained.clone()));
+        let bounds = Bounds { connections: PROBES, ..self.bounds };
+        beside.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
         beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
         beside.spawn(expiry::keep(self.app.clone(), shutdown.clone()));
         beside.spawn(notify::deliver(self.app.clone(), shutdown.clone()));

@@ -109,11 +109,13 @@ async fn receive(
         return Ok(Changed::Nothing);
     }
     drop(place);
-    let body::Received { bytes, share, .. } = body;
-    let read = move || json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new);
-    let reported = spawn_blocking(read).await.map_err(|_| Problem::defect())??;
-    let (changed, judged) = record(app, caller, organization, environment, hash, &reported).await?;
-    // What was read of it takes as much again while it waits to be recorded.
+    let read = move || {
+        let body::Received { bytes, share, .. } = body;
+        (json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new), share)
+    };
+    // What was read of it takes memory until it is recorded, and so does who waits for the database meanwhile.
+    let (reported, share) = spawn_blocking(read).await.map_err(|_| Problem::defect())?;
+    let (changed, judged) = record(app, caller, organization, environment, hash, &reported?).await?;
     drop(share);
     judged.tell(app);
     Ok(changed)

@@ -42,10 +42,23 @@ impl From<sqlx::migrate::MigrateError> for Error {
     }
 }
 
+impl Error {
+    /// Whether SQLite could not read or write a file, and does not say why: at its start a full disk is that.
+    #[must_use]
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, Self::Unavailable(error) if primary_code(error) == Some(10))
+    }
+}
+
 /// Whether SQLite is locked by another.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
-    code.is_some_and(|code| code & 0xff == 5)
+    primary_code(error) == Some(5)
+}
+
+/// SQLite's code, without what extends it: the low byte.
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let error = error.as_database_error()?.try_downcast_ref::<sqlx::sqlite::SqliteError>()?;
+    Some(sqlx::error::DatabaseError::code(error)?.parse::<u32>().ok()? & 0xff)
 }
 
 /// Whether it is the database's state, and not what was asked, that is at fault. The codes of
