@@ -2,6 +2,7 @@
 //! a change.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use hyper::{Request, Response};
 #[derive(Default)]
 pub struct Endpoint {
     kept: Mutex<Kept>,
+    is_away: AtomicBool,
 }
 
 #[derive(Default)]
@@ -36,6 +38,9 @@ pub struct Report {
 
 impl Endpoint {
     pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Response::builder().status(503).body(Full::default()).unwrap();
+        }
         let head = Instant::now();
         let mut body = request.into_body();
         let is_awaiting = {
@@ -60,6 +65,11 @@ impl Endpoint {
         // All that the daemon waits for, what was looked for here included.
         kept.reports.push(Report { head, took: head.elapsed(), bytes });
         Response::builder().status(201).body(Full::from("\"report processed\"")).unwrap()
+    }
+
+    /// Takes no reports, or takes them again.
+    pub fn be_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
     }
 
     /// How many reports have begun.

@@ -7,7 +7,7 @@
 //! kube's typed list, which keeps nothing, and, with `--features reflector`, kube's reflector, which keeps
 //! them: 8 GiB of 100,000. `agent --once` follows, and that memory does not grow with the size of pods.
 //!
-//! Words choose: `cargo bench --bench scale -- daemon 10000`. CPU and memory are the system's counts of
+//! Words choose: `cargo bench --bench scale -- daemon 10000`; `limited 64 100000` is a run of its own, within 64 MiB. CPU and memory are the system's counts of
 //! the process. Heartbeats are far apart, so that no report is sent that nothing made necessary.
 
 #![expect(
@@ -35,7 +35,10 @@ mod endpoint;
 mod events;
 #[path = "../../tests/it/fake/mod.rs"]
 mod fake;
+#[path = "../../tests/it/faults/group.rs"]
+mod group;
 mod http;
+mod limited;
 mod pods;
 mod process;
 mod schema;
@@ -43,6 +46,7 @@ mod schema;
 use std::future::ready;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -74,7 +78,7 @@ struct Stage {
     folder: TempDir,
 }
 
-fn main() {
+fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let runtime = |threads| {
@@ -92,8 +96,13 @@ fn main() {
         ["list", folder] => runtime(1).block_on(async { baseline(baseline::list(folder).await) }),
         #[cfg(feature = "reflector")]
         ["reflect", folder] => runtime(1).block_on(async { baseline(baseline::reflect(folder).await) }),
+        ["limited", mebibytes, pods] => {
+            let (mebibytes, pods) = (mebibytes.parse().unwrap(), pods.parse().unwrap());
+            return runtime(2).block_on(limited::run(mebibytes, pods));
+        }
         words => runtime(2).block_on(compare(words)),
     }
+    ExitCode::SUCCESS
 }
 
 async fn compare(words: &[&str]) {

@@ -30,14 +30,33 @@ pub struct Used {
 
 impl Daemon {
     pub fn start(folder: &Path, endpoint: SocketAddr) -> Self {
+        let mut daemon = program(folder, endpoint);
+        daemon.args(["--listen", "127.0.0.1:0", "--interval", "10m"]);
+        Self::spawn(daemon, folder)
+    }
+
+    /// One that is in a control group from its first byte on, with the heartbeats of every day.
+    pub fn start_within(folder: &Path, endpoint: SocketAddr, group: &Path) -> Self {
+        let mut shell = program(folder, endpoint);
+        let daemon = std::mem::replace(&mut shell, Command::new("sh"));
+        shell.arg("-c").arg("echo $$ >\"$0\" && exec \"$@\"").arg(group);
+        shell.arg(daemon.get_program()).args(daemon.get_args()).args(["--listen", "127.0.0.1:0"]);
+        shell.env_clear().env("SUPERCARGO_TOKEN", "t");
+        Self::spawn(shell, folder)
+    }
+
+    fn spawn(mut command: Command, folder: &Path) -> Self {
         let said = std::fs::File::create(folder.join("said")).unwrap();
-        let child = program(folder, endpoint)
-            .args(["--listen", "127.0.0.1:0", "--interval", "10m"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(said)
-            .spawn();
-        Self(child.unwrap())
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap())
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    /// How it ended.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        self.0.wait().unwrap()
     }
 
     pub fn pid(&self) -> Pid {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[path = "../../tests/it/daemon/churn.rs"]
+pub mod churn;
 #[path = "../../tests/it/daemon/cluster/mod.rs"]
 pub mod cluster;
 #[path = "../../tests/it/daemon/gate.rs"]

@@ -27,7 +27,6 @@
 
 #[path = "../table/budgets.rs"]
 mod budgets;
-mod churn;
 mod daemon;
 #[path = "../../tests/it/fake/mod.rs"]
 mod fake;
@@ -42,7 +41,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use self::churn::{Churn, RATE};
+use self::daemon::churn::{Churn, RATE};
 use self::daemon::cluster::{Cluster, Life};
 use self::daemon::gate::Gate;
 use self::daemon::process::{Daemon, Starting};

@@ -26,6 +26,7 @@ mod demo;
 #[cfg(feature = "service")]
 mod documents;
 mod endpoint;
+mod faults;
 mod house;
 mod kubeconfig;
 mod namespaces;

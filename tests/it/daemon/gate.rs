@@ -246,22 +246,27 @@ fn says(status: u16, retry_after: Option<u32>) -> Reply {
 impl Gate {
     /// Before the real service.
     pub fn before(service: Running) -> Self {
-        Self::start(Some(service))
+        Self::start(Some(service), None)
     }
 
     /// Before nobody.
     pub fn alone() -> Self {
-        Self::start(None)
+        Self::start(None, None)
     }
 
-    fn start(service: Option<Running>) -> Self {
+    /// The same over TLS.
+    pub fn alone_over(tls: rustls::ServerConfig) -> Self {
+        Self::start(None, Some(tls))
+    }
+
+    fn start(service: Option<Running>, tls: Option<rustls::ServerConfig>) -> Self {
         let shared = Arc::new(Shared {
             kept: Mutex::default(),
             behind: service.as_ref().map(|service| service.base.clone()),
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
         });
         let planning = Arc::clone(&shared);
-        let server = Server::start_planning(move |head| planning.plan(head));
+        let server = Server::start_planning(tls, move |head| planning.plan(head));
         Self { server, shared, service }
     }
 
@@ -334,11 +339,20 @@ impl Gate {
 
     /// The pods that run, as the real service keeps it.
     pub async fn what_it_holds(&self, environment: &str) -> BTreeSet<Reported> {
+        self.runs(environment, "p.ended_at IS NULL").await.into_iter().collect()
+    }
+
+    /// Each run of a pod that the real service keeps, those included that ended.
+    pub async fn what_it_ever_held(&self, environment: &str) -> Vec<Reported> {
+        self.runs(environment, "1 = 1").await
+    }
+
+    async fn runs(&self, environment: &str, which: &str) -> Vec<Reported> {
         let sql = format!(
             "SELECT p.namespace, p.pod, CAST(p.created_at AS TEXT), w.digests FROM pod_runs p
              JOIN environments e ON e.id = p.environment
              JOIN workloads w ON w.organization = e.organization AND w.hash = p.workload
-             WHERE e.name = '{environment}' AND p.ended_at IS NULL"
+             WHERE e.name = '{environment}' AND {which}"
         );
         let read = |row: String| {
             let [namespace, name, created, running] =

@@ -4,6 +4,8 @@
 //! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
 
 mod breakdown;
+#[expect(dead_code, reason = "the soak lets things happen at a rate")]
+pub mod churn;
 pub mod cluster;
 mod credentials;
 mod endpoint;

@@ -6,6 +6,7 @@
 pub mod kube;
 pub mod pki;
 pub mod pods;
+pub mod proxy;
 pub mod server;
 
 pub use server::{Reply, Seen, Server};

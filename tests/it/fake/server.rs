@@ -123,8 +123,11 @@ impl Server {
     }
 
     /// One that looks at a request's head before it decides to read the rest.
-    pub fn start_planning(plan: impl Fn(&Seen) -> Plan + Send + Sync + 'static) -> Self {
-        Self::launch(None, Arc::new(plan))
+    pub fn start_planning(
+        tls: Option<rustls::ServerConfig>,
+        plan: impl Fn(&Seen) -> Plan + Send + Sync + 'static,
+    ) -> Self {
+        Self::launch(tls.map(|tls| TlsAcceptor::from(Arc::new(tls))), Arc::new(plan))
     }
 
     fn launch(tls: Option<TlsAcceptor>, planner: Arc<Planner>) -> Self {

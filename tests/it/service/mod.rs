@@ -24,7 +24,7 @@ mod notifications;
 mod odd_pods;
 mod operation;
 mod pages;
-mod process;
+pub mod process;
 mod refusals;
 mod replicas;
 mod report;
@@ -35,7 +35,7 @@ mod tls;
 mod versions;
 
 pub use database::Database;
-pub use running::{Answer, Options, Running, bootstrap, digest, eventually, form, pod, report};
+pub use running::{Answer, Options, Running, bootstrap, digest, eventually, folder, form, pod, report};
 
 /// A token of the default bootstrap file.
 pub const ADMIN: &str = "admin-0123456789abcdef0123456789";

@@ -62,6 +62,7 @@ pub struct Options {
     pub allowed_internal: &'static [&'static str],
     /// Whether a link is made that signs in once, as the demo's does.
     pub invites: bool,
+    pub clock: Clock,
     /// Files beside the bootstrap file.
     pub files: Vec<(&'static str, String)>,
 }
@@ -78,6 +79,7 @@ impl Default for Options {
             database_url: None,
             allowed_internal: &[],
             invites: false,
+            clock: Clock::default(),
             files: Vec::new(),
         }
     }
@@ -133,7 +135,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         bootstrap: Some(folder.join("bootstrap.yaml")),
         public_url: options.public_url.map(|url| url.parse().unwrap()),
         policy: options.policy,
-        clock: Clock::default(),
+        clock: options.clock.clone(),
         bounds: options.bounds,
         patience: Patience { connections: 8, ..Patience::default() },
         allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),

@@ -138,9 +138,14 @@ impl Cluster {
 
     /// One that leads here, with the token that is asked for.
     pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_at(&self.url())
+    }
+
+    /// The same by another way.
+    pub fn kubeconfig_at(&self, url: &str) -> String {
         let token = self.shared.settings().token.clone();
         let user = token.as_deref().map_or(User::Nobody, User::Token);
-        kubeconfig(&self.url(), self.authority.as_deref(), &user)
+        kubeconfig(url, self.authority.as_deref(), &user)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {

@@ -1,5 +1,5 @@
-//! What happens to the pods of the soak: they start, change, end and go, and most events change nothing
-//! that is reported, as in any cluster.
+//! What happens to pods while something goes wrong, in the soak and between proxies: they start, change, end and go,
+//! and most events change nothing that is reported, as in any cluster.
 
 use std::time::Duration;
 
@@ -60,10 +60,15 @@ impl Churn {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         while Instant::now() < until {
             ticks.tick().await;
-            self.know_again(cluster);
-            self.happen(cluster);
-            self.events += 1;
+            self.step(cluster);
         }
+    }
+
+    /// Lets one thing happen.
+    pub fn step(&mut self, cluster: &Cluster) {
+        self.know_again(cluster);
+        self.happen(cluster);
+        self.events += 1;
     }
 
     /// Brings what runs to light, once nothing goes wrong any more: an agent that missed the last change

@@ -1,0 +1,40 @@
+//! A limit on the service's memory, which it has to know of: the kernel kills what goes beyond. How the agent keeps
+//! within one is measured (`cargo bench --bench scale -- limited 64 100000`).
+
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::group::Group;
+use crate::service::process::{self, Process};
+use crate::service::{ADMIN, Database, bootstrap, folder};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs root, which makes a control group"]
+async fn a_report_that_would_take_too_much_of_the_limit_is_refused_unread() {
+    let (group, database, folder) = (Group::new(200).unwrap(), Database::sqlite(), folder(&bootstrap(1, "")));
+    let serve = process::command(&folder, &database.url());
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.file("cgroup.procs"));
+    command.arg(serve.get_program()).args(serve.get_args()).env_clear().current_dir(folder.path());
+    command.env("SUPERCARGO_DATABASE", database.url());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let serve = Process::run(command, folder);
+    for (megabytes, status) in [(49, "100"), (51, "413")] {
+        let mut stream = TcpStream::connect(serve.base.strip_prefix("http://").unwrap()).await.unwrap();
+        let head = format!(
+            "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+            megabytes << 20
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{megabytes} MiB");
+    }
+    serve.signal(Signal::SIGTERM);
+    assert_eq!(serve.wait().0, Some(0));
+    assert_eq!(group.kills(), 0);
+}
