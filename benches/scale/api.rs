@@ -22,13 +22,17 @@ const VERSION: u64 = 100_000_000;
 /// A body is handed out in parts of about so many bytes.
 const PART: usize = 64 * 1024;
 
-/// A cluster, and the watch that is open.
+/// How many `ReplicaSet`s a namespace has.
+pub const IN_NAMESPACE: usize = 40;
+
+/// A cluster, and the watches that are open.
 pub struct Cluster {
     pub replicas: Vec<Replicas>,
     /// The number of the first pod of each.
     firsts: Vec<usize>,
     pub pods: usize,
-    watch: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
+    /// By namespace; that of the whole cluster has none.
+    watches: Mutex<HashMap<String, mpsc::UnboundedSender<Bytes>>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -58,17 +62,17 @@ pub struct Answer {
 }
 
 impl Cluster {
-    /// So many pods in `ReplicaSet`s of 1 to 50.
-    pub fn new(pods: usize, size: Size) -> Self {
+    /// So many pods in `ReplicaSet`s of 1 to 50, of which a namespace has so many.
+    pub fn new(pods: usize, size: Size, in_namespace: usize) -> Self {
         let (mut replicas, mut firsts, mut first) = (Vec::new(), Vec::new(), 0);
         while first < pods {
             let n = replicas.len();
             let of = (1 + n.wrapping_mul(2_654_435_761) / 64 % 50).min(pods - first);
-            replicas.push(Replicas::new(n, of, size));
+            replicas.push(Replicas::new(n, of, size, in_namespace));
             firsts.push(first);
             first += of;
         }
-        Self { replicas, firsts, pods, watch: Mutex::default() }
+        Self { replicas, firsts, pods, watches: Mutex::default() }
     }
 
     pub fn find(&self, pod: usize) -> (&Replicas, usize) {
@@ -76,9 +80,22 @@ impl Cluster {
         (&self.replicas[n], pod - self.firsts[n])
     }
 
-    /// Sends this to the watch that is open; false where there is none.
-    pub fn send(&self, frame: Vec<u8>) -> bool {
-        self.watch.lock().unwrap().as_ref().is_some_and(|watch| watch.send(frame.into()).is_ok())
+    /// Sends what happened in a namespace to the watch that is open; false where there is none.
+    pub fn send(&self, namespace: &str, frame: Vec<u8>) -> bool {
+        let watches = self.watches.lock().unwrap();
+        let watch = watches.get(namespace).or_else(|| watches.get(""));
+        watch.is_some_and(|watch| watch.send(frame.into()).is_ok())
+    }
+
+    /// The numbers of the pods of a namespace, or of all.
+    fn within(&self, namespace: &str) -> std::ops::Range<usize> {
+        if namespace.is_empty() {
+            return 0..self.pods;
+        }
+        let first = |n: usize| self.firsts.get(n).copied().unwrap_or(self.pods);
+        let start = self.replicas.partition_point(|replicas| replicas.namespace.as_str() < namespace);
+        let end = self.replicas.partition_point(|replicas| replicas.namespace.as_str() <= namespace);
+        first(start)..first(end)
     }
 
     /// The mean size of a pod: in protobuf and in JSON.
@@ -89,6 +106,18 @@ impl Cluster {
         (of(|r| r.protobuf(State::Ready).bytes.len()), of(|r| r.json().bytes.len()))
     }
 
+    /// How many bytes a streaming list has.
+    pub fn streaming_list(&self) -> usize {
+        let mut frame = Vec::new();
+        let mut length = |pod| {
+            let (replicas, k) = self.find(pod);
+            frame.clear();
+            event("ADDED", replicas, k, 10_000_000, State::Ready, &mut frame);
+            frame.len()
+        };
+        (0..self.pods).map(&mut length).sum::<usize>() + end_of_initial_events().len()
+    }
+
     pub fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<Answer> {
         let query = request.uri().query().unwrap_or_default();
         let asked: HashMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -96,14 +125,17 @@ impl Cluster {
         let encoding = if accept.contains(PROTOBUF) { Encoding::Protobuf } else { Encoding::Json };
         let is_watch = asked.get("watch").is_some_and(|value| value == "1" || value == "true");
         let is_whole = !is_watch || asked.get("sendInitialEvents").is_some_and(|value| value == "true");
-        let next = asked.get("continue").map_or(0, |token| token.parse().unwrap());
+        let namespace = request.uri().path().strip_prefix("/api/v1/namespaces/").unwrap_or_default();
+        let namespace = namespace.split('/').next().unwrap_or_default();
+        let within = self.within(namespace);
+        let next = asked.get("continue").map_or(within.start, |token| token.parse().unwrap());
         let limit = asked.get("limit").map_or(self.pods, |limit| limit.parse().unwrap());
         let mut answer = Answer {
             cluster: Arc::clone(self),
             encoding,
             form: if is_watch { Form::Events } else { Form::List },
             next,
-            end: if is_whole { self.pods.min(next + limit) } else { next },
+            end: if is_whole { within.end.min(next + limit) } else { next },
             head: Vec::new(),
             tail: Vec::new(),
             is_over: false,
@@ -111,11 +143,11 @@ impl Cluster {
         };
         if is_watch {
             let (sender, events) = mpsc::unbounded_channel();
-            *self.watch.lock().unwrap() = Some(sender);
+            self.watches.lock().unwrap().insert(namespace.to_owned(), sender);
             answer.events = Some(events);
         }
         match (answer.form, encoding) {
-            (Form::List, _) => answer.frame_list(),
+            (Form::List, _) => answer.frame_list(within.end),
             // Only the daemon asks for streaming lists.
             (Form::Events, _) => answer.tail = if is_whole { end_of_initial_events() } else { Vec::new() },
         }
@@ -129,9 +161,9 @@ impl Cluster {
 }
 
 impl Answer {
-    /// The form of a list around its pods.
-    fn frame_list(&mut self) {
-        let remaining = self.cluster.pods - self.end;
+    /// The form of a list around its pods, behind which there are others up to the last.
+    fn frame_list(&mut self, last: usize) {
+        let remaining = last - self.end;
         let token = if remaining > 0 { self.end.to_string() } else { String::new() };
         match self.encoding {
             Encoding::Json => {

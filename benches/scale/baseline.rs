@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
-async fn client(folder: &str) -> Client {
+pub async fn client(folder: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(format!("{folder}/kubeconfig")).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::api::{Cluster, event};
+use super::api::{Cluster, IN_NAMESPACE, event};
 use super::endpoint::Endpoint;
 use super::pods::{Replicas, Size, State};
 
@@ -62,9 +62,15 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
             ticks.tick().await;
         }
         let mut frame = Vec::with_capacity(16 * 1024);
+        let mut namespace = "";
         version += 1;
         if mix == Mix::Rollouts && rollout.is_none() && Instant::now() >= next_rollout && is_due(endpoint) {
-            let new = Replicas::new(cluster.replicas.len() + 7 + sent.rollouts, ROLLOUT, Size::Realistic);
+            let new = Replicas::new(
+                cluster.replicas.len() + 7 + sent.rollouts,
+                ROLLOUT,
+                Size::Realistic,
+                IN_NAMESPACE,
+            );
             let changes = (0..ROLLOUT).flat_map(|k| [Change::Added(k), Change::Runs(k), Change::Deleted(k)]);
             rollout = Some((new, changes.collect()));
             sent.rollouts += 1;
@@ -90,12 +96,13 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
             let (replicas, k) = cluster.find(random.usize(..from));
             let state = if random.u8(..4) == 0 { State::Unready } else { State::Ready };
             event("MODIFIED", replicas, k, version, state, &mut frame);
+            namespace = &replicas.namespace;
         }
         sent.events += 1;
         sent.bytes += frame.len();
         bundle.append(&mut frame);
         if sent.events.is_multiple_of(burst as usize) {
-            assert!(cluster.send(std::mem::take(&mut bundle)), "the daemon watches");
+            assert!(cluster.send(namespace, std::mem::take(&mut bundle)), "the daemon watches");
         }
     }
     sent.took = start.elapsed();

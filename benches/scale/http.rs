@@ -9,12 +9,30 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{CipherSuite, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::fake::pki::Identity;
+
+/// TLS as Go's servers speak it: where both can, with AES of 128 bits, and it is the server that chooses.
+pub fn tls(identity: &Identity) -> ServerConfig {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+    config.ignore_client_order = true;
+    config
+}
+
 /// Answers on a port that the system chose: its address.
 pub async fn serve<B, F>(
-    tls: rustls::ServerConfig,
+    tls: ServerConfig,
     answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
 ) -> SocketAddr
 where

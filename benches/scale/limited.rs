@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::Stage;
-use super::api::event;
+use super::api::{IN_NAMESPACE, event};
 use super::group::Group;
 use super::pods::{Replicas, Size, State};
-use super::process::{Daemon, used};
+use super::process::{Process, used};
 
 /// How long each of the three parts lasts.
 const PART: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ struct Churn {
 impl Churn {
     fn new(stage: &Stage) -> Self {
         let sets = stage.cluster.replicas.len() + 1_000;
-        let newest = Replicas::new(sets, 20, Size::Realistic).into();
+        let newest = Replicas::new(sets, 20, Size::Realistic, IN_NAMESPACE).into();
         Self { version: 300_000_000, sets, now: 0, here: VecDeque::new(), newest, next: 0 }
     }
 
@@ -58,7 +58,7 @@ impl Churn {
             } else if random.u8(..10) < 4 {
                 if self.next == self.newest.pods {
                     self.sets += 1;
-                    self.newest = Replicas::new(self.sets, 20, Size::Realistic).into();
+                    self.newest = Replicas::new(self.sets, 20, Size::Realistic, IN_NAMESPACE).into();
                     self.next = 0;
                 }
                 let (set, k) = (Arc::clone(&self.newest), self.next);
@@ -69,7 +69,7 @@ impl Churn {
                 let (set, k) = stage.cluster.find(random.usize(..stage.cluster.pods));
                 event("MODIFIED", set, k, self.version, State::Unready, &mut frame);
             }
-            if !stage.cluster.send(frame) {
+            if !stage.cluster.send("", frame) {
                 return false;
             }
         }
@@ -85,9 +85,9 @@ pub async fn run(mebibytes: u64, pods: usize) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let stage = Stage::start(pods, Size::Realistic).await;
+    let stage = Stage::start(pods, Size::Realistic, IN_NAMESPACE).await;
     println!("{pods} pods within {mebibytes} MiB");
-    let mut daemon = Daemon::start_within(stage.folder.path(), stage.address, &group.file("cgroup.procs"));
+    let mut daemon = Process::daemon_within(stage.folder.path(), stage.address, &group.file("cgroup.procs"));
     let outcome = live(&stage, &mut daemon, &group).await;
     match outcome {
         Some(()) => daemon.stop(),
@@ -98,7 +98,7 @@ pub async fn run(mebibytes: u64, pods: usize) -> ExitCode {
 }
 
 /// Nothing where the daemon ended meanwhile.
-async fn live(stage: &Stage, daemon: &mut Daemon, group: &Group) -> Option<()> {
+async fn live(stage: &Stage, daemon: &mut Process, group: &Group) -> Option<()> {
     until(daemon, || !stage.endpoint.reports().is_empty()).await?;
     say("first report", stage, daemon, group);
     let mut churn = Churn::new(stage);
@@ -116,7 +116,7 @@ async fn live(stage: &Stage, daemon: &mut Daemon, group: &Group) -> Option<()> {
     Some(())
 }
 
-async fn until(daemon: &mut Daemon, is_so: impl Fn() -> bool) -> Option<()> {
+async fn until(daemon: &mut Process, is_so: impl Fn() -> bool) -> Option<()> {
     while !is_so() {
         if daemon.is_over() {
             return None;
@@ -126,7 +126,7 @@ async fn until(daemon: &mut Daemon, is_so: impl Fn() -> bool) -> Option<()> {
     Some(())
 }
 
-fn say(name: &str, stage: &Stage, daemon: &Daemon, group: &Group) {
+fn say(name: &str, stage: &Stage, daemon: &Process, group: &Group) {
     let used = used(daemon.pid());
     println!(
         "  {name:14} peak RSS {:.1} MiB, now {:.1} MiB, {:.1} MiB of that its own; group {:.1} MiB at most; {:.1} s of CPU; {} reports taken",

@@ -7,7 +7,8 @@
 //! kube's typed list, which keeps nothing, and, with `--features reflector`, kube's reflector, which keeps
 //! them: 8 GiB of 100,000. `agent --once` follows, and that memory does not grow with the size of pods.
 //!
-//! Words choose: `cargo bench --bench scale -- daemon 10000`; `limited 64 100000` is a run of its own, within 64 MiB. CPU and memory are the system's counts of
+//! Words choose: `cargo bench --bench scale -- daemon 10000`; `-- scaling` measures how cost grows instead, and `-- limited
+//! 64 100000` runs within 64 MiB. CPU and memory are the system's counts of
 //! the process. Heartbeats are far apart, so that no report is sent that nothing made necessary.
 
 #![expect(
@@ -35,12 +36,14 @@ mod endpoint;
 mod events;
 #[path = "../../tests/it/fake/mod.rs"]
 mod fake;
+mod floor;
 #[path = "../../tests/it/faults/group.rs"]
 mod group;
 mod http;
 mod limited;
 mod pods;
 mod process;
+mod scaling;
 mod schema;
 
 use std::future::ready;
@@ -54,14 +57,14 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use self::api::Cluster;
+use self::api::{Cluster, IN_NAMESPACE};
 use self::budgets::Budget;
 use self::endpoint::Endpoint;
 use self::events::Mix;
 use self::fake::kube::{User, kubeconfig};
 use self::fake::pki::Authority;
 use self::pods::Size;
-use self::process::{Daemon, again, once, used};
+use self::process::{Process, again, once, used};
 
 /// Numbers of pods; the last is the one that the budgets are of.
 const CASES: [usize; 3] = [1_000, 10_000, LARGEST];
@@ -74,6 +77,7 @@ const ROLLOUTS_LAST: Duration = Duration::from_secs(30);
 struct Stage {
     cluster: Arc<Cluster>,
     endpoint: Arc<Endpoint>,
+    api: SocketAddr,
     address: SocketAddr,
     folder: TempDir,
 }
@@ -93,6 +97,12 @@ fn main() -> ExitCode {
             let [peak, cpu, wall] = once(Path::new(folder), endpoint.parse().unwrap());
             print!("{peak} {cpu} {wall}");
         }
+        ["bytes", folder, api, list] => floor::bytes(folder, api, list.parse().unwrap()),
+        ["client", folder, list] => {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().on_thread_park(floor::rest).build().unwrap();
+            runtime.block_on(floor::client(folder, list.parse().unwrap()));
+        }
         ["list", folder] => runtime(1).block_on(async { baseline(baseline::list(folder).await) }),
         #[cfg(feature = "reflector")]
         ["reflect", folder] => runtime(1).block_on(async { baseline(baseline::reflect(folder).await) }),
@@ -100,6 +110,7 @@ fn main() -> ExitCode {
             let (mebibytes, pods) = (mebibytes.parse().unwrap(), pods.parse().unwrap());
             return runtime(2).block_on(limited::run(mebibytes, pods));
         }
+        ["scaling", of @ ..] => runtime(2).block_on(scaling::measure(of)),
         words => runtime(2).block_on(compare(words)),
     }
     ExitCode::SUCCESS
@@ -109,17 +120,20 @@ async fn compare(words: &[&str]) {
     let is_chosen = |of: &[&str], word: &str| !words.iter().any(|w| of.contains(w)) || words.contains(&word);
     let numbers: Vec<_> = CASES.iter().map(usize::to_string).collect();
     let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
-    let parts = ["daemon", "baselines", "once"];
+    let parts = ["daemon", "floor", "baselines", "once"];
     for pods in CASES.into_iter().filter(|pods| is_chosen(&numbers, &pods.to_string())) {
-        let stage = Stage::start(pods, Size::Realistic).await;
+        let stage = Stage::start(pods, Size::Realistic, IN_NAMESPACE).await;
         let (protobuf, json) = stage.cluster.mean_sizes();
         println!(
             "{pods} pods of {protobuf} bytes of protobuf, {json} of JSON, in {} ReplicaSets",
             stage.cluster.replicas.len()
         );
-        let list = if is_chosen(&parts, "daemon") { Some(daemon(&stage).await) } else { None };
+        let daemon = if is_chosen(&parts, "daemon") { Some(daemon(&stage).await) } else { None };
+        if is_chosen(&parts, "floor") {
+            floor(&stage, daemon).await;
+        }
         if is_chosen(&parts, "baselines") {
-            baselines(&stage, list).await;
+            baselines(&stage, daemon.map(|daemon| daemon.list)).await;
         }
         if is_chosen(&parts, "once") {
             let [peak, cpu, wall] = stage.once().await;
@@ -129,7 +143,8 @@ async fn compare(words: &[&str]) {
     if is_chosen(&parts, "once") {
         let mut peaks = Vec::new();
         for bytes in [400, 40_000] {
-            let [peak, cpu, wall] = Stage::start(10_000, Size::Padded(bytes)).await.once().await;
+            let [peak, cpu, wall] =
+                Stage::start(10_000, Size::Padded(bytes), IN_NAMESPACE).await.once().await;
             println!(
                 "10000 pods with {bytes:>5} bytes of padding, --once: peak {peak:.1} MiB, {cpu:.3} s of CPU, {wall:.3} s"
             );
@@ -142,11 +157,13 @@ async fn compare(words: &[&str]) {
 }
 
 impl Stage {
-    async fn start(pods: usize, size: Size) -> Self {
+    async fn start(pods: usize, size: Size, in_namespace: usize) -> Self {
         let authority = Authority::new();
-        let (cluster, endpoint) = (Arc::new(Cluster::new(pods, size)), Arc::<Endpoint>::default());
+        let (cluster, endpoint) =
+            (Arc::new(Cluster::new(pods, size, in_namespace)), Arc::<Endpoint>::default());
         let answering = Arc::clone(&cluster);
-        let api = http::serve(authority.server(None), move |request| ready(answering.answer(&request))).await;
+        let tls = http::tls(&authority.host("server"));
+        let api = http::serve(tls, move |request| ready(answering.answer(&request))).await;
         let receiving = Arc::clone(&endpoint);
         let receive = move |request| Arc::clone(&receiving).answer(request);
         let address = http::serve(authority.server(None), receive).await;
@@ -154,7 +171,7 @@ impl Stage {
         std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
         let kubeconfig = kubeconfig(&format!("https://{api}"), Some(&authority.pem()), &User::Token("t"));
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
-        Self { cluster, endpoint, address, folder }
+        Self { cluster, endpoint, api, address, folder }
     }
 
     /// Peak RSS in MiB, CPU and wall time in seconds.
@@ -167,6 +184,12 @@ impl Stage {
         let said =
             tokio::task::spawn_blocking(move || again(&args.iter().map(String::as_str).collect::<Vec<_>>()));
         said.await.unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect()
+    }
+
+    /// A process that has read the list.
+    async fn reader(&self, args: &[&str]) -> Process {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        tokio::task::spawn_blocking(move || Process::reader(&args)).await.unwrap()
     }
 
     fn folder(&self) -> &str {
@@ -184,11 +207,20 @@ fn judge(stage: &Stage, key: &str, measured: f64, note: &str) -> &'static str {
     budget.verdict(measured)
 }
 
-/// The CPU of the first list, in seconds.
-async fn daemon(stage: &Stage) -> f64 {
+/// What a reader of the cluster took of the CPU.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// For the list, in seconds.
+    list: f64,
+    /// Of a core, while a thousand events a second change nothing that is reported, in percent.
+    events: f64,
+}
+
+async fn daemon(stage: &Stage) -> Taken {
     let endpoint = &stage.endpoint;
     let start = Instant::now();
-    let daemon = Daemon::start(stage.folder.path(), stage.address);
+    let daemon =
+        Process::daemon(stage.folder.path(), stage.address, &["--environment", "bench"].map(str::to_owned));
     while endpoint.heads() == 0 {
         sleep(Duration::from_millis(1)).await;
     }
@@ -215,6 +247,7 @@ async fn daemon(stage: &Stage) -> f64 {
     );
     sleep(Duration::from_secs(3)).await;
     let mut before = daemon.used();
+    let mut taken = Taken { list, events: f64::NAN };
     println!(
         "  then, idle             resident {:.1} MiB, {:.1} MiB of that its own",
         before.resident, before.own
@@ -227,6 +260,9 @@ async fn daemon(stage: &Stage) -> f64 {
         let after = daemon.used();
         let seconds = sent.took.as_secs_f64();
         let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds * 100.0;
+        if mix == Mix::Status {
+            taken.events = share;
+        }
         let name = match mix {
             Mix::Status => "events, status alone",
             Mix::StatusInBursts => "the same, 50 at once",
@@ -267,7 +303,33 @@ async fn daemon(stage: &Stage) -> f64 {
         used.own
     );
     daemon.stop();
-    list
+    taken
+}
+
+/// What the same bytes cost a process that throws them away.
+async fn floor(stage: &Stage, daemon: Option<Taken>) {
+    let (api, list) = (stage.api.to_string(), stage.cluster.streaming_list().to_string());
+    for (name, args) in [
+        ("bytes over TLS alone", &["bytes", stage.folder(), &api, &list][..]),
+        ("through kube's client", &["client", stage.folder(), &list]),
+    ] {
+        let reader = stage.reader(args).await;
+        let listed = reader.used();
+        let sent = events::send(&stage.cluster, &stage.endpoint, Mix::Status, STATUS_LASTS).await;
+        let read = reader.used().cpu.saturating_sub(listed.cpu).as_secs_f64() / sent.took.as_secs_f64();
+        let (list, events) = (listed.cpu.as_secs_f64(), read * 100.0);
+        let than = daemon.map(|daemon| {
+            format!(
+                ": the daemon takes {:.2} and {:.2} times as much",
+                daemon.list / list,
+                daemon.events / events
+            )
+        });
+        println!(
+            "  {name:22} {list:6.3} s of CPU for the list, {events:.2} % of a core for 1,000 events a second{}",
+            than.unwrap_or_default()
+        );
+    }
 }
 
 async fn baselines(stage: &Stage, first_list: Option<f64>) {

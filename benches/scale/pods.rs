@@ -42,7 +42,7 @@ pub enum Size {
 
 /// Pods that differ in their own texts alone.
 pub struct Replicas {
-    namespace: String,
+    pub namespace: String,
     owner: String,
     pub pods: usize,
     n: usize,
@@ -66,11 +66,12 @@ enum Own {
 }
 
 impl Replicas {
-    /// The `n`th; each has a name of its own.
-    pub fn new(n: usize, pods: usize, size: Size) -> Self {
+    /// The `n`th; each has a name of its own, and a namespace has so many.
+    pub fn new(n: usize, pods: usize, size: Size, in_namespace: usize) -> Self {
+        let k = n % in_namespace;
         Self {
-            namespace: format!("team-{:04}", n / 40),
-            owner: format!("{}-{:02}-6d5f8b{n:05x}", SERVICES[n % 40 / 5], n % 40),
+            namespace: format!("team-{:04}", n / in_namespace),
+            owner: format!("{}-{k:02}-6d5f8b{n:05x}", SERVICES[k * SERVICES.len() / in_namespace]),
             pods,
             n,
             size,

@@ -1,5 +1,6 @@
 //! The release program as a process, and what the system counts of one.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,8 +13,8 @@ use nix::sys::time::TimeValLike;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// A daemon that runs; it is killed when it is dropped.
-pub struct Daemon(Child);
+/// A process that runs; it is killed when it is dropped.
+pub struct Process(Child);
 
 /// What a process has used.
 #[derive(Clone, Copy, Default)]
@@ -28,19 +29,20 @@ pub struct Used {
     pub sleeps: u64,
 }
 
-impl Daemon {
-    pub fn start(folder: &Path, endpoint: SocketAddr) -> Self {
+impl Process {
+    /// The daemon, with these environments and namespaces.
+    pub fn daemon(folder: &Path, endpoint: SocketAddr, selection: &[String]) -> Self {
         let mut daemon = program(folder, endpoint);
-        daemon.args(["--listen", "127.0.0.1:0", "--interval", "10m"]);
+        daemon.args(selection).args(["--listen", "127.0.0.1:0", "--interval", "10m"]);
         Self::spawn(daemon, folder)
     }
 
     /// One that is in a control group from its first byte on, with the heartbeats of every day.
-    pub fn start_within(folder: &Path, endpoint: SocketAddr, group: &Path) -> Self {
+    pub fn daemon_within(folder: &Path, endpoint: SocketAddr, group: &Path) -> Self {
         let mut shell = program(folder, endpoint);
         let daemon = std::mem::replace(&mut shell, Command::new("sh"));
-        shell.arg("-c").arg("echo $$ >\"$0\" && exec \"$@\"").arg(group);
-        shell.arg(daemon.get_program()).args(daemon.get_args()).args(["--listen", "127.0.0.1:0"]);
+        shell.arg("-c").arg("echo $$ >\"$0\" && exec \"$@\"").arg(group).arg(daemon.get_program());
+        shell.args(daemon.get_args()).args(["--environment", "bench", "--listen", "127.0.0.1:0"]);
         shell.env_clear().env("SUPERCARGO_TOKEN", "t");
         Self::spawn(shell, folder)
     }
@@ -59,6 +61,14 @@ impl Daemon {
         self.0.wait().unwrap()
     }
 
+    /// This very bench with other arguments, which says when it has read the list: then it is handed out.
+    pub fn reader(args: &[String]) -> Self {
+        let mut reader = Self(this(args));
+        let mut said = [0];
+        reader.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        reader
+    }
+
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.0.id()).unwrap())
     }
@@ -75,7 +85,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -91,7 +101,7 @@ fn program(folder: &Path, endpoint: SocketAddr) -> Command {
         .env_clear()
         .envs(kept)
         .env("SUPERCARGO_TOKEN", "t")
-        .args(["agent", "--environment", "bench", "--org", "bench"])
+        .args(["agent", "--org", "bench"])
         .args(["--base-url", &format!("https://{endpoint}")])
         .arg("--kubeconfig")
         .arg(folder.join("kubeconfig"))
@@ -120,10 +130,14 @@ pub fn used(pid: Pid) -> Used {
     }
 }
 
+/// This very bench with other arguments.
+fn this(args: &[impl AsRef<OsStr>]) -> Child {
+    Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap()
+}
+
 /// Runs this very bench with other arguments: what it prints.
 pub fn again(args: &[&str]) -> String {
-    let mut child =
-        Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = this(args);
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(child.wait().unwrap().success());
@@ -134,7 +148,10 @@ pub fn again(args: &[&str]) -> String {
 /// in seconds.
 pub fn once(folder: &Path, endpoint: SocketAddr) -> [f64; 3] {
     let start = Instant::now();
-    let outcome = program(folder, endpoint).args(["--once", "--timeout", "10m"]).output().unwrap();
+    let outcome = program(folder, endpoint)
+        .args(["--environment", "bench", "--once", "--timeout", "10m"])
+        .output()
+        .unwrap();
     let wall = start.elapsed().as_secs_f64();
     assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
     let used = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
