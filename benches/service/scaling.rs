@@ -35,9 +35,10 @@ pub(super) fn rows(
     curve: &mut Curve,
 ) {
     let mut cluster = Cluster::new(PODS);
-    let mut connection = server.connect();
-    connection.report(organization, ENVIRONMENT, &cluster.body()).expect(201);
+    server.connect().report(organization, ENVIRONMENT, &cluster.body()).expect(201);
     runtime.block_on(seed(database, organization, rows));
+    // Not before: a connection that is idle for long is closed.
+    let mut connection = server.connect();
     let database = if database.is_sqlite() { "SQLite" } else { "PostgreSQL" };
     let mut say = |what: &str, figures: &Figures| {
         figures.print(&format!("{rows} rows: {what}"), "");
