@@ -160,6 +160,7 @@ impl Serve {
             bootstrap: given(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
             policy: Policy {
+                // An organization has half of it.
                 report: self.max_report.min(inbound / 2),
                 attachment: self.max_attachment.min(inbound / 2),
                 inbound_kibibytes: u32::try_from(inbound / 1024).unwrap_or(u32::MAX),
