@@ -37,6 +37,24 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&line[9..]).into_owned()
 }
 
+/// A request for far more than what sockets hold.
+fn list() -> String {
+    format!(
+        "GET /api/v2/attestations/acme/cart?per_page=500 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n"
+    )
+}
+
+/// As many as one token may have, who read nothing but the head: half of the connections to the database are for one.
+async fn slow_readers(service: &Running) -> Vec<TcpStream> {
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let mut stream = asks(service, &list()).await;
+        assert_eq!(status(&mut stream).await, "200");
+        slow.push(stream);
+    }
+    slow
+}
+
 async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     let service = Running::start(database).await;
     // Far more than what sockets hold, so that the service has the rest.
@@ -48,16 +66,7 @@ async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     for _ in 0..80 {
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
-    let list = format!(
-        "GET /api/v2/attestations/acme/cart?per_page=500 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n"
-    );
-    // Half of the connections to the database are for one token.
-    let mut slow = Vec::new();
-    for _ in 0..4 {
-        let mut stream = asks(&service, &list).await;
-        assert_eq!(status(&mut stream).await, "200");
-        slow.push(stream);
-    }
+    let mut slow = slow_readers(&service).await;
     let request = service.request(Method::GET, READER, "/trails/acme");
     let next = tokio::spawn(Answer::of(request));
     for _ in 0..50 {
@@ -67,7 +76,7 @@ async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     slow.pop();
     next.await.unwrap().expect(200);
     // An answer that is read is whole.
-    let mut stream = asks(&service, &list.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")).await;
+    let mut stream = asks(&service, &list().replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")).await;
     let mut whole = Vec::new();
     stream.read_to_end(&mut whole).await.unwrap();
     let start = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
@@ -85,15 +94,7 @@ async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: D
     for _ in 0..100 {
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
-    let list = format!(
-        "GET /api/v2/attestations/acme/cart?per_page=500 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n"
-    );
-    let mut slow = Vec::new();
-    for _ in 0..4 {
-        let mut stream = asks(&service, &list).await;
-        assert_eq!(status(&mut stream).await, "200");
-        slow.push(stream);
-    }
+    let _slow = slow_readers(&service).await;
     let answer = service.get(READER, "/trails/acme").await.expect(503);
     assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
     assert!(answer.text.contains("this token has as many answers under way"), "{answer:?}");
