@@ -12,6 +12,8 @@ use super::marks::MOST;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     names: String,
+    /// Where each name ends. By itself, since a search looks at nothing else of a pod.
+    ends: Vec<usize>,
     entries: Vec<Entry>,
 }
 
@@ -25,12 +27,11 @@ impl Block {
     }
 
     pub(super) fn get(&self, place: usize) -> Option<(&str, &Entry)> {
-        let entry = self.entries.get(place)?;
-        Some((self.names.get(self.start(place)..entry.name_end)?, entry))
+        Some((self.name(place)?, self.entries.get(place)?))
     }
 
     pub(super) fn last_name(&self) -> &str {
-        self.name(self.len().saturating_sub(1))
+        self.name(self.len().saturating_sub(1)).unwrap_or_default()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
@@ -42,7 +43,7 @@ impl Block {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            match self.name(middle).cmp(name) {
+            match self.name(middle).unwrap_or_default().cmp(name) {
                 Ordering::Equal => return Ok(middle),
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
@@ -54,7 +55,7 @@ impl Block {
     /// Puts another pod into the place of the one of its name.
     pub(super) fn replace(&mut self, place: usize, entry: Entry) {
         if let Some(old) = self.entries.get_mut(place) {
-            *old = Entry { name_end: old.name_end, ..entry };
+            *old = entry;
         }
     }
 
@@ -62,25 +63,29 @@ impl Block {
         let start = self.start(place);
         // Little is reserved beyond what is used, since most blocks hardly grow once a list is complete.
         if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact((self.len() / 4).max(8));
+            let more = (self.len() / 4).max(8);
+            self.ends.reserve_exact(more);
+            self.entries.reserve_exact(more);
         }
         if self.names.capacity() - self.names.len() < name.len() {
             self.names.reserve_exact(name.len().max(self.names.len() / 4));
         }
         self.names.insert_str(start, name);
-        self.entries.insert(place, Entry { name_end: start, ..entry });
-        for entry in self.entries.iter_mut().skip(place) {
-            entry.name_end += name.len();
+        self.entries.insert(place, entry);
+        self.ends.insert(place, start);
+        for end in self.ends.iter_mut().skip(place) {
+            *end += name.len();
         }
     }
 
     pub(super) fn remove(&mut self, place: usize) {
-        let Some((name, entry)) = self.get(place) else { return };
-        let (end, length) = (entry.name_end, name.len());
-        self.names.replace_range(end - length..end, "");
+        let Some(length) = self.name(place).map(str::len) else { return };
+        let start = self.start(place);
+        self.names.replace_range(start..start + length, "");
         self.entries.remove(place);
-        for entry in self.entries.iter_mut().skip(place) {
-            entry.name_end -= length;
+        self.ends.remove(place);
+        for end in self.ends.iter_mut().skip(place) {
+            *end -= length;
         }
         if self.entries.capacity() > 2 * self.len() + 8 {
             self.shrink();
@@ -90,9 +95,13 @@ impl Block {
     /// Takes the pods from a place on.
     pub(super) fn split_off(&mut self, place: usize) -> Self {
         let start = self.start(place);
-        let mut rest = Self { names: self.names.split_off(start), entries: self.entries.split_off(place) };
-        for entry in &mut rest.entries {
-            entry.name_end -= start;
+        let mut rest = Self {
+            names: self.names.split_off(start),
+            ends: self.ends.split_off(place),
+            entries: self.entries.split_off(place),
+        };
+        for end in &mut rest.ends {
+            *end -= start;
         }
         self.shrink();
         rest
@@ -103,22 +112,25 @@ impl Block {
         let start = self.names.len();
         self.names.reserve_exact(next.names.len());
         self.names.push_str(&next.names);
+        self.ends.reserve_exact(next.len());
+        self.ends.extend(next.ends.iter().map(|end| end + start));
         self.entries.reserve_exact(next.len());
-        self.entries.extend(next.entries.iter().map(|e| Entry { name_end: e.name_end + start, ..e.clone() }));
+        self.entries.extend_from_slice(&next.entries);
     }
 
     /// Gives back memory that was reserved for growth.
     pub(super) fn shrink(&mut self) {
         self.names.shrink_to_fit();
+        self.ends.shrink_to_fit();
         self.entries.shrink_to_fit();
     }
 
-    fn name(&self, place: usize) -> &str {
-        self.get(place).map_or("", |(name, _)| name)
+    fn name(&self, place: usize) -> Option<&str> {
+        self.names.get(self.start(place)..*self.ends.get(place)?)
     }
 
     /// Where the name of a place begins, or would.
     fn start(&self, place: usize) -> usize {
-        place.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |e| e.name_end)
+        place.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default()
     }
 }

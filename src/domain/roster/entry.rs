@@ -16,8 +16,6 @@ pub(super) struct Identity(u64);
 /// One pod, without its name.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// Where its name ends, among those of its block.
-    pub(super) name_end: usize,
     /// In seconds of Unix time; zero where it is not known.
     pub(super) created_at: i64,
     pub(super) identity: Identity,
@@ -50,7 +48,7 @@ impl Identity {
 
 impl Entry {
     pub(super) fn new(created_at: i64, identity: Identity, template: Arc<Template>) -> Self {
-        Self { name_end: 0, created_at, identity, since: Revision::default(), template }
+        Self { created_at, identity, since: Revision::default(), template }
     }
 
     /// What is reported of it.
