@@ -34,7 +34,7 @@ impl PodView {
 }
 
 /// A container's status, with the image that its specification asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct ContainerView {
     /// Which of the pod's three lists it stands in.
     pub kind: ContainerKind,
@@ -49,7 +49,7 @@ pub struct ContainerView {
 }
 
 /// The three kinds of containers (Kubernetes documentation, "Pods").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ContainerKind {
     /// A regular one.
     #[default]
@@ -61,7 +61,7 @@ pub enum ContainerKind {
 }
 
 /// Where a pod is in its life (Kubernetes documentation, "Pod Lifecycle").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Phase {
     /// Succeeded or Failed: all its containers have ended and none will start again.
     Ended,

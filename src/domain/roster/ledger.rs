@@ -38,6 +38,7 @@ pub(super) struct Account {
     pub(super) revision: Revision,
     /// The environments whose selection takes it.
     takers: Box<[usize]>,
+    is_seen: bool,
 }
 
 impl Account {
@@ -68,11 +69,19 @@ impl Ledger {
             .map(|(n, _)| n)
             .collect();
         let revision = Revision::default();
-        (!takers.is_empty()).then(|| Account { namespace: namespace.into(), revision, takers })
+        (!takers.is_empty()).then(|| Account {
+            namespace: namespace.into(),
+            revision,
+            takers,
+            is_seen: false,
+        })
     }
 
     /// A pod was seen in this namespace.
-    pub(super) fn see(&mut self, account: &Account) {
+    pub(super) fn see(&mut self, account: &mut Account) {
+        if std::mem::replace(&mut account.is_seen, true) {
+            return;
+        }
         for n in &account.takers {
             let Some(environment) = self.environments.get_mut(*n) else { continue };
             environment.is_seen = true;

@@ -28,7 +28,7 @@ use ledger::{Account, Ledger};
 use listing::Listing;
 use template::Templates;
 
-use super::collapse::{Collapsed, ContainerSkip, Counting, PodSkip, collapse};
+use super::collapse::{ContainerSkip, Counting, PodSkip};
 use super::departure::{Departure, Revision};
 use super::model::{NamespaceName, Timestamp, namespace_order};
 use super::pod::{Phase, PodView};
@@ -137,8 +137,7 @@ impl Roster {
         let ends = pod.phase == Phase::Ended && is_news(own, listing);
         let last = if ends { Last::of(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();
-        let remembered = own.map_or(&[][..], |own| &own.template.collapsed.containers);
-        let template = self.templates.of(collapse(pod, self.counting, remembered));
+        let template = self.templates.of_pod(pod, self.counting, own.map(|own| &own.template));
         let mut now = Entry::new(created_at, identity, template);
 
         let has_same_artifact = before.as_ref().map_or(now.workload().is_none(), |b| b.has_artifact_of(&now));
@@ -209,8 +208,8 @@ impl Roster {
             found.and_then(|n| Some((n, self.namespaces.get_mut(n)?)))
         else {
             // One that came and went while no event could be read, unless it was gone before the list.
-            let account = self.ledger.open(namespace)?;
-            self.ledger.see(&account);
+            let mut account = self.ledger.open(namespace)?;
+            self.ledger.see(&mut account);
             let news = pod.filter(|_| is_news(None, listing));
             let last = news.and_then(|pod| Last::of(pod, self.counting, None));
             return self.ledger.depart(&account, name, None, last);
@@ -254,8 +253,8 @@ impl Roster {
             return Unread::Lost;
         }
         if name.is_empty() {
-            let Some(account) = self.ledger.open(namespace) else { return Unread::NotTaken };
-            self.ledger.see(&account);
+            let Some(mut account) = self.ledger.open(namespace) else { return Unread::NotTaken };
+            self.ledger.see(&mut account);
             self.listing(of).add_nameless(namespace);
             return Unread::LeftOut;
         }
@@ -271,7 +270,7 @@ impl Roster {
                 }
             }
             Err(at) => {
-                let template = self.templates.of(Collapsed::left_out(PodSkip::Unreadable));
+                let template = self.templates.left_out(PodSkip::Unreadable);
                 self.ledger.count(account, None, Some(&template.collapsed));
                 pods.insert(at, name, Entry::new(0, Identity::UNKNOWN, template));
                 let listing = self.listing(of);

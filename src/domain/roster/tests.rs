@@ -330,26 +330,6 @@ fn a_list_in_order_fills_the_blocks_and_pods_of_one_owner_share_what_they_have_i
 }
 
 #[test]
-fn templates_that_no_pod_has_any_more_are_dropped() {
-    let mut roster = everything();
-    for n in 0..10_000_u32 {
-        let name = format!("job-{n}");
-        let owner = crate::domain::model::OwnerReference {
-            api_version: None,
-            kind: None,
-            name: Some(name.as_str().into()),
-            uid: None,
-            controller: None,
-            block_owner_deletion: None,
-        };
-        let job = PodView { owners: vec![owner], ..pod("a", &name, 1) };
-        roster.apply(None, job.clone());
-        roster.remove(None, &job);
-    }
-    assert!(roster.templates.len() < 200, "{}", roster.templates.len());
-}
-
-#[test]
 fn a_pod_keeps_its_creation_time_where_an_event_says_none_that_can_be() {
     let mut roster = listed([pod("a", "x", 1)]);
     for created_at in [None, Some(-1), Some(253_402_300_800)] {
