@@ -112,6 +112,7 @@ impl Shared {
                 let applied = roster.apply(of, pod);
                 log_skips(&namespace, &name, &applied);
                 if applied.left_out == Some(PodSkip::Unreadable) {
+                    look_again(environments);
                     watched.unreadable(&unreadable(&namespace, &name), Instant::now());
                 }
                 for departure in applied.departures {
@@ -131,6 +132,7 @@ impl Shared {
             Heard::Unreadable(Unreadable { pod, problem }) => {
                 let name = pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str()));
                 if roster.unreadable(of, name) != Unread::NotTaken {
+                    look_again(environments);
                     watched.unreadable(&problem, Instant::now());
                 }
             }
@@ -142,6 +144,7 @@ impl Shared {
                 for departure in departures {
                     depart(environments, &departure, left);
                 }
+                look_again(environments);
                 watched.is_complete(was_listed, swept, Instant::now(), &self.metrics);
                 self.listed.notify_one();
             }
@@ -156,8 +159,8 @@ impl Shared {
             Heard::Restart(reason) => watched.restarts(reason, &self.metrics),
             Heard::Failed { error, again_in } => watched.failed(&error, again_in, Instant::now()),
             Heard::Settled => {
-                for (environment, changed) in environments.iter().zip(&self.changed) {
-                    if environment.watches.contains(&watch) {
+                for (n, (environment, changed)) in environments.iter().zip(&self.changed).enumerate() {
+                    if environment.has_news(n, roster) && environment.watches.contains(&watch) {
                         changed.notify_one();
                     }
                 }
@@ -194,12 +197,13 @@ impl Shared {
         let revision = roster.revision(n);
         let unknown = |knowledge| (View { revision, knowledge, witnessed: false }, None);
         let Some(environment) = environments.get_mut(n) else { return unknown(Knowledge::Unlisted) };
+        environment.looked_at = None;
         let needed = || environment.watches.iter().filter_map(|watch| watches.get(*watch));
         if !is_whole || needed().any(|watched| !roster.is_listed(watched.of.as_ref())) {
             return unknown(Knowledge::Unlisted);
         }
         let contact = needed().filter_map(|watched| watched.contact).min();
-        let witnessed = environment.witness.as_ref().is_some_and(|witness| !witness.is_empty());
+        let witnessed = environment.has_witnessed();
         let withheld = environment.confirm(n, roster);
         // It will be asked for at once. Until then this is no more than what was not asked.
         if let Some(Withheld::Unconfirmed(name)) = &withheld
@@ -209,7 +213,10 @@ impl Shared {
         }
         let knowledge = match (contact, &withheld) {
             (_, Some(_)) => Knowledge::Unconfirmed,
-            (Some(contact), None) => Knowledge::Contact(contact),
+            (Some(contact), None) => {
+                environment.looked_at = Some((revision, witnessed));
+                Knowledge::Contact(contact)
+            }
             (None, None) => Knowledge::Unlisted,
         };
         (View { revision, knowledge, witnessed }, withheld)
@@ -295,6 +302,13 @@ impl Shared {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What decides whether an environment is reported at all may have changed.
+fn look_again(environments: &mut [Standing]) {
+    for environment in environments {
+        environment.looked_at = None;
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Standing {
     pub(super) existence: BTreeMap<NamespaceName, Existence>,
     /// That there are no other pods is no guess any more.
     pub(super) is_confirmed: bool,
+    /// What its task last saw of it; nothing, where that was no state to report.
+    pub(super) looked_at: Option<(Revision, bool)>,
     /// What its task last said of itself, for scrapes.
     pub(super) reported: Reported,
 }
@@ -50,6 +52,7 @@ impl Standing {
             witness: (witnessing == Witnessing::On).then(|| Witness::new(Bounds::default())),
             existence: BTreeMap::new(),
             is_confirmed: false,
+            looked_at: None,
             reported: Reported::default(),
         }
     }
@@ -61,6 +64,17 @@ impl Standing {
         {
             witness.departed(departure.clone(), left);
         }
+    }
+
+    /// Whether there is something that its task has not seen. While nothing is reported, all may be: to hear of
+    /// the cluster again is enough.
+    pub(super) fn has_news(&self, n: usize, roster: &Roster) -> bool {
+        self.reported.withheld.is_some() || self.looked_at != Some((roster.revision(n), self.has_witnessed()))
+    }
+
+    /// Whether there are pods to witness.
+    pub(super) fn has_witnessed(&self) -> bool {
+        self.witness.as_ref().is_some_and(|witness| !witness.is_empty())
     }
 
     /// Why it may not be reported as it is; once that there is no more was confirmed, only pods that
