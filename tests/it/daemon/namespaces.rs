@@ -10,6 +10,7 @@ const SHOP: Environment = Environment { name: "shop", takes: |namespace| namespa
 const PAY: Environment = Environment { name: "pay", takes: |namespace| namespace == "pay" };
 
 const BOTH: &str = "environments:\n- name: shop\n  namespaces: [shop]\n- name: pay\n  namespaces: [pay]\n";
+const ONE: &str = "environments:\n- name: shop\n  namespaces: [shop]\n";
 
 fn one(namespace: &str, name: &str) -> Pod {
     pod(namespace, name).image("registry.example.com/app:1", 'a')
@@ -75,6 +76,21 @@ async fn a_namespace_that_is_deleted_while_it_is_watched_is_reported_as_empty() 
     force_a_list(&cluster).await;
     daemon.says("the namespace \"pay\": back after").await;
     both_hold(&cluster, &gate, "two").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_its_only_pod_cannot_be_read_withholds_an_environment_until_it_is_gone() {
+    let (cluster, gate) = (Cluster::start(), gate().await);
+    cluster.add(one("shop", "web-1"));
+    let daemon = Starting::between(&cluster, &gate).config(ONE).start();
+    all_holds(&gate, &cluster, SHOP).await;
+    cluster.delete("shop", "web-1");
+    all_holds(&gate, &cluster, SHOP).await;
+    cluster.add(one("shop", "web-2").created(-1));
+    daemon.says("shop: reports are withheld").await;
+    cluster.delete("shop", "web-2");
+    daemon.says("shop: no longer withheld").await;
     daemon.stop().await;
 }
 
