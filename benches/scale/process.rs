@@ -1,8 +1,8 @@
 //! The release program as a process, and what the system counts of one.
 
 use std::ffi::OsStr;
-use std::io::Read;
-use std::net::SocketAddr;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -108,6 +108,20 @@ fn program(folder: &Path, endpoint: SocketAddr) -> Command {
         .arg("--ca-file")
         .arg(folder.join("ca.pem"));
     command
+}
+
+/// Asks the daemon that runs in this folder for its metrics and its health, as a cluster does.
+pub fn look_at(folder: &Path) {
+    let said = std::fs::read_to_string(folder.join("said")).unwrap();
+    let (_, address) = said.split_once("health and metrics on http://").unwrap();
+    let address = address.split(|c: char| !c.is_ascii_digit() && !".:".contains(c)).next().unwrap();
+    for path in ["/metrics", "/livez", "/readyz"] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 }
 
 /// What a process has used so far.
