@@ -271,7 +271,7 @@ async fn daemon(stage: &Stage) -> Taken {
             "  {name:22} {share:6.2} % of a core at {:.0} events and {:.1} MB a second, {:.0} sleeps a second, {} rollouts, {} reports",
             sent.events as f64 / seconds,
             sent.bytes as f64 / seconds / 1e6,
-            (after.sleeps - before.sleeps) as f64 / seconds,
+            after.sleeps.saturating_sub(before.sleeps) as f64 / seconds,
             sent.rollouts,
             endpoint.reports().len() - reports,
         );
