@@ -90,7 +90,7 @@ impl<'a, W: Write> Story<'a, W> {
         if let Some(digest) = failing {
             self.screen.line("", &[])?;
             self.screen
-                .say("TESTS is what the trails say that attest this very digest. Of the one that fails:")?;
+                .say("TESTS is what the trails say that attest this very digest. More of the one that fails is told by:")?;
             self.screen.command(&[format!("{program} list trails"), format!("--fingerprint {digest}")])?;
         }
 
@@ -121,7 +121,7 @@ impl<'a, W: Write> Story<'a, W> {
             "",
             &[Word(Look::Bold, "supercargo demo: from a test to the cluster that runs it".into())],
         )?;
-        self.screen.say("Each step does what the command under it does, which you may paste while `supercargo demo --keep` is up, after these:")?;
+        self.screen.say("Each step does what the commands under it do, and shows in short what came of it. They can be pasted while `supercargo demo --keep` is up, after these:")?;
         self.screen.line("", &[])?;
         for (name, value) in [
             ("BASE_URL", format!("http://{service}")),
