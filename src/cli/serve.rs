@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::{Exit, Failure, given};
-use crate::process::limits;
 use crate::process::listener::Bounds;
+use crate::process::machine;
 use crate::process::signals;
 use crate::process::tls::Files;
 use crate::service::bootstrap::LoadError;
@@ -151,7 +151,7 @@ impl Serve {
         let database = given(self.database.as_ref())
             .or(given(variable.as_ref()))
             .map_or("sqlite:supercargo.db", String::as_str);
-        let inbound = inbound(limits::memory());
+        let inbound = inbound(machine::memory());
         Ok(Setup {
             listen: self.listen,
             tls: self.tls()?,

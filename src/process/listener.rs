@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::connection::Connection;
-use super::limits;
+use super::machine;
 use super::peers::Peers;
 use super::tls::Current;
 use crate::domain::outage::{Outage, Say};
@@ -68,7 +68,7 @@ impl Bounds {
     /// not keep it from its database.
     #[must_use]
     pub fn beside_other_files(self) -> Self {
-        let most = limits::open_files().unwrap_or(u64::MAX);
+        let most = machine::open_files().unwrap_or(u64::MAX);
         let rest = usize::try_from(most - OTHER_FILES.min(most / 2)).unwrap_or(usize::MAX);
         Self { connections: self.connections.min(rest.max(1)), ..self }
     }

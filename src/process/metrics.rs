@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use procfs::process::{LimitValue, Process};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -14,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::logs;
+use super::{logs, machine};
 
 /// What every metric's name begins with, but those that Prometheus itself names.
 pub const PREFIX: &str = "supercargo";
@@ -50,7 +49,7 @@ impl Collector for OwnProcess {
         let help = "Log lines that were dropped since nobody read those before them";
         let name = "supercargo_log_lines_dropped";
         dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
-        let Some(usage) = Usage::now() else { return Ok(()) };
+        let Some(usage) = machine::usage() else { return Ok(()) };
         counter(&mut encoder, "process_cpu", "CPU time, in user and system mode", &Unit::Seconds, usage.cpu)?;
         let gauges = [
             ("process_resident_memory", "Memory that is in use", Some(Unit::Bytes), usage.resident),
@@ -86,37 +85,6 @@ fn gauge(
 ) -> fmt::Result {
     let gauge = ConstGauge::new(value);
     gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)
-}
-
-struct Usage {
-    cpu: f64,
-    resident: f64,
-    virtual_memory: f64,
-    started: f64,
-    open_files: f64,
-    most_files: f64,
-}
-
-impl Usage {
-    #[expect(clippy::cast_precision_loss, reason = "a metric is a double")]
-    fn now() -> Option<Self> {
-        let process = Process::myself().ok()?;
-        let stat = process.stat().ok()?;
-        let ticks = procfs::ticks_per_second() as f64;
-        let boot = procfs::boot_time_secs().ok()? as f64;
-        let most_files = match process.limits().ok()?.max_open_files.soft_limit {
-            LimitValue::Value(most) => most as f64,
-            LimitValue::Unlimited => f64::INFINITY,
-        };
-        Some(Self {
-            cpu: (stat.utime + stat.stime) as f64 / ticks,
-            resident: stat.rss as f64 * procfs::page_size() as f64,
-            virtual_memory: stat.vsize as f64,
-            started: boot + stat.starttime as f64 / ticks,
-            open_files: process.fd_count().ok()? as f64,
-            most_files,
-        })
-    }
 }
 
 #[cfg(test)]

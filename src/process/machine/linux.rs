@@ -1,11 +1,13 @@
-//! What the system lets this process have: memory, by its control group, and open files.
+//! `/proc`, and the control group.
 //!
-//! Asked once, at the start of what has to keep within it.
+//! Bounds are asked for once, at the start of what has to keep within them.
 
 use std::fs;
 use std::path::Path;
 
 use procfs::process::{LimitValue, Process};
+
+use super::Usage;
 
 /// How many files may be open, where the system bounds that and says so.
 #[must_use]
@@ -34,4 +36,21 @@ pub fn memory() -> Option<u64> {
         bound.ok()?.trim().parse().ok()
     });
     bounds.min()
+}
+
+/// What this process takes now, where `/proc` can be read.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a metric is a double")]
+pub fn usage() -> Option<Usage> {
+    let process = Process::myself().ok()?;
+    let stat = process.stat().ok()?;
+    let ticks = procfs::ticks_per_second() as f64;
+    Some(Usage {
+        cpu: (stat.utime + stat.stime) as f64 / ticks,
+        resident: stat.rss as f64 * procfs::page_size() as f64,
+        virtual_memory: stat.vsize as f64,
+        started: procfs::boot_time_secs().ok()? as f64 + stat.starttime as f64 / ticks,
+        open_files: process.fd_count().ok()? as f64,
+        most_files: open_files().map_or(f64::INFINITY, |most| most as f64),
+    })
 }
