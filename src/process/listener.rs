@@ -60,6 +60,10 @@ impl Default for Bounds {
     }
 }
 
+/// How much of what a peer sent, and of what it is to be sent, a connection holds, in bytes: the headers of a request
+/// have to fit. Whoever connects needs no token, so all connections together have to be small.
+const BUFFER: usize = 64 * 1024;
+
 /// The files that a service may want beside its connections: for its database, its notifications and its probes.
 const OTHER_FILES: u64 = 192;
 
@@ -166,6 +170,7 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.headers)
+        .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!("the connection from {peer} broke off: {error}");

@@ -193,6 +193,18 @@ async fn ten_thousand_images_in_one_pod_are_kept(database: Database) {
     assert_eq!(service.database.rows(artifacts).await, ["10000"]);
 }
 
+async fn headers_take_no_more_than_their_bound(database: Database) {
+    let service = Running::start(database).await;
+    for (size, status) in [(40_000, 200), (200_000, 431)] {
+        let head = format!(
+            "GET /api/v2/openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: {}",
+            "a".repeat(size)
+        );
+        let answer = raw(&service.base, format!("{head}\r\n\r\n").as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{size}: {answer:.100}");
+    }
+}
+
 async fn a_client_that_sends_a_byte_at_a_time_is_timed_out(database: Database) {
     let pace = Pace { grace: Duration::from_millis(300), bytes_per_second: 1024 };
     let bounds = Bounds {
@@ -452,6 +464,7 @@ super::on_both!(
     a_body_over_the_limit_is_413_announced_or_not,
     a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept,
     ten_thousand_images_in_one_pod_are_kept,
+    headers_take_no_more_than_their_bound,
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
     those_who_only_announce_a_body_take_nothing_from_others,
     answers_that_nobody_reads_take_no_more_memory_than_their_bound,
