@@ -36,6 +36,8 @@ impl Default for Pace {
 pub(super) struct Budget {
     all: Arc<Semaphore>,
     of: Places<String>,
+    /// What an organization may have, in KiB.
+    most: usize,
 }
 
 /// The part of the budget that one body takes, until it is dropped.
@@ -43,6 +45,8 @@ pub(super) struct Budget {
 pub(super) struct Share {
     /// The organization's, and that of all.
     budgets: [Arc<Semaphore>; 2],
+    /// What an organization may have, in bytes.
+    most: usize,
     held: [Option<OwnedSemaphorePermit>; 2],
     bytes: usize,
 }
@@ -56,18 +60,27 @@ const STEP: usize = 64;
 impl Budget {
     pub(super) fn new(kibibytes: u32) -> Self {
         let all = kibibytes as usize;
-        Self { all: Arc::new(Semaphore::new(all)), of: Places::new(all / 2) }
+        Self { all: Arc::new(Semaphore::new(all)), of: Places::new(all / 2), most: all / 2 }
     }
 
     /// A share of nothing yet: who only announces a body takes nothing from others. It is an organization's, or
     /// nobody's (`""`).
     pub(super) fn share(&self, organization: &str) -> Share {
         let budgets = [self.of.of(organization.to_owned()), Arc::clone(&self.all)];
-        Share { budgets, held: [None, None], bytes: 0 }
+        Share { budgets, most: self.most * 1024, held: [None, None], bytes: 0 }
     }
 }
 
 impl Share {
+    /// Becomes what was read of the body, which is not held any longer; one that takes more than an organization may
+    /// have is refused at once.
+    pub(super) async fn become_at_least(&mut self, what: &str, bytes: usize) -> Result<(), Problem> {
+        if bytes > self.most {
+            return Err(Problem::too_much(what, bytes, self.most));
+        }
+        self.grow(bytes.saturating_sub(self.bytes)).await
+    }
+
     /// Grows by so many bytes.
     pub(super) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;

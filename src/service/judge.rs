@@ -20,8 +20,11 @@ pub(super) struct Judged {
     notifications: usize,
 }
 
-/// As many environments are judged together, so that their standings fit into memory.
+/// As many environments are judged together.
 const TOGETHER: usize = 16;
+
+/// Or fewer, once so many artifacts run in them: their standings have to fit into memory.
+const ARTIFACTS_TOGETHER: usize = 10_000;
 
 /// An environment that is held, and what is seen of it.
 pub(super) struct Subject {
@@ -114,24 +117,42 @@ pub(super) async fn again(
     let mut judged = Judged::default();
     for names in names.chunks(TOGETHER) {
         let mut subjects = Vec::with_capacity(names.len());
+        let mut artifacts_of_these = 0;
         for (name, environment) in transaction.environments(organization, names).await? {
             if environment.snapshot == 0 {
                 continue;
             }
             let name = name.parse().map_err(|_| Error::Unreadable("an environment's name"))?;
             let artifacts = transaction.standing(environment.id).await?;
+            artifacts_of_these += artifacts.len();
             let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
             let (seen, snapshot) = (seen.collect(), environment.snapshot);
             let before = Standing { artifacts, compliance: environment.compliance };
             subjects.push(Subject { name, environment, snapshot, before, seen });
+            if artifacts_of_these > ARTIFACTS_TOGETHER {
+                let these = std::mem::take(&mut subjects);
+                judged = judged.and(as_they_run(transaction, organization, these, cause, clock).await?);
+                artifacts_of_these = 0;
+            }
         }
-        if subjects.is_empty() {
-            continue;
-        }
-        let at = clock.now().after(subjects.iter().filter_map(|subject| subject.environment.judged_at).max());
-        judged = judged.and(environments(transaction, organization, subjects, cause, clock, at).await?);
+        judged = judged.and(as_they_run(transaction, organization, subjects, cause, clock).await?);
     }
     Ok(judged)
+}
+
+/// Judges environments in which the same runs as before.
+async fn as_they_run(
+    transaction: &mut Transaction,
+    organization: &str,
+    subjects: Vec<Subject>,
+    cause: &Cause,
+    clock: &Clock,
+) -> Result<Judged, Error> {
+    if subjects.is_empty() {
+        return Ok(Judged::default());
+    }
+    let at = clock.now().after(subjects.iter().filter_map(|subject| subject.environment.judged_at).max());
+    environments(transaction, organization, subjects, cause, clock, at).await
 }
 
 impl Judged {

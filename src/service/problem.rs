@@ -168,6 +168,16 @@ impl Problem {
         )
     }
 
+    /// 413 for what is small enough as it is sent, and not as it is recorded.
+    pub(super) fn too_much(what: &str, bytes: usize, most: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "{what} names too many pods and images: to record it takes {bytes} bytes of memory, and {most} were expected at most"
+            ),
+        )
+    }
+
     /// 415.
     pub(super) fn unsupported(expected: &str) -> Self {
         Self::new(

@@ -197,6 +197,26 @@ async fn what_runs_in_many_environments_is_judged_in_each_by_its_own_policy_and_
     assert_eq!(service.database.rows(told).await, expected);
 }
 
+async fn environments_in_which_too_much_runs_to_be_judged_together_are_judged_all_the_same(
+    database: Database,
+) {
+    let declared =
+        format!("    environments: [{{name: big, {UNIT}}}, {{name: next, {UNIT}}}, {{name: last, {UNIT}}}]");
+    let service = Running::start_with(database, options(bootstrap(1, &declared))).await;
+    let mut large = pod("p", "i", 'a');
+    let images = (0..10_001).map(|n| (format!("i{n}"), json!(format!("{n:064x}"))));
+    large["digests"] = Value::Object(images.chain([("cart:1".to_owned(), json!(digest('a')))]).collect());
+    service.report(ADMIN, "big", report(&[large])).await.expect(201);
+    for name in ["next", "last"] {
+        service.report(ADMIN, name, report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    }
+    attest(&service, "cart", "unit", 'a', 0).await;
+    assert_eq!(compliance(&service).await, ["COMPLIANT"; 3]);
+    let standings = "SELECT name || ' ' || compliance FROM environments ORDER BY name";
+    let expected = ["big NON-COMPLIANT", "last COMPLIANT", "next COMPLIANT"];
+    assert_eq!(service.database.rows(standings).await, expected);
+}
+
 async fn a_token_of_one_flow_changes_nothing_of_another_s_verdict(database: Database) {
     let service = Running::start_with(database, options(declared(1, UNIT, ""))).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
@@ -215,6 +235,7 @@ super::on_both!(
     an_approval_is_for_its_environment_or_for_any,
     an_entry_of_the_allow_list_ends_by_itself,
     a_silent_environment_is_never_shown_as_compliant,
+    environments_in_which_too_much_runs_to_be_judged_together_are_judged_all_the_same,
     what_runs_in_many_environments_is_judged_in_each_by_its_own_policy_and_allow_list,
     a_token_of_one_flow_changes_nothing_of_another_s_verdict,
 );

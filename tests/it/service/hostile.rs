@@ -193,6 +193,28 @@ async fn ten_thousand_images_in_one_pod_are_kept(database: Database) {
     assert_eq!(service.database.rows(artifacts).await, ["10000"]);
 }
 
+async fn a_report_counts_by_what_it_takes_to_record_it(database: Database) {
+    // An organization may have half.
+    let policy = Policy { inbound_kibibytes: 2 * 1024, ..Policy::default() };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    let images = |images: usize| {
+        let mut pod = pod("p", "i", 'a');
+        let digests = (0..images).map(|n| (format!("i{n}"), json!(format!("{n:064x}"))));
+        pod["digests"] = Value::Object(digests.collect());
+        report(&[pod])
+    };
+    let many = images(400);
+    assert!(many.len() < 40_000);
+    let refused = service.report(REPORTER, "prod", many).await;
+    assert_eq!(refused.status, 413);
+    assert!(refused.text.contains("too many pods and images"), "{}", refused.text);
+    service.report(REPORTER, "prod", images(300)).await.expect(201);
+    // What was taken is given back, whatever came of it.
+    for n in 301..310 {
+        service.report(REPORTER, "prod", images(n)).await.expect(201);
+    }
+}
+
 async fn headers_take_no_more_than_their_bound(database: Database) {
     let service = Running::start(database).await;
     for (size, status) in [(40_000, 200), (200_000, 431)] {
@@ -464,6 +486,7 @@ super::on_both!(
     a_body_over_the_limit_is_413_announced_or_not,
     a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept,
     ten_thousand_images_in_one_pod_are_kept,
+    a_report_counts_by_what_it_takes_to_record_it,
     headers_take_no_more_than_their_bound,
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
     those_who_only_announce_a_body_take_nothing_from_others,
