@@ -86,7 +86,7 @@
 {{- if gt (int $given) 1 }}
 {{- fail "the bootstrap file is given more than once: give one of service.bootstrap, service.existingBootstrap.configMap and service.existingBootstrap.secret" }}
 {{- end -}}
-{{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT")) -}}
+{{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT" "GLIBC_TUNABLES")) -}}
 {{- $name := include "supercargo.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
 {{- fail (printf "%s-serve cannot be the name of a Service: give fullnameOverride, of lower-case letters, digits and hyphens" $name) }}

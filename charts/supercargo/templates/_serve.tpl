@@ -72,6 +72,9 @@ containers:
     env:
       - name: SUPERCARGO_LOG_FORMAT
         value: {{ $service.logFormat }}
+      # Large bodies go back to the system when they are dropped, and do not stay behind in pieces: the limit holds.
+      - name: GLIBC_TUNABLES
+        value: glibc.malloc.mmap_threshold=131072
       {{- if $isPostgres }}
       - name: SUPERCARGO_DATABASE
         valueFrom:

@@ -4,12 +4,15 @@
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use reqwest::multipart::Part;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use super::group::Group;
 use crate::service::process::{self, Process};
-use crate::service::{ADMIN, Database, bootstrap, folder};
+use crate::service::{ADMIN, Database, bootstrap, eventually, folder, form};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs root, which makes a control group"]
@@ -38,4 +41,36 @@ async fn a_report_that_would_take_too_much_of_the_limit_is_refused_unread() {
     serve.signal(Signal::SIGTERM);
     assert_eq!(serve.wait().0, Some(0));
     assert_eq!(group.kills(), 0);
+}
+
+/// What the chart tells the memory's allocator.
+fn of_the_chart() -> &'static str {
+    let chart = include_str!("../../../charts/supercargo/templates/_serve.tpl");
+    let (_, value) = chart.split_once("- name: GLIBC_TUNABLES").unwrap();
+    value.lines().nth(1).unwrap().trim().strip_prefix("value: ").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_leave_nothing_behind_that_would_add_up() {
+    let (database, folder) = (Database::sqlite(), folder(&bootstrap(1, "")));
+    let mut command = process::command(&folder, &database.url());
+    command.env("GLIBC_TUNABLES", of_the_chart());
+    let serve = Process::run(command, folder);
+    let resident = || {
+        let process = procfs::process::Process::new(serve.child.id().try_into().unwrap()).unwrap();
+        (process.statm().unwrap().resident * procfs::page_size()) >> 20
+    };
+    let before = resident();
+    let mut sent = JoinSet::new();
+    for n in 0..12_u8 {
+        let url = format!("{}/api/v2/attestations/acme/cart/trail/t/junit", serve.base);
+        let file = Part::bytes(vec![n; 8 << 20]).file_name("a");
+        let form =
+            form(&json!({"attestation_name": "unit", "junit_results": []})).part("attachment_file", file);
+        sent.spawn(process::client().post(url).bearer_auth(ADMIN).multipart(form).send());
+    }
+    for answer in sent.join_all().await {
+        assert_eq!(answer.unwrap().status(), 201);
+    }
+    eventually("no more than two of them are left", async || resident() < before + 16).await;
 }
