@@ -9,7 +9,7 @@ use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::visible::{Visible, without_secret};
-use crate::process::files::read_up_to;
+use crate::process::files::read_anew;
 
 /// The largest token file that is read, in bytes.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -65,7 +65,7 @@ impl TokenSource {
             Self::Variable(token) => token.clone(),
             Self::File(path) => {
                 let bytes =
-                    read_up_to(MOST_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
+                    read_anew(MOST_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
                 SecretString::from(String::from_utf8_lossy(&bytes).into_owned())
             }
         };
@@ -173,6 +173,15 @@ mod tests {
         }
         let huge = variable(&"x".repeat(65 * 1024)).check().unwrap_err().to_string();
         assert!(huge.contains("64 KiB"), "{huge}");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_token_file_is_an_error_that_nobody_waits_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("token");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let TokenError::Unreadable(_, error) = TokenSource::File(pipe).check().unwrap_err() else { panic!() };
+        assert!(error.to_string().contains("it is a pipe"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::outage::{Outage, Say};
 use crate::domain::visible::Visible;
-use crate::process::files::read_up_to;
+use crate::process::files::read_anew;
 
 /// The largest file that is read, in bytes.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -80,7 +80,7 @@ impl TokenFile {
 
 /// What is wrong with the file is said without what it holds.
 fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
-    let bytes = read_up_to(MOST_BYTES, path).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = read_anew(MOST_BYTES, path).map_err(|error| format!("cannot be read: {error}"))?;
     let text = SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
     let token = text.expose_secret().trim();
     if token.is_empty() {
@@ -115,6 +115,8 @@ mod tests {
             assert_eq!(file.header(), header, "{content:?}");
         }
         std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.header(), "Bearer second");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(file.header(), "Bearer second");
         assert!(file.header().is_sensitive());
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// The content of a file of at most so many bytes.
@@ -17,4 +18,18 @@ pub fn read_up_to(most: u64, path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {most} bytes")));
     }
     Ok(bytes)
+}
+
+/// The same of a file that is read for each request: no pipe, which holds nothing the second time, and holds up whoever
+/// opens it until somebody writes to it.
+///
+/// # Errors
+///
+/// The same, and [`io::ErrorKind::InvalidInput`] where it is a pipe.
+pub fn read_anew(most: u64, path: &Path) -> io::Result<Vec<u8>> {
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        let why = "it is a pipe; a file was expected, which is read for each request";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    read_up_to(most, path)
 }
