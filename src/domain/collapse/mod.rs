@@ -8,7 +8,8 @@ mod digest;
 mod reference;
 mod room;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
 
@@ -170,25 +171,31 @@ fn digests(containers: &[Container]) -> Digests {
 /// Where one name stands for several digests (a tag that moved between two pulls), pins each, so
 /// that all are kept.
 #[must_use]
-pub fn one_name_one_digest(mut images: BTreeSet<(String, Fingerprint)>) -> Digests {
-    loop {
-        let mut digests_of = BTreeMap::<&str, usize>::new();
-        for (name, _) in &images {
-            *digests_of.entry(name).or_default() += 1;
+pub fn one_name_one_digest(mut images: Vec<(String, Fingerprint)>) -> Digests {
+    let (mut alone, mut shared) = (BTreeMap::new(), BTreeSet::new());
+    while let Some((name, digest)) = images.pop() {
+        // A pin may meet a name that some other container already carries, with another digest: then both
+        // are pinned. It ends, since a pin is true to its own digest, and stays.
+        if shared.contains(&name) {
+            let pin = reference::pinned(&name, digest);
+            if pin != name {
+                images.push((pin, digest));
+                continue;
+            }
         }
-        if digests_of.values().all(|&n| n == 1) {
-            return images.into_iter().map(|(name, digest)| (name.into(), digest)).collect();
+        match alone.entry(name) {
+            Entry::Vacant(free) => {
+                free.insert(digest);
+            }
+            Entry::Occupied(taken) if *taken.get() == digest => {}
+            Entry::Occupied(taken) => {
+                let (name, other) = taken.remove_entry();
+                images.extend([(name.clone(), digest), (name.clone(), other)]);
+                shared.insert(name);
+            }
         }
-        // A pin may meet a name that some other container already carries, with another digest:
-        // then both are pinned in the next round. It ends, since a pin is true to its own digest.
-        images = images
-            .iter()
-            .map(|(name, digest)| {
-                let shared = digests_of.get(name.as_str()).is_some_and(|&n| n > 1);
-                (if shared { reference::pinned(name, *digest) } else { name.clone() }, *digest)
-            })
-            .collect();
     }
+    alone.into_iter().map(|(name, digest)| (name.into(), digest)).collect()
 }
 
 #[cfg(test)]

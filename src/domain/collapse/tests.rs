@@ -81,6 +81,19 @@ fn a_pin_that_another_container_already_carries_for_another_digest_loses_neither
     assert_eq!(names, format!("{{{},{},{}}}", pin(&c), pin(B), pin(A)));
 }
 
+/// Each name that is pinned for two digests is another one's in its turn.
+#[test]
+fn however_many_pins_meet_names_that_others_carry_each_is_looked_at_once() {
+    const MANY: usize = 100_000;
+    let digest = |n: usize| Fingerprint::from_hex(&format!("{n:064x}")).unwrap();
+    let pin = |n: usize| format!("m@sha256:{n:064x}");
+    let mut images: Vec<_> = (1..MANY).map(|n| (pin(n), digest(n + 1))).collect();
+    images.extend([("m".to_owned(), digest(0)), ("m".to_owned(), digest(1))]);
+    let digests = one_name_one_digest(images);
+    let pinned: Vec<_> = (0..=MANY).map(|n| (pin(n), digest(n))).collect();
+    assert!(digests.iter().eq(pinned.iter().map(|(name, digest)| (name.as_str(), *digest))));
+}
+
 #[test]
 fn a_name_that_is_longer_than_any_can_be_is_none() {
     let image_id = format!("reg.io/team/app@sha256:{A}");
@@ -247,7 +260,37 @@ fn odd_container() -> impl Strategy<Value = ContainerView> {
     )
 }
 
+/// All names that several digests share are pinned at once, until none is.
+fn pinned_by_rounds(mut images: BTreeSet<(String, Fingerprint)>) -> Digests {
+    loop {
+        let shares = |name: &str| images.iter().filter(|(other, _)| other == name).count() > 1;
+        if !images.iter().any(|(name, _)| shares(name)) {
+            return images.into_iter().map(|(name, digest)| (name.into(), digest)).collect();
+        }
+        let pinned =
+            |name: &str, digest| if shares(name) { reference::pinned(name, digest) } else { name.into() };
+        images = images.iter().map(|(name, digest)| (pinned(name, *digest), *digest)).collect();
+    }
+}
+
+/// Names that pins meet, and those pins.
+fn meeting_images() -> impl Strategy<Value = Vec<(String, Fingerprint)>> {
+    let digest = || (0..6_usize).prop_map(|n| Fingerprint::from_hex(&format!("{n:064x}")).unwrap());
+    let name = prop_oneof![
+        1 => Just("m".to_owned()),
+        1 => Just("m@sha256:00".to_owned()),
+        4 => digest().prop_map(|digest| format!("m@sha256:{digest}")),
+        1 => digest().prop_map(|digest| format!("m@sha256:{digest}").to_uppercase().replacen('M', "m", 1)),
+    ];
+    proptest::collection::vec((name, digest()), 0..10)
+}
+
 proptest! {
+    #[test]
+    fn names_are_pinned_one_by_one_as_if_all_were_at_once(images in meeting_images()) {
+        prop_assert_eq!(pinned_by_rounds(images.iter().cloned().collect()), one_name_one_digest(images));
+    }
+
     #[test]
     fn no_pod_however_odd_panics_and_every_digest_is_kept_once(
         containers in proptest::collection::vec(odd_container(), 0..6),
