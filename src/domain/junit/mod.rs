@@ -154,6 +154,8 @@ struct Suite {
     said: u64,
     /// Failures in it that do not count.
     reruns: u64,
+    /// Failures and errors that it, or what lies in it, says of itself beyond those that count.
+    doubted: u64,
     /// Seconds that it says of itself.
     took: Option<f64>,
 }
@@ -267,6 +269,7 @@ impl Count {
             (Some(Kind::Suite(mut suite)), None) => {
                 suite.finish(&mut self.found.doubts);
                 self.root.reruns += suite.reruns;
+                self.root.doubted = self.root.doubted.saturating_add(suite.doubted);
                 add(&mut self.found.results, suite.result);
             }
             _ => {}
@@ -286,8 +289,8 @@ impl Count {
         let counted: u64 = results.map(|result| u64::from(result.wrong())).sum();
         // A package that could not be built is in gotestsum's root and nowhere else. Nothing of it was tested,
         // so that what else passed is not all.
-        let more = root.said.saturating_sub(counted + root.reruns);
-        if more > 0 && found.doubts.is_empty() {
+        let more = root.said.saturating_sub(counted + root.reruns).saturating_sub(root.doubted);
+        if more > 0 {
             if root.result.name.as_str().is_empty() {
                 root.result.name = Text::new("what could not be run").unwrap_or_default();
             }
@@ -333,6 +336,7 @@ impl Suite {
     fn include(&mut self, inner: &Self) {
         self.result.include(&inner.result);
         self.reruns += inner.reruns;
+        self.doubted = self.doubted.saturating_add(inner.doubted);
     }
 
     /// Compares what it says of itself with what was counted. Without a test case, a suite that says that
@@ -347,6 +351,8 @@ impl Suite {
             let errors = believed(said);
             (result.total, result.errors) = (errors, errors);
         }
+        let beyond = said.saturating_sub(u64::from(result.wrong()) + self.reruns);
+        self.doubted = self.doubted.max(beyond);
         result.duration = result.duration.or(self.took);
         round(result);
     }

@@ -116,6 +116,28 @@ fn a_suite_that_says_that_more_went_wrong_is_in_doubt_and_one_that_could_not_be_
             r#"<testsuites name="r" errors="1"><testsuite name="s" errors="0"><testcase/></testsuite></testsuites>"#,
             "s: 1/0/0/0 - -\nr: 1/0/1/0 - -\n",
         ),
+        // So it does where a suite is in doubt, which the root counts too, and once however deep it lies.
+        (
+            r#"<testsuites name="r" failures="1" errors="1"><testsuite name="s" failures="1"><testcase/></testsuite></testsuites>"#,
+            "s: 1/0/0/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\n",
+        ),
+        (
+            r#"<testsuites name="r" failures="2"><testsuite name="o" failures="1"><testsuite name="s" failures="1"><testcase/></testsuite></testsuite></testsuites>"#,
+            "o: 1/0/0/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\ndoubt o: 1 > 0\n",
+        ),
+        (
+            r#"<testsuites name="r" failures="1"><testsuite name="o"><testsuite name="s" failures="1"><testcase/></testsuite><testcase/></testsuite></testsuites>"#,
+            "o: 2/0/0/0 - -\ndoubt s: 1 > 0\n",
+        ),
+        // One that could not be run is counted, whatever it says.
+        (
+            r#"<testsuites name="r" errors="2"><testsuite name="s" errors="1" tests="0"/></testsuites>"#,
+            "s: 1/0/1/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\n",
+        ),
+        (
+            r#"<testsuites name="r" errors="5000"><testsuite name="s" errors="5000" tests="0"/></testsuites>"#,
+            "s: 1000/0/1000/0 - -\ndoubt s: 5000 > 0\n",
+        ),
         (r#"<testsuite name="s" failures="x" errors="-1"><testcase/></testsuite>"#, "s: 1/0/0/0 - -\n"),
     ] {
         assert_eq!(counted(xml), expected, "{xml}");
