@@ -51,6 +51,11 @@ impl Entry {
         Self { created_at, identity, since: Revision::default(), template }
     }
 
+    /// When a pod was created, of which this is known: it has one time, whatever an event says later.
+    pub(super) fn time(known: Option<&Self>, pod: &PodView) -> Option<i64> {
+        known.map(|known| known.created_at).filter(|at| *at > 0).or_else(|| pod.time())
+    }
+
     /// What is reported of it.
     pub(super) fn workload(&self) -> Option<&Arc<Workload>> {
         self.template.collapsed.workload.as_ref().ok()
@@ -93,8 +98,8 @@ impl Last {
     /// What would be reported of a pod, had it not ended; `entry` is what was known of it before.
     pub(super) fn of(pod: &PodView, counting: Counting, entry: Option<&Entry>) -> Option<Self> {
         let remembered = entry.map_or(&[][..], |entry| &entry.template.collapsed.containers);
-        let pod = PodView { phase: Phase::Alive, ..pod.clone() };
-        let created_at = pod.time()?;
+        let created_at = Entry::time(entry, pod)?;
+        let pod = PodView { phase: Phase::Alive, created_at: Some(created_at), ..pod.clone() };
         Some(Self { created_at, workload: collapse(pod, counting, remembered).workload.ok()? })
     }
 

@@ -30,7 +30,7 @@ use template::Templates;
 
 use super::collapse::{ContainerSkip, Counting, PodSkip};
 use super::departure::{Departure, Revision};
-use super::model::{NamespaceName, Timestamp, namespace_order};
+use super::model::{NamespaceName, namespace_order};
 use super::pod::{Phase, PodView};
 use super::selection::Selection;
 
@@ -130,10 +130,7 @@ impl Roster {
         let is_repeated = listing.is_open && at.is_ok_and(|at| pods.is_marked(at));
         let identity = Identity::of(&pod);
         let own = before.as_ref().filter(|before| before.identity == identity);
-        // A pod has one creation time, whatever an event says later.
-        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
-        let said = pod.created_at.filter(|at| (0..=Timestamp::LAST_SECOND).contains(at));
-        pod.created_at = said.or(known).or_else(|| pod.time());
+        pod.created_at = Entry::time(own, &pod);
         let ends = pod.phase == Phase::Ended && is_news(own, listing);
         let last = if ends { Last::of(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();

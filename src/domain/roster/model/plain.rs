@@ -114,12 +114,19 @@ impl Plain {
         before.filter(|before| before.uid == Some(identity))
     }
 
+    /// The pod with its creation time, which is what was first said of it.
+    fn timed(pod: &Pod, own: Option<&Kept>) -> Pod {
+        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
+        Pod { created_at: known.or(pod.created_at), ..pod.clone() }
+    }
+
     /// What departs of a pod that ends or is deleted: the artifact, and whether the set held it so.
     pub(super) fn ends(&self, of: Scope, pod: &Pod, own: Option<&Kept>) -> Option<(Shown, Option<Revision>)> {
         let shown = |created_at, containers: &BTreeMap<u8, u8>| {
             (NAMESPACES[pod.namespace].to_owned(), pod.name.clone(), created_at, digests(containers))
         };
-        let last = match (Self::alive(pod, own), pod.created_at) {
+        let pod = Self::timed(pod, own);
+        let last = match (Self::alive(&pod, own), pod.created_at) {
             (State::Live(containers, _), Some(created_at)) => Some(shown(created_at, &containers)),
             _ => None,
         };
@@ -145,9 +152,8 @@ impl Plain {
         let namespace = NAMESPACES[pod.namespace].to_owned();
         let before = self.pods.get(&namespace).and_then(|pods| pods.get(&pod.name)).cloned();
         let own = Self::own(pod, before.as_ref());
-        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
         let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
-        let pod = &Pod { created_at: pod.created_at.or(known), ..pod.clone() };
+        let pod = &Self::timed(pod, own);
         let state = if pod.has_ended { State::Out(PodSkip::Ended) } else { Self::alive(pod, own) };
         let mut now = Kept {
             uid: Some(identity),
