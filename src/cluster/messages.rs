@@ -260,6 +260,12 @@ impl From<Pod> for PodView {
         // Names are unique across the three lists (Kubernetes documentation, "Pod v1 core").
         let mut specified: Vec<Container> =
             spec.containers.into_iter().chain(spec.init_containers).chain(ephemeral).collect();
+        specified.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut image_of = |name: &[u8]| {
+            let at = specified.partition_point(|container| *container.name < *name);
+            let found = specified.get_mut(at).filter(|container| container.name == name);
+            found.map_or_else(String::new, |container| legible(std::mem::take(&mut container.image)))
+        };
         let containers = [
             (ContainerKind::Init, status.init_container_statuses),
             (ContainerKind::App, status.container_statuses),
@@ -269,10 +275,7 @@ impl From<Pod> for PodView {
         .flat_map(|(kind, statuses)| statuses.into_iter().map(move |status| (kind, status)))
         .map(|(kind, status)| ContainerView {
             kind,
-            spec_image: specified
-                .iter_mut()
-                .find(|c| c.name == status.name)
-                .map_or_else(String::new, |c| legible(std::mem::take(&mut c.image))),
+            spec_image: image_of(&status.name),
             name: legible(status.name),
             image: legible(status.image),
             image_id: legible(status.image_id),
@@ -337,4 +340,51 @@ fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, 
 /// in protobuf can put such bytes wherever it does not look, and nobody may hide a pod by that.
 pub(super) fn legible(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(name: &str) -> ContainerStatus {
+        ContainerStatus { name: name.into(), ..Default::default() }
+    }
+
+    fn specified(name: &str, image: &str) -> Container {
+        Container { name: name.into(), image: image.into() }
+    }
+
+    /// As large as an event may be.
+    #[test]
+    fn each_of_very_many_statuses_finds_the_image_that_its_container_was_to_have() {
+        let names: Vec<_> = (0..300_000).map(|n| format!("{n:x}")).collect();
+        let containers = names.iter().map(|name| specified(name, name)).collect();
+        let container_statuses = names.iter().rev().map(|name| status(name)).collect();
+        let view = PodView::from(Pod {
+            spec: Some(PodSpec { containers, ..Default::default() }),
+            status: Some(PodStatus { container_statuses, ..Default::default() }),
+            ..Default::default()
+        });
+        assert_eq!(view.containers.len(), names.len());
+        assert!(view.containers.iter().all(|container| container.spec_image == container.name));
+    }
+
+    #[test]
+    fn of_names_that_are_there_twice_the_first_image_counts_and_once() {
+        let spec = PodSpec {
+            containers: vec![specified("b", "first"), specified("b", "second")],
+            init_containers: vec![specified("b", "third"), specified("a", "init")],
+            ephemeral_containers: vec![EphemeralContainer { common: Some(specified("c", "debug")) }],
+        };
+        let status = PodStatus {
+            init_container_statuses: vec![status("a")],
+            container_statuses: vec![status("b"), status("b"), status("d")],
+            ephemeral_container_statuses: vec![status("c")],
+            ..Default::default()
+        };
+        let view = PodView::from(Pod { spec: Some(spec), status: Some(status), ..Default::default() });
+        let images: Vec<_> =
+            view.containers.iter().map(|c| (c.name.as_str(), c.spec_image.as_str())).collect();
+        assert_eq!(images, [("a", "init"), ("b", "first"), ("b", ""), ("d", ""), ("c", "debug")]);
+    }
 }

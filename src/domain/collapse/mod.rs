@@ -131,7 +131,9 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
             containers.push(old.clone());
         }
     }
-    let is_remembered = |name: &str| containers.iter().skip(shown).any(|c| *c.name == *name);
+    // What is remembered is sorted.
+    let kept = containers.get(shown..).unwrap_or_default();
+    let is_remembered = |name: &str| kept.binary_search_by(|c| (*c.name).cmp(name)).is_ok();
     let mut skipped: Vec<_> = missing
         .into_iter()
         .filter(|(name, reason)| *reason != ContainerSkip::NotStarted || !is_remembered(name))
