@@ -86,8 +86,8 @@ pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
     if let Some(why) = &applied.left_out {
         tracing::debug!("left out: the pod {namespace}/{name}, {why}");
     }
-    for why in &applied.skipped {
-        tracing::debug!("left out: a container of {namespace}/{name}, {why}");
+    for (why, n) in &applied.skipped {
+        tracing::debug!("left out: {} of {namespace}/{name}, {why}", counted(*n, "container"));
     }
 }
 

@@ -305,7 +305,7 @@ fn what_was_left_out_is_named_where_details_are_asked_for() {
         0,
         &[
             "left out: the pod zoo/pending, not started",
-            "left out: a container of zoo/half-pulled, not started",
+            "left out: 1 container of zoo/half-pulled, not started",
         ],
     );
 }

@@ -24,12 +24,12 @@ fn each_recorded_pod_becomes_the_artifact_that_the_design_says() {
             }),
             Err(skip) => format!("left out: {skip:?}").into(),
         };
-        let containers = collapsed.skipped.iter().map(|skip| format!("{skip:?}")).collect::<Vec<_>>();
+        let left_out = collapsed.skipped.iter().map(|(why, n)| format!("{n} {why:?}"));
         artifacts.insert(
             name,
             serde_json::json!({
                 "artifact": shown,
-                "containersLeftOut": containers,
+                "containersLeftOut": left_out.collect::<Vec<_>>(),
                 "configDigests": collapsed.config_digests(),
             }),
         );

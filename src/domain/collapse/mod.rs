@@ -61,8 +61,8 @@ impl fmt::Display for PodSkip {
 pub struct Collapsed {
     /// What is reported of it, or why nothing is.
     pub workload: Result<Arc<Workload>, PodSkip>,
-    /// The reason for each container that was left out of a pod that has started, sorted.
-    pub skipped: Box<[ContainerSkip]>,
+    /// How many containers were left out of a pod that has started, by reason.
+    pub skipped: Box<[(ContainerSkip, u64)]>,
     /// The containers whose digests are known, sorted: what is to be remembered of the pod.
     pub containers: Box<[Container]>,
 }
@@ -134,16 +134,16 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     // What is remembered is sorted.
     let kept = containers.get(shown..).unwrap_or_default();
     let is_remembered = |name: &str| kept.binary_search_by(|c| (*c.name).cmp(name)).is_ok();
-    let mut skipped: Vec<_> = missing
-        .into_iter()
-        .filter(|(name, reason)| *reason != ContainerSkip::NotStarted || !is_remembered(name))
-        .map(|(_, reason)| reason)
-        .collect();
-    if containers.is_empty() && skipped.iter().all(|s| *s == ContainerSkip::NotStarted) {
+    let mut skipped = BTreeMap::<_, u64>::new();
+    for (name, reason) in missing {
+        if reason != ContainerSkip::NotStarted || !is_remembered(name) {
+            *skipped.entry(reason).or_default() += 1;
+        }
+    }
+    if containers.is_empty() && skipped.keys().all(|reason| *reason == ContainerSkip::NotStarted) {
         return Collapsed::left_out(PodSkip::NotStarted);
     }
     containers.sort_unstable();
-    skipped.sort_unstable();
     let workload = match pod.created_at {
         _ if containers.is_empty() => Err(PodSkip::NoDigest),
         Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
@@ -152,7 +152,7 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
         }
         _ => Err(PodSkip::Unreadable),
     };
-    Collapsed { workload, skipped: skipped.into(), containers: containers.into() }
+    Collapsed { workload, skipped: skipped.into_iter().collect(), containers: containers.into() }
 }
 
 /// The image's name: what the runtime shows, else what the pod asked for, else the repository that

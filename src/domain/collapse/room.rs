@@ -7,7 +7,7 @@
 use crate::domain::model::OwnerReference;
 
 /// What is kept of one pod, in bytes.
-const MOST: usize = 64 * 1024;
+const MOST: usize = 16 * 1024;
 
 /// What a container or an owner takes beside its texts, about.
 const EACH: usize = 128;

@@ -103,7 +103,7 @@ fn a_name_that_is_longer_than_any_can_be_is_none() {
 
 /// As large as an API server takes them.
 #[test]
-fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_about_64_kib() {
+fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_about_16_kib() {
     let owner = |name: String| OwnerReference {
         api_version: Some("v1".into()),
         kind: Some("k".into()),
@@ -129,17 +129,37 @@ fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_abo
         let workload = collapsed.workload.unwrap();
         let size = serde_json::to_vec(&workload.digests).unwrap().len()
             + serde_json::to_vec(&workload.owners).unwrap().len();
-        assert!(size <= 70 * 1024, "{size}");
-        let (kept, left_out) = (collapsed.containers.len(), collapsed.skipped.len());
-        assert_eq!(kept + left_out, had);
-        assert!(collapsed.skipped.iter().all(|why| *why == ContainerSkip::TooMany));
+        assert!(size <= 18 * 1024, "{size}");
+        let left_out = (had - collapsed.containers.len()) as u64;
+        let too_many = (left_out > 0).then_some((ContainerSkip::TooMany, left_out));
+        assert_eq!(*collapsed.skipped, *too_many.as_slice());
     }
     // What is remembered of a pod does not grow either, though its status names others each time.
     let mut remembered = collapse(pod(many.clone()), Counting::All, &[]).containers;
     for containers in many.chunks(500).skip(1) {
         remembered = collapse(pod(containers.to_vec()), Counting::All, &remembered).containers;
     }
-    assert!(remembered.len() < 500, "{}", remembered.len());
+    assert!(remembered.len() < 128, "{}", remembered.len());
+}
+
+#[test]
+fn a_pod_of_fifty_containers_and_two_owners_is_kept_in_whole() {
+    let containers = (0..50).map(|n| ContainerView {
+        name: format!("sidecar-of-the-payment-gateway-{n:02}"),
+        ..container(&format!("123456789012.dkr.ecr.eu-central-1.amazonaws.com/payments/gateway/sidecar-{n:02}:2026.11.22-b80d913a5e7c"), A)
+    });
+    let owner = OwnerReference {
+        api_version: Some("argoproj.io/v1alpha1".into()),
+        kind: Some("Rollout".into()),
+        name: Some("payment-gateway-of-the-production-cluster-5d8f7c9b64".into()),
+        uid: Some("0b1f1c9e-6f5e-4c8a-9d55-1f0f6a3c7b21".into()),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let view = PodView { owners: vec![owner; 2], ..pod(containers.collect()) };
+    let collapsed = collapse(view, Counting::All, &[]);
+    let workload = collapsed.workload.unwrap();
+    assert_eq!((collapsed.containers.len(), workload.owners.len(), &*collapsed.skipped), (50, 2, &[][..]));
 }
 
 #[test]
@@ -203,7 +223,7 @@ fn containers_that_are_left_out_or_known_by_configuration_alone_are_counted() {
     assert_eq!(collapsed.config_digests(), 1);
     assert_eq!(
         *collapsed.skipped,
-        [ContainerSkip::NotStarted, ContainerSkip::OtherAlgorithm, ContainerSkip::NoDigest]
+        [(ContainerSkip::NotStarted, 1), (ContainerSkip::OtherAlgorithm, 1), (ContainerSkip::NoDigest, 1)]
     );
     assert!(collapsed.workload.is_ok());
 }
@@ -219,8 +239,8 @@ fn a_container_keeps_its_digest_until_it_shows_another() {
         (vec![], vec![a, b], &[]),
         (vec![named("b", A)], vec![a, (b.0, A)], &[]),
         // What replaced it has no digest that is known: both are said.
-        (vec![named("a", "junk"), named("b", B)], vec![a, b], &[ContainerSkip::NoDigest]),
-        (vec![named("a", A), named("c", "")], vec![a, b], &[ContainerSkip::NotStarted]),
+        (vec![named("a", "junk"), named("b", B)], vec![a, b], &[(ContainerSkip::NoDigest, 1)]),
+        (vec![named("a", A), named("c", "")], vec![a, b], &[(ContainerSkip::NotStarted, 1)]),
     ] {
         let collapsed = collapse(pod(containers), Counting::All, &known.containers);
         let workload = collapsed.workload.unwrap();

@@ -65,8 +65,8 @@ pub struct Applied {
     pub departures: Vec<Departure>,
     /// Why nothing is reported of it, though an environment takes its namespace.
     pub left_out: Option<PodSkip>,
-    /// Why containers of it are left out.
-    pub skipped: Box<[ContainerSkip]>,
+    /// How many containers of it are left out, by reason.
+    pub skipped: Box<[(ContainerSkip, u64)]>,
     /// The list that is being read has named it before.
     pub is_repeated: bool,
 }

@@ -37,8 +37,8 @@ impl Tally {
             Ok(_) => self.artifacts += 1,
             Err(why) => *self.skipped_pods.entry(*why).or_default() += 1,
         }
-        for why in &pod.skipped {
-            *self.skipped_containers.entry(*why).or_default() += 1;
+        for (why, n) in &pod.skipped {
+            *self.skipped_containers.entry(*why).or_default() += n;
         }
     }
 
@@ -48,10 +48,10 @@ impl Tally {
         self.config_digests = self.config_digests.saturating_sub(pod.config_digests());
         match &pod.workload {
             Ok(_) => self.artifacts = self.artifacts.saturating_sub(1),
-            Err(why) => one_less(&mut self.skipped_pods, why),
+            Err(why) => less(&mut self.skipped_pods, why, 1),
         }
-        for why in &pod.skipped {
-            one_less(&mut self.skipped_containers, why);
+        for (why, n) in &pod.skipped {
+            less(&mut self.skipped_containers, why, *n);
         }
     }
 
@@ -64,9 +64,9 @@ impl Tally {
     }
 }
 
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+fn less<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K, by: u64) {
     if let Some(count) = counts.get_mut(key) {
-        *count = count.saturating_sub(1);
+        *count = count.saturating_sub(by);
         if *count == 0 {
             counts.remove(key);
         }
