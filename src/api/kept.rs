@@ -18,6 +18,30 @@ pub struct Kept<T> {
     pub sent: Value,
 }
 
+impl<T> Kept<T> {
+    /// What all that was sent takes in memory, in bytes, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size(&self.sent)
+    }
+}
+
+/// A node of a map, of which an object has one for each eleven fields, and at least one.
+const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>());
+
+fn size(value: &Value) -> usize {
+    let held = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(fields) => {
+            let texts: usize = fields.iter().map(|(name, value)| name.len() + size(value)).sum();
+            texts + NODE * fields.len().div_ceil(11)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + held
+}
+
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let sent = Value::deserialize(deserializer)?;
@@ -80,6 +104,16 @@ mod tests {
             let kept: Kept<View> = serde_json::from_value(sent.clone()).unwrap();
             assert_eq!(kept, Kept { known: View { number: 3, at: read }, sent });
         }
+    }
+
+    #[test]
+    fn values_take_more_than_their_text_and_objects_most() {
+        let size = |value: Value| size(&value);
+        let text = size(json!("x".repeat(1_000)));
+        assert!((1_000..1_100).contains(&text), "{text}");
+        let (numbers, objects) = (size(json!([0, 0, 0])), size(json!([{"a": 0}, {"a": 0}, {"a": 0}])));
+        assert!(numbers >= 3 * size_of::<Value>() && objects > 3 * 500, "{numbers} {objects}");
+        assert_eq!(size(json!({"a": {"b": ["c"]}})) + 2, size(json!({"aa": {"b": ["cc"]}})));
     }
 
     #[test]

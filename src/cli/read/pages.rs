@@ -22,13 +22,24 @@ pub(super) struct Pages {
     all: bool,
 }
 
-/// How many are read at most: a list that a service makes up need have no end.
-const MOST: usize = 500_000;
+/// How much is read at most: a list that a service makes up need have no end.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    items: usize,
+    /// That they take in memory, in MiB.
+    mebibytes: usize,
+}
+
+const MOST: Most = Most { items: 500_000, mebibytes: 1_024 };
 
 /// A list that is too long.
 #[derive(Debug, thiserror::Error)]
-#[error("the service lists more than {MOST} of what is asked for, and says that there are more")]
-struct Endless;
+enum Endless {
+    #[error("the service lists more than {0} of what is asked for, and says that there are more")]
+    Items(usize),
+    #[error("what the service lists takes more than {0} MiB of memory")]
+    Mebibytes(usize),
+}
 
 /// How many a page has where all are read.
 const MANY: u32 = 100;
@@ -42,7 +53,8 @@ impl Pages {
         ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
         table: impl Fn(&[Kept<T>]) -> Table,
     ) -> Result<(), Failure> {
-        let page = if self.all { Page::of(self.every(kind, ask).await?) } else { ask(self.asked()).await? };
+        let page =
+            if self.all { Page::of(self.every(kind, ask, MOST).await?) } else { ask(self.asked()).await? };
         match &page {
             Page { data, .. } if data.is_empty() && self.page > 1 => {
                 tracing::info!("page {} has no {kind}", self.page);
@@ -72,21 +84,78 @@ impl Pages {
         &self,
         kind: &str,
         ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
+        most: Most,
     ) -> Result<Vec<Kept<T>>, Failure> {
         let progress = Progress::begin();
         let (mut walk, mut all) = (Walk::new(self.per_page.unwrap_or(MANY)), Vec::new());
+        let mut bytes = 0;
         while let Some(next) = walk.next() {
             let page = ask(next).await?;
             let of = page.pagination.and_then(|pagination| pagination.total);
-            all.extend(walk.take(page));
-            if all.len() > MOST {
-                let hint =
-                    Some("ask for less at a time, by --page or by what it can be narrowed by".to_owned());
-                return Err(Failure::new(Endless, hint, Exit::Unreachable));
-            }
+            let new = walk.take(page);
+            bytes += new.iter().map(Kept::size).sum::<usize>();
+            all.extend(new);
+            most.holds(all.len(), bytes)?;
             let read = counted(all.len() as u64, kind);
             progress.moved(of.map_or_else(|| read.clone(), |of| format!("{read} of {of}")));
         }
         Ok(all)
+    }
+}
+
+impl Most {
+    /// Whether so many items, which take so many bytes, are not more.
+    fn holds(self, items: usize, bytes: usize) -> Result<(), Failure> {
+        let endless = match self {
+            Self { items: most, .. } if items > most => Endless::Items(most),
+            Self { mebibytes, .. } if bytes >> 20 >= mebibytes => Endless::Mebibytes(mebibytes),
+            _ => return Ok(()),
+        };
+        let hint = "ask for less at a time, by --page or by what it can be narrowed by".to_owned();
+        Err(Failure::new(endless, Some(hint), Exit::Unreachable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Item {
+        id: i64,
+    }
+
+    impl Identified for Item {
+        type Identity = i64;
+
+        fn identity(&self) -> i64 {
+            self.id
+        }
+    }
+
+    /// What comes of a list without an end, of which each page has two items that hold this much.
+    async fn endless(text: usize, most: Most) -> Failure {
+        let ask = async |asked: model::Page| {
+            assert!(asked.offset() < 1_000, "it ends");
+            let data = [0, 1].map(|n| json!({"id": asked.offset() + n, "text": "x".repeat(text)}));
+            let page = json!({"data": data, "pagination": {"page_count": 90_000_000_000_000_u64}});
+            Ok(serde_json::from_value::<Page<Item>>(page).unwrap())
+        };
+        let pages = Pages { page: 1, per_page: Some(2), all: true };
+        pages.every("trail", ask, most).await.map(|all| all.len()).unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_list_without_an_end_is_one_by_its_items_or_by_what_they_take() {
+        let most = Most { items: 100, mebibytes: 2 };
+        for (text, says) in [(1_000, "more than 100 of what"), (100_000, "takes more than 2 MiB of memory")] {
+            let failure = endless(text, most).await;
+            assert_eq!(failure.exit(), Exit::Unreachable);
+            assert!(failure.causes()[0].contains(says), "{failure:?}");
+            assert!(failure.hint().unwrap().starts_with("ask for less at a time"));
+        }
     }
 }
