@@ -1,7 +1,7 @@
 //! Whether the daemon lives within a limit on its memory: `cargo bench --bench scale -- limited 64 100000`.
 //!
 //! It runs in a control group of its own (root makes it; version 1 or 2, without swap), lists so many pods, and hears
-//! a thousand events a second, of which six in ten bring pods and take them away again: first while reports are
+//! a thousand events a second, of which some 290 bring pods and as many take them away again: first while reports are
 //! taken, then while the service is away, which fills the witness, then while it is back. Exit code 1
 //! where the kernel killed it, or it did not report once the service was back.
 

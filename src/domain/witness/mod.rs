@@ -28,7 +28,7 @@ pub enum Carried {
 pub struct Bounds {
     /// Past so many, one is kept for each namespace, owners and digests.
     pub each: usize,
-    /// Past so many, the oldest go of the namespace that has most of them.
+    /// Past so many, the oldest go of the namespace whose pods take most.
     pub most: usize,
     /// And past so many bytes that they take.
     pub bytes: usize,
