@@ -11,7 +11,7 @@
 //! | 2 | [`cluster`]: Kubernetes; [`api`]: the client of the service; [`store`]: its databases |
 //! | 3 | [`agent`]: pods in, reports out; [`service`]: the service itself |
 //! | 4 | [`cli`]: a file a command |
-//! | 5 | `main`: arguments in, exit code out; `fuzzing`: what has to be true of whatever is read, no part of the program |
+//! | 5 | `main`: arguments in, exit code out; `fuzzing`: what is true of any bytes, no part of the program |
 
 pub mod domain;
 

@@ -7,9 +7,9 @@
 //! kube's typed list, which keeps nothing, and, with `--features reflector`, kube's reflector, which keeps
 //! them: 8 GiB of 100,000. `agent --once` follows, and that memory does not grow with the size of pods.
 //!
-//! Words choose: `cargo bench --bench scale -- daemon 10000`; `-- scaling` measures how cost grows instead, and `-- limited
-//! 64 100000` runs within 64 MiB. CPU and memory are the system's counts of
-//! the process. Heartbeats are far apart, so that no report is sent that nothing made necessary.
+//! Words choose: `cargo bench --bench scale -- daemon 10000`; `-- scaling` measures how cost grows instead, and
+//! `-- limited 64 100000` runs within 64 MiB. CPU and memory are the system's counts of the process. Heartbeats
+//! are far apart, so that no report is sent that nothing made necessary.
 
 #![expect(
     dead_code,

@@ -14,8 +14,8 @@ use crate::domain::model::NamespaceName;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 impl Cluster {
-    /// Asks whether a namespace exists: [`Existence::Exists`] or [`Existence::Missing`]. The right to get it is enough, and a `Role` in it grants
-    /// that.
+    /// Asks whether a namespace exists: [`Existence::Exists`] or [`Existence::Missing`]. The right to get it is
+    /// enough, and a `Role` in it grants that.
     ///
     /// # Errors
     ///

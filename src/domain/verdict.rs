@@ -33,9 +33,9 @@ pub struct Latest {
 }
 
 /// Whether a trail is as its flow expects, by the latest attestation of each name for the trail and for
-/// each artifact of the template; `attestations` are in the order in which they were received. With a template: every entry is there and passes, and
-/// what it does not ask for is `unexpected`, whatever it says. Without one: there is at least one
-/// attestation, and all pass.
+/// each artifact of the template; `attestations` are in the order in which they were received. With a
+/// template: every entry is there and passes, and what it does not ask for is `unexpected`, whatever it says.
+/// Without one: there is at least one attestation, and all pass.
 #[must_use]
 pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestamp) -> ComplianceStatus {
     let required = template.map(|template| &template.body);

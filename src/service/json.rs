@@ -8,7 +8,8 @@ use crate::domain::visible::{Visible, shortened};
 /// How much of a reason is told, in characters: it quotes what was sent.
 const TOLD: usize = 300;
 
-/// Reads a JSON object: serde would take an array of a struct's fields for it. The second reading, which knows the place, is only made for what is wrong.
+/// Reads a JSON object: serde would take an array of a struct's fields for it. The second reading, which knows
+/// the place, is only made for what is wrong.
 pub(super) fn read<'de, T: Deserialize<'de>>(what: &str, bytes: &'de [u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(Problem::invalid(format!("{what} cannot be read: an object was expected")));

@@ -53,8 +53,8 @@ type Row = (String, Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64, Option
 
 impl Store {
     /// Confirms the last report where these very bytes were it and no gap lies between; says whether
-    /// it did. Its time only goes forward: another that came later may have been written first. On SQLite this may be lost with the machine's power: the time is
-    /// then earlier, and the next report moves it.
+    /// it did. Its time only goes forward: another that came later may have been written first. On SQLite this
+    /// may be lost with the machine's power: the time is then earlier, and the next report moves it.
     ///
     /// # Errors
     ///

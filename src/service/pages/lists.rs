@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// As many as are listed of what one attestation names.
+/// As many as are listed of what has no pages: what one attestation names, its suites, what counts for a trail.
 pub(super) const LISTED: usize = 100;
 
 /// Says that there is more than is shown.
