@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+#[cfg(target_os = "linux")]
 use supercargo::process::listener::Bounds;
 use supercargo::service::{Delivery, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -217,9 +218,6 @@ async fn one_address_takes_half_of_the_connections_at_most(database: Database) {
     .await;
 }
 
-#[cfg(not(target_os = "linux"))]
-async fn one_address_takes_half_of_the_connections_at_most(_: Database) {}
-
 async fn one_tenant_s_slow_receivers_leave_half_of_the_sending_to_others(database: Database) {
     let (slow, lively) = (Server::start(|_| Reply::Stall), Server::start(|_| Reply::text(200, "")));
     let action = |targets: &str| {
@@ -344,6 +342,7 @@ super::on_both!(
     one_tenant_s_reports_do_not_stand_between_others_and_the_database,
     one_tenant_s_slow_bodies_leave_half_of_the_memory_to_others,
     one_token_has_a_hundred_sessions_at_a_time,
+    #[cfg(target_os = "linux")]
     one_address_takes_half_of_the_connections_at_most,
     one_tenant_s_slow_receivers_leave_half_of_the_sending_to_others,
     what_is_another_s_is_refused_alike_wherever_its_name_stands,

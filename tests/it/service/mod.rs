@@ -60,15 +60,17 @@ pub fn is_committed(file: &str, text: &str) {
 
 /// Runs each test on a database of each kind.
 macro_rules! on_both {
-    ($($test:ident),* $(,)?) => {
+    ($($(#[$only:meta])* $test:ident),* $(,)?) => {
         mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            $($(#[$only])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 super::$test(crate::service::Database::sqlite()).await;
             })*
         }
         mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            $($(#[$only])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
             async fn $test() {
                 super::$test(crate::service::Database::postgres().await).await;
