@@ -9,8 +9,8 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 use super::app::App;
 use super::problem::Problem;
@@ -41,9 +41,10 @@ pub(super) struct Asking {
     turn: Turn,
 }
 
-/// The turn of a request that reads, and the organization that it is of, among the request's extensions.
+/// The turn of a request that reads, its token's and its organization's, and that organization, among the request's
+/// extensions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turn(Arc<OnceLock<(OwnedSemaphorePermit, String)>>);
+pub(super) struct Turn(Arc<OnceLock<([OwnedSemaphorePermit; 2], String)>>);
 
 impl Turn {
     /// The organization; `""` where there is no turn.
@@ -110,14 +111,21 @@ pub(super) async fn admit(
     }
     if operation == Operation::Read {
         // However slowly its answers are read, one token has but so many of them in memory, and of the connections to
-        // the database.
-        let turn = app.reading_by.of(known.sha256).acquire_owned();
-        let busy =
-            || Problem::unavailable("this token has as many answers under way as it may have at a time");
-        let turn = timeout(app.policy.turn, turn).await.ok().and_then(Result::ok).ok_or_else(busy)?;
-        let _ = asking.turn.0.set((turn, known.organization));
+        // the database, and so have all tokens of an organization together. Who waits for their own token's waits with
+        // nobody else.
+        let until = Instant::now() + app.policy.turn;
+        let own = turn(app.reading_by.of(known.sha256), until, "token").await?;
+        let of_all = turn(app.reading_of.of(known.organization.clone()), until, "organization").await?;
+        let _ = asking.turn.0.set(([own, of_all], known.organization));
     }
     Ok(Caller { name: known.name, role })
+}
+
+async fn turn(places: Arc<Semaphore>, until: Instant, whose: &str) -> Result<OwnedSemaphorePermit, Problem> {
+    let turn = timeout_at(until, places.acquire_owned()).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| {
+        Problem::unavailable(format!("this {whose} has as many answers under way as it may have at a time"))
+    })
 }
 
 /// The token of this hash, while it is open and has not expired.

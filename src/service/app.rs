@@ -137,8 +137,12 @@ pub(super) struct Parts {
     pub(super) looking: Arc<Semaphore>,
     /// Those of them that one token may have.
     pub(super) looking_by: Places<Fingerprint>,
+    /// Those that one organization may have.
+    pub(super) looking_of: Places<String>,
     /// The answers that one token may be reading.
     pub(super) reading_by: Places<Fingerprint>,
+    /// Those that one organization may.
+    pub(super) reading_of: Places<String>,
     /// Taken before a transaction that judges.
     pub(super) gates: Gates,
     /// Told when something was put into the outbox.
@@ -165,7 +169,8 @@ impl App {
         let throttle = Throttle::new(&policy);
         let running = Arc::new(Semaphore::new(policy.requests));
         let gates = Gates::new(store.writes_of_one());
-        let reading_by = Places::new(store.reads_of_one());
+        let (reading_by, reading_of) =
+            (Places::new(store.reads_of_token()), Places::new(store.reads_of_organization()));
         Self(Arc::new(Parts {
             store,
             policy,
@@ -178,7 +183,9 @@ impl App {
             running,
             looking: Arc::new(Semaphore::new(super::pages::AT_ONCE)),
             looking_by: Places::new(super::pages::AT_ONCE_BY_ONE),
+            looking_of: Places::new(super::pages::AT_ONCE_BY_ONE),
             reading_by,
+            reading_of,
             gates,
             outbox: Notify::new(),
             addresses: Addresses::default(),

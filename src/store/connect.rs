@@ -26,12 +26,11 @@ pub enum Store {
     Postgres(PgPools),
 }
 
-/// What writes may wait for a lock, and who reads must not wait for a connection meanwhile.
+/// What writes may wait for a lock, a heartbeat among it, and who reads must not wait for a connection meanwhile.
 #[derive(Clone)]
 pub struct PgPools {
-    /// For what takes no lock that another holds for long.
     pub(super) readers: PgPool,
-    writers: PgPool,
+    pub(super) writers: PgPool,
 }
 
 /// SQLite has one writer at a time: within a process writers queue for its connection, and only the
@@ -158,11 +157,24 @@ impl Store {
 
     /// How many reads one token may have under way.
     #[must_use]
-    pub fn reads_of_one(&self) -> usize {
-        half(match self {
+    pub fn reads_of_token(&self) -> usize {
+        half(self.readers())
+    }
+
+    /// How many reads all tokens of one organization may have under way together, so that one token leaves some to the
+    /// others, and they, with the pages that are made for them, some to other organizations, and to whoever wants to
+    /// know whose token came with a request.
+    #[must_use]
+    pub fn reads_of_organization(&self) -> usize {
+        usize::try_from(self.readers() * 2 / 3).unwrap_or(usize::MAX)
+    }
+
+    /// How many connections those who read share.
+    fn readers(&self) -> u32 {
+        match self {
             Self::Sqlite(pools) => pools.readers.options().get_max_connections(),
             Self::Postgres(pools) => pools.readers.options().get_max_connections(),
-        })
+        }
     }
 
     /// Waits for what is under way, and closes it.

@@ -82,7 +82,8 @@ impl Store {
         }
         let rows = match self {
             Self::Sqlite(pools) => touch!(pools.toucher()?),
-            Self::Postgres(pools) => touch!(&pools.readers),
+            // It waits while a report of the environment is recorded.
+            Self::Postgres(pools) => touch!(&pools.writers),
         };
         Ok(rows > 0)
     }

@@ -61,7 +61,7 @@ const SCRIPT: &str = include_str!("script.js");
 /// else for it.
 pub(super) const AT_ONCE: usize = 3;
 
-/// How many of them are for one token: others look as well.
+/// How many of them are for one token, and for one organization: others look as well.
 pub(super) const AT_ONCE_BY_ONE: usize = 2;
 
 /// What lies where an organization's page would: none may be called so.

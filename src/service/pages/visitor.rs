@@ -30,9 +30,9 @@ pub(super) struct Visitor {
     pub(super) looks_at: String,
     /// The hash of the token.
     token: Fingerprint,
-    /// Their turn, of their token's and of all, while their page is made.
+    /// Their turn, of their token's, of their organization's and of all, while their page is made.
     #[expect(dead_code, reason = "it is held, and ends with the page")]
-    turn: Option<Arc<[OwnedSemaphorePermit; 2]>>,
+    turn: Option<Arc<[OwnedSemaphorePermit; 3]>>,
 }
 
 /// Where a visitor is left for the page that refuses what they asked for, among the request's extensions.
@@ -69,10 +69,12 @@ impl FromRequestParts<App> for Visitor {
         let Browser(signed) = Browser::from_request_parts(parts, app).await?;
         let visitor =
             signed.map_err(|stranger| Refusal::SignIn { wanted: app.links.seen(&stranger.wanted) })?;
-        // Who waits for their own token's waits with nobody else.
+        // Who waits for their own token's waits with nobody else, and so of an organization's at most two wait with
+        // others.
         let turns = async {
             let own = app.looking_by.of(visitor.token).acquire_owned().await?;
-            Ok::<_, AcquireError>([own, Arc::clone(&app.looking).acquire_owned().await?])
+            let of_all = app.looking_of.of(visitor.organization.clone()).acquire_owned().await?;
+            Ok::<_, AcquireError>([own, of_all, Arc::clone(&app.looking).acquire_owned().await?])
         };
         let turn = timeout(app.policy.turn, turns).await;
         let busy = || {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 #[cfg(target_os = "linux")]
 use supercargo::process::listener::Bounds;
 use supercargo::service::{Delivery, Policy};
@@ -59,12 +60,10 @@ async fn slow_readers(service: &Running) -> Vec<TcpStream> {
 async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     let service = Running::start(database).await;
     // Far more than what sockets hold, so that the service has the rest.
-    let text = "x".repeat(65_000);
     let data = json!({
-        "attestation_name": "unit", "junit_results": [], "description": text, "user_data": {"text": text},
-        "origin_url": text,
+        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
     });
-    for _ in 0..80 {
+    for _ in 0..200 {
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
     let mut slow = slow_readers(&service).await;
@@ -84,21 +83,92 @@ async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     let head = String::from_utf8_lossy(&whole[..start]).to_lowercase();
     assert!(head.contains(&format!("content-length: {}\r\n", whole.len() - start)), "{head}");
     let listed: Value = serde_json::from_slice(&whole[start..]).unwrap();
-    assert_eq!(listed["data"].as_array().unwrap().len(), 80);
+    assert_eq!(listed["data"].as_array().unwrap().len(), 200);
 }
 
 async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: Database) {
     let policy = Policy { turn: Duration::from_millis(50), ..Options::default().policy };
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
-    let text = "x".repeat(65_000);
-    let data = json!({"attestation_name": "unit", "junit_results": [], "description": text, "user_data": {"a": text}});
-    for _ in 0..100 {
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
+    });
+    for _ in 0..200 {
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
     let _slow = slow_readers(&service).await;
     let answer = service.get(READER, "/trails/acme").await.expect(503);
     assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
     assert!(answer.text.contains("this token has as many answers under way"), "{answer:?}");
+}
+
+async fn the_tokens_of_one_tenant_leave_some_of_the_answers_to_others(database: Database) {
+    let policy = Policy { turn: Duration::from_millis(50), ..Options::default().policy };
+    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
+    });
+    for _ in 0..200 {
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    }
+    // All that one token has, and what its organization has beyond that.
+    let _slow = slow_readers(&service).await;
+    let mut another = asks(&service, &list().replace(READER, ADMIN)).await;
+    assert_eq!(status(&mut another).await, "200");
+    let answer = service.get(ADMIN, "/trails/acme").await.expect(503);
+    assert!(answer.text.contains("this organization has as many answers under way"), "{answer:?}");
+    service.get(STRANGER, "/trails/stranger").await.expect(200);
+}
+
+/// On SQLite nobody who reads or confirms waits for a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn while_one_tenant_waits_for_the_database_with_all_that_it_may_others_read_report_and_look() {
+    let service = Arc::new(Running::start(Database::postgres().await).await);
+    let body = report(&[pod("p", "image", 'a')]);
+    service.report(REPORTER, "prod", body.clone()).await.expect(201);
+    let theirs = "/environments/stranger/prod/report/K8S";
+    let report_theirs = || {
+        let request = service.request(Method::PUT, STRANGER, theirs);
+        Answer::of(request.header("Content-Type", "application/json").body(body.clone()))
+    };
+    report_theirs().await.expect(201);
+    let data = json!({"attestation_name": "unit", "junit_results": []});
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    let mut stranger = Browser::signed_in(&service, STRANGER).await;
+    let mut lookers = Vec::new();
+    for token in [READER, ADMIN] {
+        lookers.push(Browser::signed_in(&service, token).await.cookie.clone().unwrap());
+    }
+    let mut locking = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut lock = locking.begin().await.unwrap();
+    for sql in [
+        "LOCK TABLE attestations IN ACCESS EXCLUSIVE MODE",
+        "SELECT 1 FROM environments WHERE organization = 'acme' FOR UPDATE",
+    ] {
+        sqlx::query(sql).execute(&mut *lock).await.unwrap();
+    }
+    let mut waiting = JoinSet::new();
+    for n in 0..40 {
+        let (service, body, cookie) = (Arc::clone(&service), body.clone(), lookers[n % 2].clone());
+        waiting.spawn(async move {
+            let token = if n % 2 == 0 { READER } else { ADMIN };
+            let page = format!("{}/ui/acme/flows/cart/trails/t", service.base);
+            tokio::join!(
+                service.get(token, "/attestations/acme/cart"),
+                Answer::of(service.http.get(page).header("Cookie", cookie)),
+                service.report(REPORTER, "prod", body),
+            )
+        });
+    }
+    // Two thirds of eight connections for lists, two for pages, and half of eight others for heartbeats.
+    let waiting_there = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
+                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("as many wait as may", async || service.database.rows(waiting_there).await == ["11"]).await;
+    report_theirs().await.expect(200);
+    service.get(STRANGER, "/organizations/stranger/environments_notifications").await.expect(200);
+    assert_eq!(stranger.get("/ui/stranger/actions").await.status, 200);
+    lock.rollback().await.unwrap();
+    waiting.join_all().await;
 }
 
 async fn whoever_asks_for_pages_without_end_leaves_some_to_others(database: Database) {
@@ -338,6 +408,7 @@ async fn what_is_another_s_is_refused_alike_wherever_its_name_stands(database: D
 super::on_both!(
     who_reads_slowly_holds_up_their_own_token_alone,
     a_token_that_has_too_many_answers_under_way_is_told_to_wait,
+    the_tokens_of_one_tenant_leave_some_of_the_answers_to_others,
     whoever_asks_for_pages_without_end_leaves_some_to_others,
     one_tenant_s_reports_do_not_stand_between_others_and_the_database,
     one_tenant_s_slow_bodies_leave_half_of_the_memory_to_others,

@@ -298,7 +298,7 @@ async fn answers_that_nobody_reads_take_no_more_memory_than_their_bound(database
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
     for _ in 0..200 {
         let unit =
-            json!({"attestation_name": "unit", "description": "d".repeat(60_000), "junit_results": []});
+            json!({"attestation_name": "unit", "user_data": {"d": "d".repeat(60_000)}, "junit_results": []});
         service.attest(ADMIN, "cart", "t", form(&unit)).await.expect(201);
     }
     let mut slow = TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap();
