@@ -151,7 +151,12 @@ impl Serve {
         let database = given(self.database.as_ref())
             .or(given(variable.as_ref()))
             .map_or("sqlite:supercargo.db", String::as_str);
-        let inbound = inbound(machine::memory());
+        let policy = Policy {
+            report: self.max_report,
+            attachment: self.max_attachment,
+            wrong_tokens: self.max_wrong_tokens,
+            ..Policy::default()
+        };
         Ok(Setup {
             listen: self.listen,
             tls: self.tls()?,
@@ -159,14 +164,7 @@ impl Serve {
             database: database.parse()?,
             bootstrap: given(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: given(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
-            policy: Policy {
-                // An organization has half of it.
-                report: self.max_report.min(inbound / 2),
-                attachment: self.max_attachment.min(inbound / 2),
-                inbound_kibibytes: u32::try_from(inbound / 1024).unwrap_or(u32::MAX),
-                wrong_tokens: self.max_wrong_tokens,
-                ..Policy::default()
-            },
+            policy: machine::memory().map_or(policy, |memory| policy.within(memory)),
             clock: Clock::default(),
             bounds: Bounds::default().beside_other_files(),
             patience: Patience::default(),
@@ -187,13 +185,6 @@ impl Serve {
             (None, Some(_)) => Err(ServeError::HalfTls { there: key, missing: certificate }),
         }
     }
-}
-
-/// How many bytes may be received at once where memory is bounded: what is read of them, and the database, take
-/// several times that.
-fn inbound(memory: Option<u64>) -> u64 {
-    let most = u64::from(Policy::default().inbound_kibibytes) * 1024;
-    most.min(memory.map_or(most, |memory| memory / 4))
 }
 
 fn public_url(text: &str) -> Result<Url, ServeError> {

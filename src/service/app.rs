@@ -100,6 +100,25 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// These limits, where so much memory, in bytes, is all that there is: a quarter of it for what is received and a
+    /// quarter for answers, since what is read of them, and the database, take as much again and more.
+    #[must_use]
+    pub fn within(self, memory: u64) -> Self {
+        let quarter = u32::try_from(memory / 4 / 1024).unwrap_or(u32::MAX);
+        let inbound_kibibytes = self.inbound_kibibytes.min(quarter);
+        // An organization has half of it.
+        let most = u64::from(inbound_kibibytes) * 1024 / 2;
+        Self {
+            report: self.report.min(most),
+            attachment: self.attachment.min(most),
+            inbound_kibibytes,
+            outbound_kibibytes: self.outbound_kibibytes.min(quarter),
+            ..self
+        }
+    }
+}
+
 impl Default for Delivery {
     fn default() -> Self {
         Self {
@@ -207,5 +226,18 @@ impl Deref for App {
 
     fn deref(&self) -> &Parts {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_received_and_what_answers_take_are_held_to_a_quarter_of_the_memory_each() {
+        let kept = |policy: Policy| (policy.inbound_kibibytes, policy.outbound_kibibytes, policy.report);
+        let policy = Policy::default();
+        assert_eq!(kept(policy.within(4 << 30)), kept(policy));
+        assert_eq!(kept(policy.within(256 << 20)), (64 * 1024, 64 * 1024, 32 << 20));
     }
 }

@@ -9,6 +9,7 @@ use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{ErrorBody, Problem, Refused};
 use super::segments::Segments;
+use super::sent::fits;
 use crate::domain::access::Operation;
 use crate::domain::model::{Attestation, FlowName, Pagination};
 use crate::store::attestations::Span;
@@ -57,6 +58,8 @@ pub(super) async fn list_attestations(
             .map_or(i64::MAX, |second| second.saturating_add(1_000_000)),
     };
     let mut transaction = app.store.read().await?;
+    let size = transaction.size_of_attestations(&organization, flow.as_str(), span, page).await?;
+    fits(size).map_err(|why| Problem::field("per_page", &why))?;
     let html_url =
         |trail: &str, attestation| app.links.attestation(&organization, flow.as_str(), trail, attestation);
     let listed = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;

@@ -1,5 +1,5 @@
-//! An answer on its way: whoever asked for it keeps their turn, and a large one its part of the memory for answers, until
-//! the last of it is handed to their connection.
+//! An answer on its way: how large it may become, and that whoever asked for it keeps their turn, and a large one its part
+//! of the memory for answers, until the last of it is handed to their connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,6 +21,19 @@ const SMALL: u64 = 64 * 1024;
 
 /// How much is handed over at a time, in bytes: what the connection has of it no longer counts.
 const PIECE: usize = 64 * 1024;
+
+/// The most that a page of a list is made of, in bytes as they are told: enough for twenty attestations, the default, as
+/// large as they may be.
+const MOST: u64 = 20_000_000;
+
+/// Refuses what would take more memory than an answer may: what of it would be left out, nobody could ask for.
+pub(super) fn fits(bytes: u64) -> Result<(), String> {
+    let megabytes = |bytes: u64| bytes / 1_000_000;
+    if bytes <= MOST {
+        return Ok(());
+    }
+    Err(format!("it would take {} MB, and at most {} MB are told at once", megabytes(bytes), megabytes(MOST)))
+}
 
 /// A body that holds a turn, and a part of the memory for answers.
 struct Sent {

@@ -11,6 +11,7 @@ use super::app::App;
 use super::parameters::Parameters;
 use super::problem::{Problem, Refused};
 use super::segments::Segments;
+use super::sent::fits;
 use crate::domain::access::Operation;
 use crate::domain::model::{
     Fingerprint, Flow, FlowName, FreeForm, GitCommit, Pagination, Template, Text, Timestamp, Trail,
@@ -68,6 +69,8 @@ pub(super) async fn list_trails(
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = app.store.read().await?;
+    let size = transaction.size_of_trails(&organization, filter, page).await?;
+    fits(size).map_err(|why| Problem::field("per_page", &why))?;
     let listed = transaction.trails(&organization, filter, page).await?;
     drop(transaction);
     let evaluated = app.now();

@@ -279,6 +279,33 @@ impl Transaction {
         Ok(())
     }
 
+    /// How many bytes the texts of a page of attestations take at most, as JSON: a character of theirs takes six there
+    /// where it is one of control, and what a client is free in is kept as JSON already.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn size_of_attestations(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        span: Span,
+        page: Page,
+    ) -> Result<u64, Error> {
+        const SIZE: &str = "
+            SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT)
+            FROM (SELECT 6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data) AS size
+                  FROM attestations
+                  WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
+                  ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6) AS page";
+        let size: i64 = on!(self, |connection| {
+            let size =
+                sqlx::query_scalar(SIZE).bind(organization).bind(flow).bind(span.from).bind(span.until);
+            size.bind(page.size()).bind(page.offset()).fetch_one(connection).await?
+        });
+        Ok(size.unsigned_abs())
+    }
+
     /// A page of a flow's attestations, newest first, and how many there are; `None` where there is
     /// no such flow. Each gets an address that is made of its trail's name and its identifier.
     ///

@@ -98,6 +98,37 @@ macro_rules! of_trails {
 }
 
 impl Transaction {
+    /// About how many bytes a page of trails takes at most, as JSON: their commits, and their latest attestations, each
+    /// of which is told again for each of its targets. There are no more of those than commas between them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn size_of_trails(
+        &mut self,
+        organization: &str,
+        filter: Filter<'_>,
+        page: Page,
+    ) -> Result<u64, Error> {
+        let size: i64 = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "WITH page AS (SELECT t.id, COALESCE(octet_length(t.git_commit_info), 0) AS size",
+            );
+            filtered!(query, organization, filter);
+            query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
+            query.push(" OFFSET ").push_bind(page.offset()).push(
+                ") SELECT CAST(COALESCE((SELECT SUM(size) FROM page), 0) + COALESCE((
+                     SELECT SUM(octet_length(a.targets)
+                                + (300 + 6 * octet_length(a.name))
+                                  * (1 + LENGTH(a.targets) - LENGTH(REPLACE(a.targets, ',', ''))))
+                     FROM page CROSS JOIN attestations a
+                     WHERE a.superseded_by IS NULL AND a.trail = page.id), 0) AS BIGINT)",
+            );
+            query.build_query_scalar().fetch_one(connection).await?
+        });
+        Ok(size.unsigned_abs())
+    }
+
     /// A page of trails.
     ///
     /// # Errors

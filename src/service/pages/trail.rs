@@ -17,6 +17,7 @@ use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::App;
 use crate::service::problem::Problem;
 use crate::service::segments::Segments;
+use crate::service::sent::fits;
 use crate::service::trails::shown;
 use crate::store::attested::Listed;
 use crate::store::trails::Filter;
@@ -31,6 +32,8 @@ pub(super) async fn page(
     let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
     let filter = Filter { flow: Some(&flow), name: Some(&name), ..Filter::default() };
     let mut transaction = app.store.read().await?;
+    let size = transaction.size_of_trails(&organization, filter, only).await?;
+    fits(size).map_err(|why| Problem::invalid(format!("this trail is too large to be shown: {why}")))?;
     let mut listed = transaction.trails(&organization, filter, only).await?;
     let Some(trail) = listed.trails.pop() else { return Err(Refusal::NotFound) };
     let attestations = transaction.attestations_of_trail(trail.id).await?;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::browser::Browser;
 use super::running::{Options, bootstrap};
 use super::{ADMIN, ATTESTER, Database, READER, Running, digest, form};
 
@@ -136,6 +137,64 @@ async fn attestations_are_listed_by_flow_and_time(database: Database) {
     service.get(READER, "/attestations/acme/nowhere").await.expect(404);
 }
 
+/// Rows as large as they may be, and answers of them that would be larger still.
+async fn a_page_that_would_take_too_much_is_refused_and_a_smaller_one_has_all(database: Database) {
+    let service = Running::start(database).await;
+    // Each character of it takes six as JSON.
+    let control = "\u{1}".repeat(65_536);
+    let user_data = json!({"text": "x".repeat(65_000)});
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "description": control, "origin_url": control,
+        "user_data": user_data,
+    });
+    for _ in 0..30 {
+        service.attest(ADMIN, "cart", "large", form(&data)).await.expect(201);
+    }
+    let refused = service.get(READER, "/attestations/acme/cart?per_page=30").await;
+    refused.blames("per_page", "it would take 25 MB, and at most 20 MB are told at once");
+    let mut listed = 0;
+    for page in 1..=2 {
+        let list = service.read(&format!("/attestations/acme/cart?page={page}")).await;
+        assert_eq!(list["pagination"]["total"], 30);
+        let attestations = list["data"].as_array().unwrap();
+        assert!(attestations.iter().all(|attestation| attestation["description"] == control));
+        listed += attestations.len();
+    }
+    assert_eq!(listed, 30);
+
+    // A target takes some characters, and what is told of it some hundred.
+    let targets: Vec<_> = (0..1_000).map(|n| format!("{n}")).collect();
+    for trail in ["one", "two"] {
+        for n in 0..45 {
+            let data =
+                json!({"attestation_name": n.to_string(), "junit_results": [], "target_artifacts": targets});
+            service.attest(ADMIN, "web", trail, form(&data)).await.expect(201);
+        }
+    }
+    let refused = service.get(READER, "/trails/acme?flow=web").await;
+    refused.blames("per_page", "it would take 28 MB, and at most 20 MB are told at once");
+    for page in 1..=2 {
+        let path = format!("/trails/acme?flow=web&per_page=1&page={page}");
+        let answer = service.get(READER, &path).await.expect(200);
+        assert!(answer.text.len() < 20_000_000, "{}", answer.text.len());
+        let statuses = &answer.json()["data"][0]["compliance_status"]["artifacts_statuses"];
+        assert_eq!(statuses["999"]["attestations_statuses"].as_array().unwrap().len(), 45);
+    }
+
+    // What is too large by itself is told of nowhere, and in the way of nothing else.
+    for n in 45..70 {
+        let data =
+            json!({"attestation_name": n.to_string(), "junit_results": [], "target_artifacts": targets});
+        service.attest(ADMIN, "web", "two", form(&data)).await.expect(201);
+    }
+    let refused = service.get(READER, "/trails/acme?flow=web&per_page=1").await;
+    refused.blames("per_page", "it would take 22 MB");
+    service.get(READER, "/trails/acme?flow=web&per_page=1&page=2").await.expect(200);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let page = browser.get("/ui/acme/flows/web/trails/two").await;
+    assert!(page.status == 400 && page.text.contains("this trail is too large to be shown"), "{page:?}");
+}
+
 async fn a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over(database: Database) {
     let service = Running::start(database).await;
     attest(&service, "cart", "t", "unit", None).await;
@@ -168,5 +227,6 @@ super::on_both!(
     trails_are_listed_newest_first_and_filtered,
     a_trail_is_held_to_its_flow_s_template,
     attestations_are_listed_by_flow_and_time,
+    a_page_that_would_take_too_much_is_refused_and_a_smaller_one_has_all,
     a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over,
 );
