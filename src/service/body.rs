@@ -59,8 +59,8 @@ const STEP: usize = 64;
 
 impl Budget {
     pub(super) fn new(kibibytes: u32) -> Self {
-        let all = kibibytes as usize;
-        Self { all: Arc::new(Semaphore::new(all)), of: Places::new(all / 2), most: all / 2 }
+        let all = Arc::new(Semaphore::new(kibibytes as usize));
+        Self { all, of: Places::new(kibibytes / 2), most: kibibytes as usize / 2 }
     }
 
     /// A share of nothing yet: who only announces a body takes nothing from others. It is an organization's, or

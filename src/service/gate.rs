@@ -5,56 +5,79 @@
 //! one process. For the same reason only some of an organization's reports are confirmed or recorded at a time:
 //! those of one environment wait for each other, and large ones take long.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OwnedSemaphorePermit;
 
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore};
+use super::places::Places;
 
-/// A gate for each organization that was asked for: no more than there are.
+/// A gate for each organization.
 #[derive(Debug)]
 pub(super) struct Gates {
-    sharing: usize,
-    gates: Mutex<HashMap<String, Gate>>,
+    /// Those who pass: some reports, or one who takes all of it.
+    passing: Places<String>,
+    /// Those of them, and heartbeats, who wait for nothing but the database.
+    writing: Places<String>,
 }
 
-#[derive(Debug, Clone)]
-struct Gate {
-    lock: Arc<RwLock<()>>,
-    places: Arc<Semaphore>,
-}
-
-/// A place among those who share a gate.
+/// Held for as long as it lasts.
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 impl Gates {
     /// Gates that so many share at a time.
-    pub(super) fn new(sharing: usize) -> Self {
-        Self { sharing: sharing.max(1), gates: Mutex::default() }
-    }
-
-    fn of(&self, organization: &str) -> Gate {
-        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gate) = gates.get(organization) {
-            return gate.clone();
-        }
-        let gate = Gate { lock: Arc::default(), places: Arc::new(Semaphore::new(self.sharing)) };
-        gates.entry(organization.to_owned()).or_insert(gate).clone()
+    pub(super) fn new(sharing: u32) -> Self {
+        Self { passing: Places::new(sharing), writing: Places::new(sharing) }
     }
 
     /// Waits for a place, and for nothing else: what a heartbeat writes is no reason for a verdict.
     pub(super) async fn place(&self, organization: &str) -> Place {
-        self.of(organization).places.acquire_owned().await.ok()
+        self.writing.of(organization.to_owned()).acquire_owned().await.ok()
     }
 
     /// Lets some others through who share it as well: reports.
-    pub(super) async fn share(&self, organization: &str) -> (OwnedRwLockReadGuard<()>, Place) {
-        // The place first: whoever wants the gate alone waits for those few who have one.
-        let place = self.place(organization).await;
-        (self.of(organization).lock.read_owned().await, place)
+    pub(super) async fn share(&self, organization: &str) -> [Place; 2] {
+        // The place last: who waits behind one that passes alone keeps none from heartbeats.
+        let pass = self.passing.of(organization.to_owned()).acquire_owned().await.ok();
+        [pass, self.place(organization).await]
     }
 
     /// Lets nobody else through: attestations, and the bootstrap file.
-    pub(super) async fn hold(&self, organization: &str) -> OwnedRwLockWriteGuard<()> {
-        self.of(organization).lock.write_owned().await
+    pub(super) async fn hold(&self, organization: &str) -> Place {
+        self.passing.of(organization.to_owned()).acquire_many_owned(self.passing.each).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn reports_that_wait_behind_an_attestation_leave_heartbeats_their_places() {
+        let gates = Gates::new(1);
+        let attesting = gates.hold("acme").now_or_never();
+        let mut report = pin!(gates.share("acme"));
+        assert!(attesting.is_some() && report.as_mut().now_or_never().is_none());
+        assert!(gates.place("acme").now_or_never().is_some());
+        drop(attesting);
+        assert!(report.now_or_never().is_some());
+    }
+
+    #[test]
+    fn so_many_reports_pass_at_a_time_or_one_attestation_in_the_order_in_which_they_came() {
+        let gates = Gates::new(2);
+        let [first, second] = [0, 1].map(|_| gates.share("acme").now_or_never());
+        let (mut attestation, mut third) = (pin!(gates.hold("acme")), pin!(gates.share("acme")));
+        assert!(first.is_some() && second.is_some());
+        assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
+        assert!(gates.share("another").now_or_never().is_some());
+        drop(second);
+        let attesting = attestation.now_or_never();
+        assert!(attesting.is_some() && third.as_mut().now_or_never().is_none());
+        drop(attesting);
+        assert!(third.now_or_never().is_some());
     }
 }

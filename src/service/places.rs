@@ -10,20 +10,21 @@ use tokio::sync::Semaphore;
 /// So many places for each that was asked for: no more of these than there are tokens, or organizations.
 #[derive(Debug)]
 pub(super) struct Places<Key> {
-    each: usize,
+    /// How many.
+    pub(super) each: u32,
     of: Mutex<HashMap<Key, Arc<Semaphore>>>,
 }
 
 impl<Key: Eq + Hash> Places<Key> {
     /// So many for each.
-    pub(super) fn new(each: usize) -> Self {
+    pub(super) fn new(each: u32) -> Self {
         Self { each: each.max(1), of: Mutex::default() }
     }
 
     /// The places of one.
     pub(super) fn of(&self, key: Key) -> Arc<Semaphore> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = of.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.each)));
+        let places = of.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.each as usize)));
         Arc::clone(places)
     }
 }

@@ -148,25 +148,25 @@ impl Store {
     /// How many writes one organization may have under way, so that others get at the database, too: SQLite has one
     /// writer, and whoever comes next waits for one of another's at most.
     #[must_use]
-    pub fn writes_of_one(&self) -> usize {
+    pub fn writes_of_one(&self) -> u32 {
         match self {
             Self::Sqlite(_) => 1,
-            Self::Postgres(pools) => half(pools.writers.options().get_max_connections()),
+            Self::Postgres(pools) => pools.writers.options().get_max_connections() / 2,
         }
     }
 
     /// How many reads one token may have under way.
     #[must_use]
-    pub fn reads_of_token(&self) -> usize {
-        half(self.readers())
+    pub fn reads_of_token(&self) -> u32 {
+        self.readers() / 2
     }
 
     /// How many reads all tokens of one organization may have under way together, so that one token leaves some to the
     /// others, and they, with the pages that are made for them, some to other organizations, and to whoever wants to
     /// know whose token came with a request.
     #[must_use]
-    pub fn reads_of_organization(&self) -> usize {
-        usize::try_from(self.readers() * 2 / 3).unwrap_or(usize::MAX)
+    pub fn reads_of_organization(&self) -> u32 {
+        self.readers() * 2 / 3
     }
 
     /// How many connections those who read share.
@@ -286,11 +286,6 @@ async fn open_sqlite(
     let readers = pool.max_connections(patience.connections).min_connections(1);
     let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;
     Ok(SqlitePools { readers, writer, toucher, file: File::at(options.get_filename()) })
-}
-
-/// Half of a pool's connections.
-fn half(connections: u32) -> usize {
-    usize::try_from(connections / 2).unwrap_or(usize::MAX)
 }
 
 /// Creates a file that only its owner reads; SQLite gives its log the same rights. Where that fails,

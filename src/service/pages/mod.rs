@@ -62,7 +62,7 @@ const SCRIPT: &str = include_str!("script.js");
 pub(super) const AT_ONCE: usize = 3;
 
 /// How many of them are for one token, and for one organization: others look as well.
-pub(super) const AT_ONCE_BY_ONE: usize = 2;
+pub(super) const AT_ONCE_BY_ONE: u32 = 2;
 
 /// What lies where an organization's page would: none may be called so.
 pub(super) const TAKEN: [&str; 4] = ["sign-in", "sign-out", "style.css", "script.js"];
