@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::sync::{Notify, Semaphore};
 
+use super::attest::MOST_DATA;
 use super::body::{Budget, Pace};
 use super::clock::Clock;
 use super::gate::Gates;
@@ -107,11 +108,11 @@ impl Policy {
     pub fn within(self, memory: u64) -> Self {
         let quarter = u32::try_from(memory / 4 / 1024).unwrap_or(u32::MAX);
         let inbound_kibibytes = self.inbound_kibibytes.min(quarter);
-        // An organization has half of it.
-        let most = u64::from(inbound_kibibytes) * 1024 / 2;
+        // A larger one would never have its share.
+        let most = Budget::of_one(inbound_kibibytes);
         Self {
             report: self.report.min(most),
-            attachment: self.attachment.min(most),
+            attachment: self.attachment.min(most.saturating_sub(MOST_DATA)),
             inbound_kibibytes,
             outbound_kibibytes: self.outbound_kibibytes.min(quarter),
             ..self
@@ -231,6 +232,9 @@ impl Deref for App {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+    use tokio::task::unconstrained;
+
     use super::*;
 
     #[test]
@@ -239,5 +243,18 @@ mod tests {
         let policy = Policy::default();
         assert_eq!(kept(policy.within(4 << 30)), kept(policy));
         assert_eq!(kept(policy.within(256 << 20)), (64 * 1024, 64 * 1024, 32 << 20));
+    }
+
+    #[tokio::test]
+    async fn whatever_is_not_too_large_has_its_share_however_much_memory_there_is() {
+        for megabytes in 16..1_024 {
+            let policy = Policy::default().within(megabytes * 1_000_000);
+            for largest in [policy.report, policy.attachment + MOST_DATA] {
+                let mut share = Budget::new(policy.inbound_kibibytes).share("acme");
+                let growing = share.grow(usize::try_from(largest).unwrap());
+                let grown = unconstrained(growing).now_or_never();
+                assert!(grown.is_some_and(|grown| grown.is_ok()), "{largest} bytes of {megabytes} MB");
+            }
+        }
     }
 }

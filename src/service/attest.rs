@@ -25,7 +25,7 @@ use crate::domain::verdict;
 use crate::store::attestations::{NewAttestation, RecordError};
 
 /// The largest `data_json`, in bytes.
-const MOST_DATA: u64 = 1024 * 1024;
+pub(super) const MOST_DATA: u64 = 1024 * 1024;
 
 /// What boundaries and the headers of parts may take beside the parts, in bytes.
 const MOST_FRAMING: u64 = 64 * 1024;

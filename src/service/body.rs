@@ -36,8 +36,6 @@ impl Default for Pace {
 pub(super) struct Budget {
     all: Arc<Semaphore>,
     of: Places<String>,
-    /// What an organization may have, in KiB.
-    most: usize,
 }
 
 /// The part of the budget that one body takes, until it is dropped.
@@ -55,20 +53,29 @@ pub(super) struct Share {
 const WAIT: Duration = Duration::from_secs(5);
 
 /// By how much a share grows, in KiB.
-const STEP: usize = 64;
+const STEP: u32 = 64;
 
 impl Budget {
     pub(super) fn new(kibibytes: u32) -> Self {
-        let all = Arc::new(Semaphore::new(kibibytes as usize));
-        Self { all, of: Places::new(kibibytes / 2), most: kibibytes as usize / 2 }
+        Self { all: Arc::new(Semaphore::new(kibibytes as usize)), of: Places::new(half(kibibytes)) }
+    }
+
+    /// How many bytes those of one organization may take, where all may take so many KiB.
+    pub(super) fn of_one(kibibytes: u32) -> u64 {
+        u64::from(half(kibibytes)) * 1024
     }
 
     /// A share of nothing yet: who only announces a body takes nothing from others. It is an organization's, or
     /// nobody's (`""`).
     pub(super) fn share(&self, organization: &str) -> Share {
         let budgets = [self.of.of(organization.to_owned()), Arc::clone(&self.all)];
-        Share { budgets, most: self.most * 1024, held: [None, None], bytes: 0 }
+        Share { budgets, most: self.of.each as usize * 1024, held: [None, None], bytes: 0 }
     }
+}
+
+/// Half of it, in steps: what is exactly as large has a share of its size.
+fn half(kibibytes: u32) -> u32 {
+    kibibytes / 2 / STEP * STEP
 }
 
 impl Share {
@@ -84,7 +91,8 @@ impl Share {
     /// Grows by so many bytes.
     pub(super) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;
-        let wanted = self.bytes.div_ceil(STEP * 1024) * STEP;
+        let step = STEP as usize;
+        let wanted = self.bytes.div_ceil(step * 1024) * step;
         for (budget, held) in self.budgets.iter().zip(&mut self.held) {
             let missing = wanted.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
             if missing == 0 {

@@ -13,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::access::Turn;
 use super::app::App;
-use super::body::Share;
+use super::body::{Budget, Share};
 use super::problem::Problem;
 
 /// An answer up to this size, in bytes, takes no part of the memory: there are as many as connections at most.
@@ -51,7 +51,7 @@ pub(super) async fn sent(State(app): State<App>, request: Request, next: Next) -
     let mut share = (size > SMALL).then(|| app.outbound.share(turn.organization()));
     if let Some(share) = &mut share {
         // One that is larger than all that its organization may have is sent when nothing else of it is.
-        let most = u64::from(app.policy.outbound_kibibytes) * 1024 / 2;
+        let most = Budget::of_one(app.policy.outbound_kibibytes);
         if share.grow(usize::try_from(size.min(most)).unwrap_or(usize::MAX)).await.is_err() {
             return Problem::unavailable("too many answers wait to be read").into_response();
         }
