@@ -42,7 +42,7 @@ pub(super) enum Refused {
     /// The service failed
     #[response(status = 500)]
     Defect(ErrorBody),
-    /// The database is not available
+    /// The database is not available, too much is being received, or too many answers are under way or wait to be read
     #[response(status = 503)]
     Unavailable(ErrorBody),
 }
