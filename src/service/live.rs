@@ -15,6 +15,7 @@ use crate::domain::access::Operation;
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
+    Timestamp,
 };
 use crate::store::live::{Environment, Repository};
 
@@ -55,6 +56,7 @@ pub(super) async fn live_artifacts(
     let running = transaction.live(&organization, repository.id).await?;
     let built = transaction.live_artifacts(&organization, repository.id).await?;
     drop(transaction);
+    let now = app.now();
 
     // An artifact's address is made once, however many environments it runs in.
     let links: HashMap<_, _> = built
@@ -75,14 +77,14 @@ pub(super) async fn live_artifacts(
     // Those of one environment lie together.
     let environments = running
         .chunk_by(|one, next| one.environment.id == next.environment.id)
-        .filter_map(|of_one| Some(shown(&app, &organization, &of_one.first()?.environment)))
+        .filter_map(|of_one| Some(shown(&app, &organization, &of_one.first()?.environment, now)))
         .collect();
     let live_artifacts = running
         .into_iter()
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
             artifact_id: running.fingerprint,
-            compliance: confirmed(&app, &running.environment, running.compliance).as_str().to_owned(),
+            compliance: confirmed(&app, &running.environment, running.compliance, now).as_str().to_owned(),
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,
@@ -126,17 +128,22 @@ fn choose<'a>(
 }
 
 /// What can be said now of an artifact that this was decided of.
-pub(super) fn confirmed(app: &App, environment: &Environment, decided: Compliance) -> Compliance {
-    decided.confirmed(environment.validity(app.policy.silent_after).holds(app.now()))
+pub(super) fn confirmed(
+    app: &App,
+    environment: &Environment,
+    decided: Compliance,
+    now: Timestamp,
+) -> Compliance {
+    decided.confirmed(environment.validity(app.policy.silent_after).holds(now))
 }
 
-fn shown(app: &App, organization: &str, environment: &Environment) -> EmbeddedEnvironment {
+fn shown(app: &App, organization: &str, environment: &Environment, now: Timestamp) -> EmbeddedEnvironment {
     EmbeddedEnvironment {
         id: environment.id.to_string(),
         name: environment.name.clone(),
         kind: "K8S",
         last_report_at: environment.last_report_at,
-        is_silent: environment.validity(app.policy.silent_after).is_silent(app.now()),
+        is_silent: environment.validity(app.policy.silent_after).is_silent(now),
         links: app.links.environment(organization, &environment.name),
     }
 }

@@ -141,10 +141,11 @@ fn hash(sha: &str) -> Markup {
 }
 
 fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
+    let now = app.now();
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
-            @let said = confirmed(app, &running.environment, verdict.compliance);
+            @let said = confirmed(app, &running.environment, verdict.compliance, now);
             tr {
                 th scope="row" { (Place { app, organization, environment: &running.environment.name }.link()) }
                 td { (badge(said)) }
