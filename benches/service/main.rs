@@ -182,10 +182,10 @@ fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64
         let says = format!("{:>6.0} a second here", count / wall);
         if pods == 1_000 {
             let rate = 1e3 / figures.cpu;
-            let of = rate / 1_500.0;
-            figures.print(what, &format!("1,500 a second a core: {rate:.0}, {of:.2} times; {says}"));
+            let budget = Budget::of("serve.unchanged");
+            figures.print(what, &format!("{rate:.0}; at least {}; {says}", budget.told(rate)));
             if database.is_sqlite() && environment(0) != environment(1) {
-                Budget::of("serve.unchanged").record(rate, "");
+                budget.record(rate, "");
             }
             small = figures.cpu;
         } else {
@@ -213,9 +213,10 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
     let mut cluster = Cluster::new(10_000);
     rollouts("rollouts", &mut cluster, 1);
     let some = rollouts("rollouts", &mut cluster, 100);
-    some.print("changed report, 10,000 pods", &of_bound(some.cpu, 60.0, "ms of CPU"));
+    let budget = Budget::of("serve.changed");
+    some.print("changed report, 10,000 pods", &budget.told(some.cpu));
     if database.is_sqlite() {
-        Budget::of("serve.changed").record(some.cpu, "");
+        budget.record(some.cpu, "");
     }
 
     // A hundred snapshots by now. Ten thousand more, and their pods, that ended a while ago.
@@ -245,7 +246,7 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
         database.settle().await;
     });
     let more = rollouts("rollouts", &mut cluster, 50);
-    more.print("changed report, 10,000 pods, 10,000 snapshots", &of_bound(more.cpu, 60.0, "ms of CPU"));
+    more.print("changed report, 10,000 pods, 10,000 snapshots", &budget.told(more.cpu));
     growth.push(("changed report, a hundred times the snapshots, CPU".to_owned(), more.cpu / some.cpu));
     growth.push(("changed report, a hundred times the snapshots, p50".to_owned(), more.median / some.median));
 
@@ -299,6 +300,7 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
             .await;
         database.settle().await;
     });
+    let budget = Budget::of("serve.live");
     let mut medians = Vec::new();
     for (what, repository, samples) in [
         ("live artifacts, 1,000 environments of 10,000", "acme/cart", 300),
@@ -306,11 +308,11 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
     ] {
         let path = format!("/api/v2/repos/bench/live-artifacts/{repository}");
         let figures = server.get("bench", &path, samples);
-        let bound = if medians.is_empty() { of_bound(figures.p99, 5.0, "ms p99") } else { String::new() };
+        let bound = if medians.is_empty() { budget.told(figures.p99) } else { String::new() };
         figures.print(what, &bound);
         if medians.is_empty() && database.is_sqlite() {
             let Figures { median, cpu, .. } = figures;
-            Budget::of("serve.live").record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
+            budget.record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
         }
         medians.push((figures.median, figures.cpu));
     }
@@ -377,10 +379,6 @@ async fn seed_trails(database: &Database, organization: &str, base: u64, count: 
         ))
         .await;
     database.settle().await;
-}
-
-fn of_bound(measured: f64, bound: f64, unit: &str) -> String {
-    format!("{bound} {unit}: {:.2} of it", measured / bound)
 }
 
 /// What requests took.

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use super::Figures;
 use super::server::{Connection, Server, token};
-use super::{Figures, of_bound};
 
 /// The organization that the pages are of, and its environment with much in it.
 const OF: &str = "pages";
@@ -71,7 +71,7 @@ pub(super) fn pages(server: &Server) {
         let head = asked(&path);
         let figures = server.ask(&head, SAMPLES);
         assert!(figures.bytes <= BYTES, "{what} has {} bytes, more than {BYTES}", figures.bytes);
-        let bound = of_bound(figures.p99, MILLISECONDS, "ms at worst");
+        let bound = format!("{MILLISECONDS} ms at worst: {:.2} of it", figures.p99 / MILLISECONDS);
         figures.print(what, &format!("{bound}; {BYTES} bytes: {:.2}", figures.bytes as f64 / BYTES as f64));
         if heaviest.as_ref().is_none_or(|(_, most)| *most < figures.cpu) {
             heaviest = Some((head, figures.cpu));

@@ -89,6 +89,12 @@ impl Budget {
         }
     }
 
+    /// The bound, and how much of it something takes.
+    pub(crate) fn told(&self, value: f64) -> String {
+        let (AtMost(bound) | AtLeast(bound)) = self.bound;
+        format!("{bound} {}: {:.2} of it", self.unit, self.share(value))
+    }
+
     /// Whether the bound holds, in words.
     pub(crate) fn verdict(&self, value: f64) -> &'static str {
         if self.share(value) <= 1.0 { "" } else { "  MISSED" }
