@@ -18,6 +18,17 @@ pub struct Validity {
 }
 
 impl Validity {
+    /// That of an environment which says itself how long it may be silent, or else may be so for as long as `otherwise`.
+    #[must_use]
+    pub fn of(
+        last_report_at: Option<Timestamp>,
+        silent_after: Option<Duration>,
+        otherwise: Duration,
+        compliant_until: Option<Timestamp>,
+    ) -> Self {
+        Self { last_report_at, silent_after: silent_after.unwrap_or(otherwise), compliant_until }
+    }
+
     /// Whether nobody says what runs there.
     #[must_use]
     pub fn is_silent(&self, now: Timestamp) -> bool {

@@ -12,7 +12,6 @@ use super::problem::{ErrorBody, Problem, Refused};
 use super::schema::NullableProvider;
 use super::segments::Segments;
 use crate::domain::access::Operation;
-use crate::domain::compliance::Compliance;
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
     Timestamp,
@@ -57,6 +56,7 @@ pub(super) async fn live_artifacts(
     let built = transaction.live_artifacts(&organization, repository.id).await?;
     drop(transaction);
     let now = app.now();
+    let holds = |environment: &Environment| environment.validity(app.policy.silent_after).holds(now);
 
     // An artifact's address is made once, however many environments it runs in.
     let links: HashMap<_, _> = built
@@ -84,7 +84,7 @@ pub(super) async fn live_artifacts(
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
             artifact_id: running.fingerprint,
-            compliance: confirmed(&app, &running.environment, running.compliance, now).as_str().to_owned(),
+            compliance: running.compliance.confirmed(holds(&running.environment)).as_str().to_owned(),
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,
@@ -125,16 +125,6 @@ fn choose<'a>(
             )
         }),
     }
-}
-
-/// What can be said now of an artifact that this was decided of.
-pub(super) fn confirmed(
-    app: &App,
-    environment: &Environment,
-    decided: Compliance,
-    now: Timestamp,
-) -> Compliance {
-    decided.confirmed(environment.validity(app.policy.silent_after).holds(now))
 }
 
 fn shown(app: &App, organization: &str, environment: &Environment, now: Timestamp) -> EmbeddedEnvironment {

@@ -3,10 +3,10 @@
 use sqlx::types::Uuid;
 
 use super::at_most::{AtMost, MOST, one_more_than};
+use super::columns::verdict;
 use super::live::Environment;
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::domain::standing::Verdict;
 
@@ -178,14 +178,7 @@ impl Transaction {
 impl Running {
     fn new(row: RunningRow) -> Result<Self, Error> {
         let (id, name, snapshot, last, silent, until, pods, started_at, word, allowed, reasons) = row;
-        let verdict = match (word, reasons) {
-            (Some(word), Some(reasons)) => Verdict {
-                compliance: word.parse::<Compliance>().map_err(|_| Error::Unreadable("a verdict"))?,
-                is_allowed: allowed.unwrap_or_default(),
-                reasons: serde_json::from_str(&reasons).map_err(|_| Error::Unreadable("reasons"))?,
-            },
-            _ => Verdict::UNKNOWN,
-        };
+        let verdict = verdict(word.as_deref(), allowed.unwrap_or_default(), reasons.as_deref())?;
         let environment = Environment::read((id, name, snapshot, last, silent, until));
         Ok(Self { environment, pods, started_at: Timestamp::from_micros(started_at), verdict })
     }

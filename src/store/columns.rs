@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::Error;
+use crate::domain::compliance::Compliance;
 use crate::domain::model::Fingerprint;
+use crate::domain::standing::Verdict;
 
 /// Thirty-two bytes.
 pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Error> {
@@ -20,6 +22,18 @@ pub(super) fn duration(micros: i64) -> Duration {
 /// How many microseconds a duration is.
 pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// How something stands; nothing is known where nothing was decided.
+pub(super) fn compliance(word: Option<&str>) -> Result<Compliance, Error> {
+    word.map_or(Ok(Compliance::Unknown), str::parse).map_err(|_| Error::Unreadable("a verdict"))
+}
+
+/// A verdict of an artifact; nothing is known of one without.
+pub(super) fn verdict(word: Option<&str>, is_allowed: bool, reasons: Option<&str>) -> Result<Verdict, Error> {
+    let Some(reasons) = reasons else { return Ok(Verdict::UNKNOWN) };
+    let reasons = serde_json::from_str(reasons).map_err(|_| Error::Unreadable("reasons"))?;
+    Ok(Verdict { compliance: compliance(word)?, is_allowed, reasons })
 }
 
 /// A value of ours as JSON, which cannot fail.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::types::Uuid;
 
+use super::columns::verdict;
 use super::like::anywhere;
 use super::rows::{Bytes, rows};
 use super::transaction::on;
@@ -37,6 +38,13 @@ pub struct Allowance {
     pub author: String,
     /// When it ends.
     pub until: Option<Timestamp>,
+}
+
+impl Allowance {
+    /// As rows have it; `until` is 0 where it does not end.
+    fn read(reason: String, until: i64, author: String) -> Self {
+        Self { reason, author, until: (until != 0).then(|| Timestamp::from_micros(until)) }
+    }
 }
 
 /// What is recorded of an environment around a moment.
@@ -126,15 +134,10 @@ impl Transaction {
                    WHERE environment = $1 AND from_at <= $2 AND until_at IS NOT NULL AND until_at > $2) v",
             |query| query.bind(environment).bind(as_of(at))
         );
-        let verdict = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {
-            let verdict = Verdict {
-                compliance: word.parse().map_err(|_| Error::Unreadable("a verdict"))?,
-                is_allowed: allowed != 0,
-                reasons: serde_json::from_str(&reasons).map_err(|_| Error::Unreadable("reasons"))?,
-            };
-            Ok((artifact, verdict))
+        let read = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {
+            Ok((artifact, verdict(Some(&word), allowed != 0, Some(&reasons))?))
         };
-        rows.into_iter().map(verdict).collect()
+        rows.into_iter().map(read).collect()
     }
 
     /// An environment's allow-list, or that of a moment. People write it: it is short enough to be read through.
@@ -156,11 +159,9 @@ impl Transaction {
              WHERE e.id = $1 AND a.created_at <= $2 AND (a.closed_at IS NULL OR a.closed_at > $2)",
             |query| query.bind(environment).bind(as_of(at))
         );
-        let allowance = |(Bytes(artifact), reason, until, author)| {
-            let until = (until != 0).then(|| Timestamp::from_micros(until));
-            (artifact, Allowance { reason, author, until })
-        };
-        Ok(rows.into_iter().map(allowance).collect())
+        let read =
+            |(Bytes(artifact), reason, until, author)| (artifact, Allowance::read(reason, until, author));
+        Ok(rows.into_iter().map(read).collect())
     }
 
     /// The entries of an artifact in all allow-lists of an organization, by environment.
@@ -181,11 +182,9 @@ impl Transaction {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
             select.fetch_all(connection).await?
         });
-        let allowance = |(environment, reason, until, author)| {
-            let until = (until != 0).then(|| Timestamp::from_micros(until));
-            (environment, Allowance { reason, author, until })
-        };
-        Ok(rows.into_iter().map(allowance).collect())
+        let read =
+            |(environment, reason, until, author)| (environment, Allowance::read(reason, until, author));
+        Ok(rows.into_iter().map(read).collect())
     }
 
     /// What is recorded of an environment around a moment.

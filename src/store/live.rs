@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{duration, fingerprint};
+use super::columns::{compliance, duration, fingerprint};
 use super::rows::{Bytes, Id, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
@@ -72,11 +72,7 @@ impl Environment {
     /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
     #[must_use]
     pub fn validity(&self, silent_after: Duration) -> Validity {
-        Validity {
-            last_report_at: Some(self.last_report_at),
-            silent_after: self.silent_after.unwrap_or(silent_after),
-            compliant_until: self.compliant_until,
-        }
+        Validity::of(Some(self.last_report_at), self.silent_after, silent_after, self.compliant_until)
     }
 }
 
@@ -142,13 +138,12 @@ impl Transaction {
                 word,
             )| {
                 let environment = Environment::read((id, name, snapshot, last, silent, until));
-                let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
                 Ok(Running {
                     environment,
                     name: artifact,
                     fingerprint,
                     started_at: Timestamp::from_micros(started_at),
-                    compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
+                    compliance: compliance(word.as_deref())?,
                 })
             },
         );

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::duration;
+use super::columns::{compliance, duration};
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
@@ -57,24 +57,19 @@ impl Environment {
     /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
     #[must_use]
     pub fn validity(&self, silent_after: Duration) -> Validity {
-        Validity {
-            last_report_at: self.last_report_at,
-            silent_after: self.silent_after.unwrap_or(silent_after),
-            compliant_until: self.compliant_until,
-        }
+        Validity::of(self.last_report_at, self.silent_after, silent_after, self.compliant_until)
     }
 }
 
 fn read(row: Row) -> Result<Environment, Error> {
     let (id, name, snapshot, last, silent, word, until, artifacts, pods) = row;
-    let word = word.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
     Ok(Environment {
         id,
         name,
         snapshot,
         last_report_at: last.map(Timestamp::from_micros),
         silent_after: silent.map(duration),
-        compliance: word.map_err(|_| Error::Unreadable("a verdict"))?,
+        compliance: compliance(word.as_deref())?,
         compliant_until: until.map(Timestamp::from_micros),
         artifacts,
         pods,

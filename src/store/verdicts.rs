@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::columns::json;
+use super::columns::{json, verdict};
 use super::rows::{Bytes, rows};
 use super::transaction::{ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
@@ -113,14 +113,7 @@ impl Transaction {
             |query| query.bind(environment)
         );
         let running = rows.into_iter().map(|(Bytes(artifact), name, pods, word, allowed, reasons)| {
-            let verdict = match (word, reasons) {
-                (Some(word), Some(reasons)) => Verdict {
-                    compliance: word.parse().map_err(|_| Error::Unreadable("a verdict"))?,
-                    is_allowed: allowed != 0,
-                    reasons: serde_json::from_str(&reasons).map_err(|_| Error::Unreadable("reasons"))?,
-                },
-                _ => Verdict::UNKNOWN,
-            };
+            let verdict = verdict(word.as_deref(), allowed != 0, reasons.as_deref())?;
             Ok((artifact, Running { name, pods, verdict }))
         });
         running.collect()

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::allowed::tell;
 use super::lists::{more, table};
 use super::place::{self, Place};
+use super::present::Present;
 use super::refusal::Refusal;
 use super::table::why;
 use super::untrusted::{address, lines, link, text};
@@ -17,7 +18,6 @@ use super::words::{badge, badge_of, count, passed, stamp};
 use super::{bar, layout};
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::app::App;
-use crate::service::live::confirmed;
 use crate::service::segments::Segments;
 use crate::store::approvals::Approval;
 use crate::store::artifacts::{Ran, Running, Source};
@@ -145,7 +145,7 @@ fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
-            @let said = confirmed(app, &running.environment, verdict.compliance, now);
+            @let said = Present::of_artifact(running, app, now).compliance();
             tr {
                 th scope="row" { (Place { app, organization, environment: &running.environment.name }.link()) }
                 td { (badge(said)) }

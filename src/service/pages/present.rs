@@ -1,4 +1,4 @@
-//! How an environment stands now, as every page says it.
+//! How an environment, or an artifact in one, stands now, as every page says it.
 
 use maud::{Markup, html};
 
@@ -7,9 +7,10 @@ use crate::domain::compliance::Compliance;
 use crate::domain::model::Timestamp;
 use crate::domain::validity::Validity;
 use crate::service::app::App;
+use crate::store::artifacts::Running;
 use crate::store::overview::Environment;
 
-/// How an environment stands now.
+/// How one of them stands now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Present {
     pub(super) now: Timestamp,
@@ -20,10 +21,16 @@ pub(super) struct Present {
 }
 
 impl Present {
-    /// How it stands.
+    /// How an environment stands.
     pub(super) fn of(environment: &Environment, app: &App, now: Timestamp) -> Self {
         let validity = environment.validity(app.policy.silent_after);
         Self { now, validity, decided: environment.compliance }
+    }
+
+    /// How an artifact stands where it runs.
+    pub(super) fn of_artifact(running: &Running, app: &App, now: Timestamp) -> Self {
+        let validity = running.environment.validity(app.policy.silent_after);
+        Self { now, validity, decided: running.verdict.compliance }
     }
 
     /// Whether nobody says what runs there.
