@@ -10,12 +10,17 @@ use regex::Regex;
 
 use crate::domain::model::Fingerprint;
 
+/// A digest behind a name.
+const DIGEST: &str = "@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
+
+static PINNED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&format!(r"{DIGEST}\z")).ok());
+
 /// `domain/path[:tag][@digest]`, as distribution's grammar has it, with the domain present.
 static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?";
     let part = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
     let pattern = format!(
-        r"\A(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/{part}(?:/{part})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?\z"
+        r"\A(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/{part}(?:/{part})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:{DIGEST})?\z"
     );
     // Never `None`: the pattern is constant, and the tests below compile it.
     Regex::new(&pattern).ok()
@@ -42,12 +47,11 @@ fn with_registry(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// `name@sha256:H`, in place of any digest that the name already ends in.
+/// `name@sha256:H`, in place of any digest that the name already ends in. What only looks like one is part of the
+/// name, which is outside the grammar and stays so.
 pub(super) fn pinned(name: &str, digest: Fingerprint) -> String {
-    let repository = match name.rsplit_once('@') {
-        Some((repository, old)) if old.contains(':') && !old.contains('/') => repository,
-        _ => name,
-    };
+    let old = PINNED.as_ref().and_then(|pinned| pinned.find(name));
+    let repository = old.and_then(|old| name.get(..old.start())).unwrap_or(name);
     format!("{repository}@sha256:{digest}")
 }
 
@@ -105,8 +109,9 @@ mod tests {
     fn a_pin_replaces_an_older_one() {
         let digest = H.parse().unwrap();
         assert_eq!(pinned("reg/m:stable", digest), format!("reg/m:stable@sha256:{H}"));
-        assert_eq!(pinned("reg/m@sha256:00ff", digest), format!("reg/m@sha256:{H}"));
-        for odd in ["odd@name", "odd@reg:5000/app"] {
+        assert_eq!(pinned(&format!("reg/m@sha512:{H}{H}"), digest), format!("reg/m@sha256:{H}"));
+        // Without what is no digest, the last would be a short name, which stands for another in full.
+        for odd in ["odd@name", "odd@reg:5000/app", "team/app:1@sha256:00ff"] {
             assert_eq!(pinned(odd, digest), format!("{odd}@sha256:{H}"));
         }
     }
