@@ -49,9 +49,6 @@ SCHEMA = [
     ("environments: [{name: a, namespaces: shop}]", "got string, want array"),
     ("environments: [{name: a, namespaces: [b, b]}]", "items at 0 and 1 are equal"),
     ("environments: [{name: a, namespacesRegex: ['']}]", "minLength"),
-    ("compliance: {baseUrl: compliance.example.com}", "/compliance/baseUrl"),
-    ("compliance: {baseUrl: 'https://x.example.com/api/v2'}", "/compliance/baseUrl"),
-    ("compliance: {baseUrl: 'https://user:password@x.example.com'}", "/compliance/baseUrl"),
     ("compliance: {token: {value: \"a b\"}}", "/compliance/token/value"),
     ("compliance: {caBundle: {value: certificate}}", "/compliance/caBundle/value"),
     ("agent: {interval: 60}", "/agent/interval': got number, want string"),
@@ -80,7 +77,7 @@ SCHEMA = [
     ("service: {allowInternal: [999.1.1.1]}", "/service/allowInternal/0"),
     ("service: {allowInternal: [10.1.0.0/33]}", "/service/allowInternal/0"),
     ("agent: {bindAddress: 999.0.0.1}", "/agent/bindAddress"),
-    ("compliance: {baseUrl: 'https://x.example.com:99999'}", "/compliance/baseUrl"),
+    ("compliance: {baseUrl: 1}", "/compliance/baseUrl': got number, want string"),
     ("compliance: {caBundle: {value: '-----BEGIN CERTIFICATE-----'}}", "/compliance/caBundle/value"),
     ("proxy: {noProxy: [é]}", "/proxy/noProxy/0"),
     # What is unset has no default any more.
@@ -104,6 +101,12 @@ TEMPLATES = [
     ("extraEnv: [{name: NO_PROXY, value: x}]", "the chart sets NO_PROXY itself"),
     ("compliance: {org: ''}", "compliance.org is empty"),
     ("compliance: {baseUrl: ''}", "compliance.baseUrl is empty"),
+    ("compliance: {baseUrl: compliance.example.com}", 'compliance.baseUrl is "compliance.example.com": give a URL as'),
+    ("compliance: {baseUrl: 'https://x.example.com/api/v2'}", 'compliance.baseUrl is "https://x.example.com/api/v2": leave'),
+    ("compliance: {baseUrl: 'https://x.example.com/api/v2//'}", "/api/v2, which is added to it"),
+    ("compliance: {baseUrl: 'https://user:password@x.example.com'}", "compliance.baseUrl is not shown: give a URL as"),
+    ("compliance: {baseUrl: 'https://x.example.com:99999'}", "give a URL as"),
+    ("compliance: {baseUrl: 'https://x.example.com?a=b'}", "give a URL as"),
     ("compliance: {baseUrl: 'http://compliance.example.com'}", "set compliance.allowHttp"),
     ("compliance: {baseUrl: 'http://localhost.example.com'}", "set compliance.allowHttp"),
     ("compliance: {token: {value: x}}", "both existingSecret and value"),
@@ -129,6 +132,7 @@ TEMPLATES = [
 ]
 
 SERVICE = [
+    ("service: {publicUrl: compliance.example.com}", 'service.publicUrl is "compliance.example.com": give a URL as'),
     ("service: {existingBootstrap: {configMap: a}}", "given more than once"),
     ("service: {ingress: {enabled: true}}", "service.ingress.hosts is empty"),
     ("service: {ingress: {enabled: true, hosts: ['*.example.com']}}", "service.publicUrl is empty"),

@@ -34,6 +34,10 @@
 {{- end -}}
 {{- if not $c.org }}{{ fail "compliance.org is empty: name the organization that is reported for" }}{{ end -}}
 {{- $url := include "supercargo.baseUrl" . -}}
+{{- include "supercargo.checkUrl" (list "compliance.baseUrl" $c.baseUrl) -}}
+{{- if regexMatch "/api/v2/*$" $url }}
+{{- fail (printf "compliance.baseUrl is %q: leave out /api/v2, which is added to it" $url) }}
+{{- end -}}
 {{- if not $url }}
 {{- fail "compliance.baseUrl is empty: give the URL of the compliance service, or run it here with service.enabled" }}
 {{- end -}}
@@ -57,6 +61,15 @@
 {{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) .Values.rbac.create }}
 {{- fail "serviceAccount.name is empty and none is created: name the one that is to get the agent's rights, since those of \"default\" would be every pod's" }}
+{{- end -}}
+{{- end -}}
+
+{{/* A URL that the program takes; what may hold a password is not shown. (list KEY URL) */}}
+{{- define "supercargo.checkUrl" -}}
+{{- $url := index . 1 -}}
+{{- $port := "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]" -}}
+{{- if and $url (not (regexMatch (printf `^https?://(\[[0-9a-fA-F:.]+\]|[^\s/@?#:\[\]]+)(:(%s))?(/[^\s@?#]*)?$` $port) $url)) }}
+{{- fail (printf "%s is %s: give a URL as https://compliance.example.com, without credentials, query and fragment" (index . 0) (contains "@" $url | ternary "not shown" (quote $url))) }}
 {{- end -}}
 {{- end -}}
 
@@ -87,6 +100,7 @@
 {{- fail "the bootstrap file is given more than once: give one of service.bootstrap, service.existingBootstrap.configMap and service.existingBootstrap.secret" }}
 {{- end -}}
 {{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT" "GLIBC_TUNABLES")) -}}
+{{- include "supercargo.checkUrl" (list "service.publicUrl" $s.publicUrl) -}}
 {{- $name := include "supercargo.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
 {{- fail (printf "%s-serve cannot be the name of a Service: give fullnameOverride, of lower-case letters, digits and hyphens" $name) }}
