@@ -185,7 +185,7 @@ impl Agent {
         let shutdown = signals::shutdown(daemon::STOPPING)
             .map_err(|error| Failure::unexpected(AgentError::Signals(error)))?;
         let listener = match self.watching.listen {
-            Some(address) => Some(listener::listen(address).await.map_err(Failure::usage)?),
+            Some(address) => Some(listener::listen(address, " (--listen)").await.map_err(Failure::usage)?),
             None => None,
         };
         let mut policy = daemon::Policy::default();

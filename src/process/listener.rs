@@ -87,16 +87,21 @@ pub struct Peer(pub SocketAddr);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {0}")]
-pub struct ListenError(SocketAddr, #[source] io::Error);
+#[error("cannot listen on {address}{given_by}")]
+pub struct ListenError {
+    address: SocketAddr,
+    /// What gives the address, in brackets; empty where nobody gave it.
+    given_by: &'static str,
+    source: io::Error,
+}
 
-/// Takes an address, before anything is served there.
+/// Takes an address, before anything is served there. `given_by` says in brackets what gives the address.
 ///
 /// # Errors
 ///
 /// [`ListenError`] where it is taken, or not ours.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|error| ListenError(address, error))
+pub async fn listen(address: SocketAddr, given_by: &'static str) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| ListenError { address, given_by, source })
 }
 
 /// Serves until `shutdown`, then finishes what is under way; over TLS where there is a certificate.

@@ -138,8 +138,9 @@ impl Service {
     ///
     /// [`StartError`] for whichever of that fails.
     pub async fn start(setup: Setup) -> Result<Self, StartError> {
-        let listener = listener::listen(setup.listen).await?;
-        let admin = listener::listen(setup.admin_listen).await?;
+        let listener = listener::listen(setup.listen, " (--listen, SUPERCARGO_LISTEN)").await?;
+        let by = " (--admin-listen, SUPERCARGO_ADMIN_LISTEN)";
+        let admin = listener::listen(setup.admin_listen, by).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let admin_address = admin.local_addr().map_err(StartError::Address)?;
         let identity = match setup.tls {

@@ -84,7 +84,7 @@ struct Ear {
 impl Webhook {
     /// Takes a free port of loopback, and makes a new path and secret.
     pub(super) async fn open() -> Result<Self, DemoError> {
-        let listener = listener::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let listener = listener::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "").await?;
         let address = listener.local_addr().map_err(DemoError::Address)?;
         let (path, secret) = (format!("/{}", random()?), random()?);
         Ok(Self { listener, path, secret, address, beside: Arc::default() })

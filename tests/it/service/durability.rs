@@ -341,7 +341,8 @@ fn options_that_cannot_be_used_are_exit_2() {
         (&["--public-url", "https://u:p@h"], "--public-url"),
         (&["--max-report", "99999999999"], "--max-report"),
         (&["--listen", "nowhere"], "--listen"),
-        (&["--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
+        (&["--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1 (--listen, SUPERCARGO_LISTEN)"),
+        (&["--admin-listen", "192.0.2.1:1"], "192.0.2.1:1 (--admin-listen, SUPERCARGO_ADMIN_LISTEN)"),
         (&["--bootstrap", "missing.yaml"], "missing.yaml"),
         (&["--allow-internal", "10.0.0.0/33"], "a network as 10.1.0.0/16"),
     ] {
