@@ -58,7 +58,7 @@ use url::Url;
 
 use self::admin::Probed;
 use self::app::App;
-use self::bootstrap::LoadError;
+use self::bootstrap::{Bootstrap, LoadError};
 use self::links::Links;
 use crate::domain::model::Fingerprint;
 use crate::process::listener::{self, Bounds, ListenError};
@@ -132,7 +132,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Takes the addresses, reads the certificate, opens the database and applies the bootstrap file.
+    /// Takes the addresses, reads the certificate and the bootstrap file, opens the database and applies that file.
     ///
     /// # Errors
     ///
@@ -147,6 +147,11 @@ impl Service {
             None => None,
             Some(files) => Some(Identity::load(files).await?),
         };
+        // Before there is a database: a mistake in it leaves none behind.
+        let bootstrap = match &setup.bootstrap {
+            None => None,
+            Some(path) => Some(Bootstrap::read(path).await?),
+        };
         let scheme = if identity.is_some() { "https" } else { "http" };
         let failed = |error| StartError::Store(setup.database.clone(), error);
         let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
@@ -154,8 +159,8 @@ impl Service {
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
         let app = App::new(store, &setup.policy, setup.clock, links, setup.allowed_internal);
-        if let Some(path) = &setup.bootstrap {
-            app.metrics.loaded(Some(bootstrap::load(&app, path).await?));
+        if let Some(bootstrap) = bootstrap {
+            app.metrics.loaded(Some(bootstrap::apply(&app, bootstrap).await?));
         } else if app.store.organizations().await.map_err(failed)? == 0 {
             return Err(StartError::Empty);
         }

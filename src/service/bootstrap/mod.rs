@@ -20,9 +20,10 @@ use tokio::time::timeout;
 use super::app::App;
 use super::audit::Audit;
 use super::judge::{self, Judged};
+use super::notify::AddressBook;
 use crate::domain::notification::{Cause, CauseKind};
 use crate::store;
-use crate::store::bootstrap::Applied;
+use crate::store::bootstrap::{Applied, Plan};
 
 /// A bootstrap file that was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -47,14 +48,34 @@ pub(super) fn read(path: &Path) -> Result<(), BootstrapError> {
     resolve::read(path).map(drop)
 }
 
-/// Reads a file and brings the database to what it says, judges what that changes, and has notifications go
-/// where it says; gives its generation.
+/// A file that was read and may be applied.
+pub(super) struct Bootstrap {
+    path: PathBuf,
+    plan: Plan,
+    addresses: AddressBook,
+}
+
+impl Bootstrap {
+    /// Reads a file, and what it refers to.
+    pub(super) async fn read(path: &Path) -> Result<Self, LoadError> {
+        let file = path.to_owned();
+        let read = timeout(TIME, spawn_blocking(move || resolve::read(&file)));
+        let Ok(Ok(read)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
+        let (plan, addresses) = read?;
+        Ok(Self { path: path.to_owned(), plan, addresses })
+    }
+}
+
+/// Reads a file and applies it; gives its generation.
 pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
-    let file = path.to_owned();
-    let read = timeout(TIME, spawn_blocking(move || resolve::read(&file)));
-    let Ok(Ok(read)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
-    let (plan, addresses) = read?;
-    let (path, generation) = (path.to_owned(), plan.generation);
+    apply(app, Bootstrap::read(path).await?).await
+}
+
+/// Brings the database to what a file says, judges what that changes, and has notifications go where it says;
+/// gives its generation.
+pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
+    let Bootstrap { path, plan, addresses } = bootstrap;
+    let generation = plan.generation;
     // In one order, as the database's own locks are taken.
     let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
     let mut gates = Vec::new();

@@ -359,6 +359,21 @@ fn options_that_cannot_be_used_are_exit_2() {
 }
 
 #[test]
+fn a_bootstrap_file_that_cannot_be_used_leaves_no_database_behind() {
+    for name in ["missing.yaml", "wrong.yaml"] {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("wrong.yaml"), "organizations: oops").unwrap();
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
+        serve.env_clear().current_dir(home.path()).args(["serve", "--bootstrap", name]);
+        serve.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        assert_eq!(serve.output().unwrap().status.code(), Some(2));
+        let left: Vec<_> =
+            std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["wrong.yaml"]);
+    }
+}
+
+#[test]
 fn an_empty_variable_is_one_that_is_not_set() {
     let home = tempfile::tempdir().unwrap();
     let mut serve = Command::new(env!("CARGO_BIN_EXE_supercargo"));
