@@ -44,7 +44,15 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
             token("{name: x, role: read, file: nowhere}"),
             &["organizations[0].tokens[0]", "nowhere", "cannot be read"],
         ),
-        (token("{name: x, role: read, file: bootstrap.yaml}"), &["at least 22 visible ASCII"]),
+        (
+            token("{name: x, role: read, file: bootstrap.yaml}"),
+            &["/bootstrap.yaml\" holds a space", "at least 22 visible ASCII"],
+        ),
+        (token("{name: x, role: read, file: /dev/null}"), &["tokens[0]: the file \"/dev/null\" is empty"]),
+        (
+            token("{name: x, role: read, variable: CARGO_PKG_NAME}"),
+            &["the variable \"CARGO_PKG_NAME\" holds a text that is too short", "at least 22 visible ASCII"],
+        ),
         (
             token(&format!("{{name: x, role: attest, flows: [a b], file: {ADMIN}}}")),
             &["tokens[0]", "letter or digit"],
@@ -137,6 +145,7 @@ async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Databas
         (action("number: 1, triggers: [ON_COMPLIANT_ENV], targets: []"), &["actions[0].targets", "1 to 100"]),
         (target("type: PIGEON"), &["line 5", "PIGEON"]),
         (target("type: WEBHOOK"), &["targets[0]", "url was expected"]),
+        (target("type: WEBHOOK, url: {file: /dev/null}"), &["targets[0]", "the file \"/dev/null\" is empty"]),
         (target("type: WEBHOOK, url: {file: nowhere}"), &["targets[0]", "url", "nowhere"]),
         (target(&format!("type: WEBHOOK, url: {{file: {ADMIN}}}")), &["targets[0]", "one https URL"]),
         (target("type: WEBHOOK, url: {file: url, variable: V}"), &["exactly one of file and variable"]),

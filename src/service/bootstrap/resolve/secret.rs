@@ -20,6 +20,12 @@ const MOST_PEM: u64 = 4 * 1024 * 1024;
 /// The shortest secret that nobody may guess: 128 random bits take 22 letters of base64.
 const SHORTEST: usize = 22;
 
+/// What was found, and where, in words.
+struct Found {
+    text: String,
+    place: String,
+}
+
 /// A secret that nobody may guess: a token, or what messages are signed with.
 pub(super) fn random(reference: &Reference, path: &Path) -> Result<SecretString, String> {
     either(reference, path).and_then(long_enough)
@@ -27,8 +33,8 @@ pub(super) fn random(reference: &Reference, path: &Path) -> Result<SecretString,
 
 /// A secret of any length: an address, or somebody's password.
 pub(super) fn given(reference: &Reference, path: &Path) -> Result<SecretString, String> {
-    let text = either(reference, path)?;
-    if text.is_empty() { Err("what it refers to is empty".into()) } else { Ok(text.into()) }
+    let Found { text, place } = either(reference, path)?;
+    if text.is_empty() { Err(format!("{place} is empty")) } else { Ok(text.into()) }
 }
 
 /// The token that a file beside the bootstrap file holds, wherever that is.
@@ -53,7 +59,7 @@ pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer
     }
 }
 
-fn either(reference: &Reference, path: &Path) -> Result<String, String> {
+fn either(reference: &Reference, path: &Path) -> Result<Found, String> {
     match (&reference.file, &reference.variable) {
         (Some(file), None) => read_file(file, path),
         (None, Some(variable)) => read_variable(variable),
@@ -61,28 +67,32 @@ fn either(reference: &Reference, path: &Path) -> Result<String, String> {
     }
 }
 
-fn read_file(file: &Path, path: &Path) -> Result<String, String> {
+fn read_file(file: &Path, path: &Path) -> Result<Found, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let bytes = read_up_to(MOST_BYTES, &file)
-        .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?;
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| format!("the file \"{}\" was expected to be text", shown(&file)))?;
-    Ok(text.trim_ascii().to_owned())
+    let place = format!("the file \"{}\"", shown(&file));
+    let bytes = read_up_to(MOST_BYTES, &file).map_err(|error| format!("{place} cannot be read: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{place} was expected to be text"))?;
+    Ok(Found { text: text.trim_ascii().to_owned(), place })
 }
 
-fn read_variable(variable: &str) -> Result<String, String> {
-    let text = std::env::var_os(variable)
-        .ok_or_else(|| format!("the variable \"{}\" is not set", Visible(variable)))?;
-    let text = text.into_string();
-    let text = text.map_err(|_| format!("the variable \"{}\" was expected to be text", Visible(variable)))?;
-    Ok(text.trim_ascii().to_owned())
+fn read_variable(variable: &str) -> Result<Found, String> {
+    let place = format!("the variable \"{}\"", Visible(variable));
+    let text = std::env::var_os(variable).ok_or_else(|| format!("{place} is not set"))?;
+    let text = text.into_string().map_err(|_| format!("{place} was expected to be text"))?;
+    Ok(Found { text: text.trim_ascii().to_owned(), place })
 }
 
-fn long_enough(secret: String) -> Result<SecretString, String> {
-    if secret.len() < SHORTEST || !secret.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!(
-            "at least {SHORTEST} visible ASCII characters were expected, as `openssl rand -hex 32` prints"
-        ));
-    }
-    Ok(secret.into())
+fn long_enough(Found { text, place }: Found) -> Result<SecretString, String> {
+    let wrong = if text.is_empty() {
+        "is empty"
+    } else if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        "holds a space, a control character or a letter outside ASCII"
+    } else if text.len() < SHORTEST {
+        "holds a text that is too short"
+    } else {
+        return Ok(text.into());
+    };
+    Err(format!(
+        "{place} {wrong}: at least {SHORTEST} visible ASCII characters were expected, as `openssl rand -hex 32` prints"
+    ))
 }
