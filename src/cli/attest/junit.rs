@@ -216,11 +216,9 @@ impl Junit {
                     format!("{}, {}", attachment.name, counted(attachment.content.len() as u64, "byte"))
                 })),
             ),
+            ("artifact", Cell::maybe(attestation.artifact_fingerprint.map(|artifact| artifact.to_string()))),
         ];
         let targets = attestation.target_artifacts.iter().flatten().map(|target| target.as_str().to_owned());
-        lines.extend(
-            attestation.artifact_fingerprint.map(|artifact| ("artifact", Cell::text(artifact.to_string()))),
-        );
         lines.extend(targets.map(|target| ("target", Cell::text(target))));
         let object = |name, object: &Option<FreeForm>| Some((name, Cell::text(object.as_ref()?.as_str())));
         lines.extend(self.description.as_ref().map(|text| ("description", Cell::text(text.as_str()))));
@@ -283,6 +281,11 @@ fn warn(found: &Read, attestation: &JunitAttestation) {
     }
     if total(&attestation.junit_results).total == 0 {
         tracing::warn!("there is no test in these results, which do not count as passed");
+    }
+    if attestation.fingerprints().is_empty() {
+        tracing::warn!(
+            "nothing tells the artifact, so no environment's policy counts this; give --fingerprint"
+        );
     }
     if attestation.git_commit_info.as_ref().is_none_or(|commit| commit.sha1.is_none()) {
         tracing::warn!("nothing tells the commit, so it is not attested; give --commit");

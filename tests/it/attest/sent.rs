@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use super::{FAILING, PASSING, attest};
+use super::{FAILING, PASSING, attest, said};
 use crate::fake::{Reply, Server};
 use crate::program::TOKEN;
 use crate::service::{ADMIN, Database, Running, STRANGER};
@@ -142,6 +142,20 @@ fn tests_that_failed_are_attested_and_then_told_by_the_exit_code() {
         3,
         &["403 Forbidden: no", "hint: the token comes from", "belongs to the organization \"acme\""],
     );
+}
+
+#[test]
+fn what_is_about_no_artifact_is_warned_of_and_shown() {
+    let says = "nothing tells the artifact, so no environment's policy counts this; give --fingerprint";
+    for more in ["", " --target cart"] {
+        let outcome = attest(&format!("r.xml --dry-run{more}")).file("r.xml", PASSING).run();
+        assert_eq!(said(&outcome.says(0, &[says]).stdout, "artifact"), "-");
+    }
+    let fingerprint = "ab".repeat(32);
+    for option in ["--fingerprint", "--target"] {
+        let outcome = attest(&format!("r.xml --dry-run {option} {fingerprint}")).file("r.xml", PASSING).run();
+        assert!(!outcome.says(0, &[]).stderr.contains("artifact"), "{outcome:#?}");
+    }
 }
 
 #[test]
