@@ -15,12 +15,14 @@ pub enum GaveUp<E: Retryable + 'static> {
     #[error(transparent)]
     Failed(Box<E>),
     /// A next try would come too late.
-    #[error("gave up after {} in {:.1} s: --timeout leaves no time for another", times(*.tries), spent.as_secs_f32())]
+    #[error("gave up after {} in {:.1} s: {}", times(*.tries), spent.as_secs_f32(), no_time(*.asked))]
     Exhausted {
         /// How often it was tried.
         tries: u32,
         /// How long that took.
         spent: Duration,
+        /// After how long the last answer wants to be asked again, where that is too late.
+        asked: Option<Duration>,
         /// The last failure.
         #[source]
         last: Box<E>,
@@ -122,6 +124,7 @@ impl Deadline {
             sleep_until(task.not_before).await;
             let share = self.left() / u32::try_from(waiting.len() + 1).unwrap_or(u32::MAX);
             task.tries += 1;
+            let mut asked = None;
             let mut delay = task.delays.next().unwrap_or(self.backoff.most);
             match timeout(share, attempt(&task.what)).await {
                 Ok(Ok(result)) => {
@@ -133,8 +136,7 @@ impl Deadline {
                     continue;
                 }
                 Ok(Err(failure)) => {
-                    let asked =
-                        failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
+                    asked = failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
                     delay = self.backoff.at_least(delay, asked);
                     task.last = Some(Box::new(failure));
                 }
@@ -151,7 +153,10 @@ impl Deadline {
             } else {
                 let spent = start.elapsed();
                 let gave_up = match task.last {
-                    Some(last) => GaveUp::Exhausted { tries: task.tries, spent, last },
+                    Some(last) => {
+                        let asked = asked.filter(|asked| *asked >= self.left());
+                        GaveUp::Exhausted { tries: task.tries, spent, asked, last }
+                    }
                     None => GaveUp::Late { asking: asking(&task.what), spent },
                 };
                 done.push((task.number, task.what, Err(gave_up)));
@@ -164,6 +169,15 @@ impl Deadline {
 
 fn times(n: u32) -> String {
     if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
+}
+
+fn no_time(asked: Option<Duration>) -> String {
+    match asked {
+        None => "--timeout leaves no time for another".to_owned(),
+        Some(asked) => {
+            format!("it is to be asked again in {} s, and --timeout ends before that", asked.as_secs())
+        }
+    }
 }
 
 /// A different one each time, so that many that failed or started together do not keep in step.

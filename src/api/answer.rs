@@ -92,7 +92,8 @@ impl Answer {
             }
             body => serde_json::from_slice(body).ok(),
         };
-        match (class(status.as_u16()), json) {
+        let class = class(status.as_u16());
+        match (class, json) {
             (Class::Success, _) if handed == Handed::Part => {
                 foreign(format!("{status} before all of it was sent"))
             }
@@ -100,7 +101,7 @@ impl Answer {
                 foreign(format!("{status} with a body of more than {} KiB", self.most / 1024))
             }
             (Class::Success, Some(body)) => Ok(Success { status, body }),
-            (Class::Success | Class::Foreign, _) => {
+            (class, _) if matches!(class, Class::Success | Class::Foreign) || self.is_foreign_page(class) => {
                 let kind = self.header(token, &CONTENT_TYPE).unwrap_or_else(|| "no Content-Type".into());
                 foreign(format!("{status} with {kind}, which begins \"{}\"", self.text(token)))
             }
@@ -133,6 +134,15 @@ impl Answer {
             let why = shown(token, &error.to_string(), SHOWN);
             foreign(format!("{status} with JSON of another shape: {why}"))
         })
+    }
+
+    /// Whether it is a web page that says no: what serves it does not know the operation. What else a proxy says
+    /// in HTML holds: that it wants credentials (407), or takes no more (413).
+    fn is_foreign_page(&self, class: Class) -> bool {
+        let kind = self.response.headers().get(CONTENT_TYPE).and_then(|kind| kind.as_bytes().get(..9));
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"))
+            && matches!(class, Class::NotFound | Class::Refused)
+            && !matches!(self.response.status().as_u16(), 407 | 413)
     }
 
     fn header(&self, token: &Token, name: &HeaderName) -> Option<String> {

@@ -105,6 +105,7 @@ pub enum About<'a> {
     Environment(&'a str),
     Flow(&'a str),
     Repository(&'a str),
+    Approval(&'a str, u64),
     Action(u64),
 }
 
@@ -115,6 +116,7 @@ impl fmt::Display for About<'_> {
             Self::Environment(name) => write!(f, "environment \"{}\"", Visible(name)),
             Self::Flow(name) => write!(f, "flow \"{}\"", Visible(name)),
             Self::Repository(name) => write!(f, "repository \"{}\"", Visible(name)),
+            Self::Approval(flow, number) => write!(f, "approval {number} of the flow \"{}\"", Visible(flow)),
             Self::Action(number) => write!(f, "action {number}"),
         }
     }
@@ -181,20 +183,35 @@ impl Client {
     pub fn hint(&self, error: &Error, about: About<'_>) -> Option<String> {
         let Self { organization, base_url, .. } = self;
         match error {
+            error if error.is_no_http() => {
+                Some("the other side does not speak plain http; is it https?".to_owned())
+            }
+            Error::Foreign { .. } => {
+                Some(format!("check the base URL {base_url}: the service is expected at {base_url}/api/v2"))
+            }
             Error::Unreachable { source, .. } => {
                 let trust = "check the host name, and give the authority that vouches for it by --ca-file";
                 causes::tls(source).map(|tls| tls.hint(trust))
             }
             Error::Answered { status, message, apart, .. } => match status.as_u16() {
                 401 | 403 => Some(self.not_authorized(*apart)),
-                404 => Some(match about {
-                    About::Organization => {
-                        format!("check the base URL {base_url} and the organization \"{organization}\"")
-                    }
-                    about => format!(
-                        "check the base URL {base_url}, the organization \"{organization}\" and the {about}, which some services want to be created first"
-                    ),
-                }),
+                404 => {
+                    let check = format!("check the base URL {base_url}");
+                    let organization = format!("the organization \"{organization}\"");
+                    Some(match about {
+                        About::Organization => format!("{check} and {organization}"),
+                        About::Environment(_) | About::Flow(_) => format!(
+                            "{check}, {organization} and the {about}, which some services want to be created first"
+                        ),
+                        About::Repository(_) => format!(
+                            "{check}, {organization} and the {about}, which is known once something was attested with it: attest junit --repository"
+                        ),
+                        About::Approval(..) => format!("{check}, {organization} and the {about}"),
+                        About::Action(_) => format!(
+                            "{check}, {organization} and the number: `supercargo list notifications` shows those that there are"
+                        ),
+                    })
+                }
                 413 if matches!(about, About::Flow(_)) => {
                     Some("fewer or smaller files at a time may do".to_owned())
                 }

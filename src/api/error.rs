@@ -89,6 +89,12 @@ impl Request {
 }
 
 impl Error {
+    /// Whether what came over plain http is no HTTP.
+    pub(super) fn is_no_http(&self) -> bool {
+        matches!(self, Self::Unreachable { request, source }
+            if request.url.scheme() == "http" && causes::is_no_http(source))
+    }
+
     /// What the service's answer means for the request; `None` where there was none of it. An attestation
     /// that does not go with what is recorded will not do so later either, which a report may.
     #[must_use]
@@ -108,7 +114,7 @@ impl Error {
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => causes::tls(source).is_none(),
+            Self::Unreachable { source, .. } => causes::tls(source).is_none() && !self.is_no_http(),
             Self::BrokenOff { .. } | Self::Stalled { .. } => true,
             Self::Answered { .. } => self.class() == Some(Class::Transient),
             Self::Token(_) | Self::Foreign { .. } => false,

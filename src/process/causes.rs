@@ -64,6 +64,12 @@ pub fn tls(error: &(dyn Error + 'static)) -> Option<Tls> {
     })
 }
 
+/// Whether what came is no HTTP: over plain http, the other side may want TLS.
+#[must_use]
+pub fn is_no_http(error: &(dyn Error + 'static)) -> bool {
+    levels(error).filter_map(|level| level.downcast_ref()).any(hyper::Error::is_parse)
+}
+
 /// An I/O error passes its content's cause off as its own, so the content is looked at first.
 fn levels<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&level| {

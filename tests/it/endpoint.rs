@@ -139,6 +139,45 @@ fn what_is_not_the_service_is_said_to_be_something_else() {
 }
 
 #[test]
+fn a_page_that_says_no_is_not_the_service_where_its_status_says_nothing_of_the_caller() {
+    for (status, code) in [(404, 6), (405, 6), (400, 6), (401, 3), (403, 3), (413, 5)] {
+        let kind = || vec![("content-type", "Text/HTML; charset=utf-8".into())];
+        let endpoint = Server::start(move |_| Reply::Answer(status, kind(), "<!DOCTYPE html>".into()));
+        let outcome = report(&endpoint);
+        outcome.says(code, &[&status.to_string(), "<!DOCTYPE html>"]);
+        let is_foreign = outcome.stderr.contains("was not answered by the compliance service");
+        assert_eq!(is_foreign, code == 6, "{outcome:#?}");
+        if is_foreign {
+            outcome.says(6, &[&format!("hint: check the base URL {}: ", endpoint.url()), "/api/v2"]);
+        }
+        assert_eq!(endpoint.seen().len(), 1, "{status}");
+    }
+}
+
+#[test]
+fn plain_http_to_a_port_that_speaks_tls_is_named_and_not_tried_again() {
+    let endpoint = Server::start_tls(Authority::new().server(None), |_| Reply::json(201, NEW));
+    let url = endpoint.url().replace("https://", "http://");
+    let outcome = once()
+        .args(["--environment", "prod", "--base-url", &url, "--org", "acme"])
+        .env("SUPERCARGO_TOKEN", TOKEN)
+        .recorded_pods()
+        .run();
+    outcome.says(6, &["got no answer", "hint: the other side does not speak plain http; is it https?"]);
+    assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
+}
+
+#[test]
+fn a_service_that_wants_to_be_asked_later_than_there_is_time_says_when() {
+    let endpoint = Server::start(|_| Reply::json(429, r#"{"message": "slowly"}"#).with("retry-after", "90"));
+    report(&endpoint).says(
+        6,
+        &["gave up after 1 try", "it is to be asked again in 90 s, and --timeout ends before that", "slowly"],
+    );
+    assert_eq!(endpoint.seen().len(), 1);
+}
+
+#[test]
 fn a_service_that_stalls_or_is_not_there_never_holds_it_past_the_timeout() {
     let stalls: [fn() -> Reply; 2] = [|| Reply::Stall, || Reply::StallAfter(200, vec![], NEW.into(), 3)];
     for stall in stalls {

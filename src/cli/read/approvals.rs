@@ -56,7 +56,8 @@ impl Approval {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let approval = async || client.approval(&self.flow, self.number).await;
-        let approval = self.common.ask(&client, About::Flow(self.flow.as_str()), approval).await?;
+        let about = About::Approval(self.flow.as_str(), self.number);
+        let approval = self.common.ask(&client, about, approval).await?;
         self.common.output.print(&approval.sent, || particulars(&approval.known))
     }
 }

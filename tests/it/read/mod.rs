@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::answers::{COMMIT, FINGERPRINT};
 use crate::fake::{Reply, Server};
-use crate::program::{Outcome, Program, TOKEN, supercargo};
+use crate::program::{Outcome, Program, TOKEN, once, supercargo};
 use crate::service::{ADMIN, Database, Running, digest, form, pod, report};
 
 /// A service that answers everything so.
@@ -261,6 +261,42 @@ fn each_status_has_its_exit_code_and_what_to_do_about_it() {
         let server = Server::start(move |_| Reply::json(status, r#"{"message": "busy"}"#));
         run(&server, "list trails --timeout 100ms").says(6, &["gave up after 1 try", "busy"]);
     }
+}
+
+#[test]
+fn what_to_do_about_something_that_is_not_there_depends_on_what_it_is() {
+    let server = Server::start(|_| Reply::json(404, r#"{"message": "no such thing"}"#));
+    for (line, says) in [
+        ("list trails --flow cart", "the flow \"cart\", which some services want to be created first"),
+        ("list notifications", "and the organization \"acme\""),
+        ("get action 1", "the number: `supercargo list notifications` shows those that there are"),
+        ("get approval cart 7", "and the approval 7 of the flow \"cart\"\n"),
+        (
+            "get live-artifacts acme/typo",
+            "known once something was attested with it: attest junit --repository",
+        ),
+    ] {
+        let outcome = run(&server, line);
+        outcome.says(4, &["hint: check the base URL http://127.0.0.1", "the organization \"acme\"", says]);
+        assert_eq!(outcome.stderr.contains("created first"), line.contains("--flow"), "{outcome:#?}");
+    }
+}
+
+/// Against the service itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_of_a_page_is_no_base_url() {
+    let service = Running::start(Database::sqlite()).await;
+    let page = format!("{}/ui", service.base);
+    tokio::task::spawn_blocking(move || {
+        let hint = format!("hint: check the base URL {page}: ");
+        let service = ["--base-url", &page, "--org", "acme"];
+        let list = supercargo().args(["list", "trails"]).args(service).env("SUPERCARGO_TOKEN", ADMIN);
+        list.run().says(6, &["404 Not Found with text/html", &hint]);
+        let agent = once().args(["--environment", "prod"]).args(service).env("SUPERCARGO_TOKEN", ADMIN);
+        agent.recorded_pods().run().says(6, &["405 Method Not Allowed with text/html", &hint]);
+    })
+    .await
+    .unwrap();
 }
 
 #[test]
