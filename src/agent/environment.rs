@@ -14,6 +14,7 @@ use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::selection::{Contradiction, Selection};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
+use crate::process::yaml;
 
 /// One environment.
 #[derive(Debug, Clone)]
@@ -32,9 +33,12 @@ pub enum ConfigError {
     /// It cannot be read.
     #[error("the configuration file \"{}\" cannot be read", shown(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    /// It does not say what is expected, where the cause says.
-    #[error("the configuration file \"{}\" cannot be used", shown(.0))]
-    Invalid(PathBuf, #[source] Box<serde_saphyr::Error>),
+    /// There is nothing in it.
+    #[error("the configuration file \"{}\" is empty", shown(.0))]
+    Empty(PathBuf),
+    /// It does not say what is expected at a key, on the line that the cause says.
+    #[error("the configuration file \"{}\" cannot be used, at {}", shown(.0), Visible(.1))]
+    Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
     /// It lists no environment.
     #[error("the configuration file \"{}\" lists no environment", shown(.0))]
     None(PathBuf),
@@ -94,9 +98,11 @@ struct Parsed<T>(T);
 /// environment, or one twice.
 pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
     let bytes = read_up_to(MOST_BYTES, path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    let config: Config = serde_saphyr::from_slice_with_options(&bytes, options)
-        .map_err(|e| ConfigError::Invalid(path.to_owned(), Box::new(e)))?;
+    if yaml::is_empty(&bytes) {
+        return Err(ConfigError::Empty(path.to_owned()));
+    }
+    let config: Config = yaml::read(&bytes)
+        .map_err(|yaml::Misread { place, source }| ConfigError::Invalid(path.to_owned(), place, source))?;
     if config.environments.is_empty() {
         return Err(ConfigError::None(path.to_owned()));
     }
@@ -139,8 +145,10 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
         text.parse().map(Self).map_err(|error: T::Err| {
             // An expression's error draws where it is wrong, in several lines, and says how in the last.
             let drawn = error.to_string();
-            let said = drawn.lines().last().unwrap_or_default();
-            serde::de::Error::custom(said.strip_prefix("error: ").unwrap_or(said))
+            match drawn.lines().last().and_then(|last| last.strip_prefix("error: ")) {
+                Some(said) => serde::de::Error::custom(format_args!("\"{}\": {said}", Visible(&text))),
+                None => serde::de::Error::custom(drawn),
+            }
         })
     }
 }
@@ -213,7 +221,8 @@ mod tests {
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "unclosed group"),
             ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
             ("environment:\n- name: a\n", "environment"),
-            ("", "end of input"),
+            ("", "is empty"),
+            ("# environments:\n", "at its top level"),
             ("{", "line 1"),
         ] {
             let error = read(text).unwrap_err();

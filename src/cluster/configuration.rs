@@ -150,7 +150,7 @@ fn unusable(error: &KubeconfigError) -> ConnectError {
             None => "it is no YAML that a kubeconfig could be".to_owned(),
         },
         KubeconfigError::ReadConfig(error, path) => {
-            format!("\"{}\" cannot be read: {error}", Visible(&path.display().to_string()))
+            format!("{} cannot be read: {error}", quoted(path))
         }
         KubeconfigError::ParseNoProxy(_) => {
             "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
@@ -176,7 +176,7 @@ pub(super) fn without_secrets(error: &AuthError) -> String {
 /// The kubeconfig, in the order that client-go looks for it.
 fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     if let Some(path) = &access.kubeconfig {
-        return read(path).map(Some);
+        return not_empty(read(path)?, &[path]).map(Some);
     }
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|p| !p.as_os_str().is_empty()).collect();
@@ -184,22 +184,40 @@ fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
         // As kubectl does, files of a list that are not there are passed over, as long as one is.
         let there: Vec<_> = listed.iter().filter(|path| path.exists()).collect();
         let listed = if there.is_empty() { vec![first] } else { there };
-        let merged = listed.into_iter().try_fold(Kubeconfig::default(), |merged, path| {
+        let merged = listed.iter().try_fold(Kubeconfig::default(), |merged, path| {
             merged.merge(read(path)?).map_err(|e| unusable(&e))
         });
-        return merged.map(Some);
+        return not_empty(merged?, &listed).map(Some);
     }
     match std::env::home_dir().map(|home| home.join(".kube/config")) {
-        Some(path) if path.exists() => read(&path).map(Some),
+        Some(path) if path.exists() => not_empty(read(&path)?, &[&path]).map(Some),
         _ => Ok(None),
     }
 }
 
 /// kubectl writes no context as an empty one.
 fn read(path: &Path) -> Result<Kubeconfig, ConnectError> {
-    let mut kubeconfig = Kubeconfig::read_from(path).map_err(|e| unusable(&e))?;
+    let mut kubeconfig = Kubeconfig::read_from(path).map_err(|error| match (&error, unusable(&error)) {
+        (KubeconfigError::Parse(_), ConnectError::Kubeconfig(said)) => {
+            ConnectError::Kubeconfig(format!("{}: {said}", quoted(path)))
+        }
+        (_, other) => other,
+    })?;
     kubeconfig.current_context = kubeconfig.current_context.filter(|context| !context.is_empty());
     Ok(kubeconfig)
+}
+
+/// What names no cluster lacks all else, too, and that is all that would be said of it.
+fn not_empty(kubeconfig: Kubeconfig, files: &[&PathBuf]) -> Result<Kubeconfig, ConnectError> {
+    if !kubeconfig.clusters.is_empty() {
+        return Ok(kubeconfig);
+    }
+    let files: Vec<_> = files.iter().map(|file| quoted(file)).collect();
+    Err(ConnectError::Kubeconfig(format!("{} names no cluster; is it empty?", files.join(", "))))
+}
+
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", Visible(&path.display().to_string()))
 }
 
 /// The proxy that the kubeconfig itself gives to the cluster of this context.

@@ -30,9 +30,14 @@ fn a_configuration_file_s_mistake_is_named_with_its_place() {
         ("environments:\n- name: a\n- name: a\n", &["lists the environment \"a\" twice"]),
         (
             "environments:\n- name: a\n  namespacesRegexp: [x]\n",
-            &["namespacesRegexp", "namespacesRegex", "line 3"],
+            &["at environments[0].namespacesRegexp", "namespacesRegex", "line 3"],
         ),
-        ("environments:\n- name: a\n  namespacesRegex: ['(']\n", &["line 3", "unclosed group"]),
+        ("environments:\n- name: a\n  namespaces: pay\n", &["at environments[0].namespaces", "line 3"]),
+        (
+            "environments:\n- name: a\n  namespacesRegex: [ok, '(']\n",
+            &["at environments[0].namespacesRegex[1]", "line 3", "\"(\": unclosed group"],
+        ),
+        ("", &["is empty"]),
         ("environments:\n- name: a/b\n", &["line 2", "a/b", "slash"]),
     ] {
         let outcome =

@@ -79,7 +79,16 @@ fn a_kubeconfig_that_cannot_be_used_is_named() {
         (once(), &["no cluster is configured", "--kubeconfig", "~/.kube/config"][..]),
         (once().args(["--context", "x"]), &["--context \"x\" needs a kubeconfig"]),
         (once().args(["--kubeconfig", "missing"]), &["kubeconfig cannot be used", "missing"]),
-        (once().kubeconfig("{"), &["kubeconfig cannot be used"]),
+        (once().kubeconfig("{"), &["kubeconfig cannot be used: \"kubeconfig\": line 1"]),
+        (
+            once().kubeconfig(""),
+            &["kubeconfig cannot be used: \"kubeconfig\" names no cluster; is it empty?"],
+        ),
+        (
+            once().env("KUBECONFIG", "a:b").file("a", "").file("b", "kind: Config"),
+            &["\"a\", \"b\" names no cluster"],
+        ),
+        (once().file(".kube/config", ""), &[".kube/config\" names no cluster; is it empty?"]),
         (
             once()
                 .kubeconfig(&kubeconfig("https://127.0.0.1", None, &User::Nobody))

@@ -23,7 +23,8 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         |flow: &str| format!("generation: 1\norganizations:\n  - name: acme\n    flows:\n      - {flow}\n");
     let long = "x".repeat(256);
     for (text, words) in [
-        (String::new(), &["bootstrap.yaml", "at its top level"][..]),
+        (String::new(), &["bootstrap.yaml\" is empty"][..]),
+        ("[]".into(), &["bootstrap.yaml", "at its top level"]),
         ("generation: 1".into(), &["organizations"]),
         ("generation: one\norganizations: []".into(), &["line 1", "generation"]),
         ("generation: -1\norganizations: []".into(), &["generation", "from 0"]),

@@ -11,7 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 
 use super::file::{self, File};
 use crate::domain::access::{Role, Scope};
@@ -19,6 +18,7 @@ use crate::domain::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
 use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
+use crate::process::yaml;
 use crate::service::notify::AddressBook;
 use crate::service::pages::TAKEN;
 use crate::store::bootstrap::{Allowance, Environment, Flow, Organization, Plan, Taken, Token};
@@ -32,6 +32,9 @@ pub enum BootstrapError {
     /// It cannot be read.
     #[error("the bootstrap file \"{}\" cannot be read", shown(.0))]
     Unreadable(PathBuf, #[source] io::Error),
+    /// There is nothing in it.
+    #[error("the bootstrap file \"{}\" is empty", shown(.0))]
+    Empty(PathBuf),
     /// It does not say what is expected at a key, on the line that the cause says.
     #[error("the bootstrap file \"{}\" cannot be used, at {}", shown(.0), Visible(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
@@ -77,15 +80,11 @@ pub enum BootstrapError {
 /// Reads and checks a file, and what it refers to.
 pub(super) fn read(path: &Path) -> Result<(Plan, AddressBook), BootstrapError> {
     let bytes = read_up_to(MOST_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    let mut place = String::new();
-    let file = serde_saphyr::with_deserializer_from_slice_with_options(&bytes, options, |yaml| {
-        let mut track = serde_path_to_error::Track::new();
-        let file = File::deserialize(serde_path_to_error::Deserializer::new(yaml, &mut track));
-        file.inspect_err(|_| place = track.path().to_string())
-    });
-    let place = if matches!(place.as_str(), "" | "." | "?") { "its top level".to_owned() } else { place };
-    let file = file.map_err(|e| BootstrapError::Invalid(path.to_owned(), place, Box::new(e)))?;
+    if yaml::is_empty(&bytes) {
+        return Err(BootstrapError::Empty(path.to_owned()));
+    }
+    let file: File = yaml::read(&bytes)
+        .map_err(|yaml::Misread { place, source }| BootstrapError::Invalid(path.to_owned(), place, source))?;
     plan(file, Fingerprint::of(&bytes), path).map_err(|(key, why)| BootstrapError::Value {
         path: path.to_owned(),
         key,
