@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
 
-use super::{Failure, Service, duration};
+use super::{Failure, Service, address, duration};
 use crate::agent::daemon::{self, Witnessing};
 use crate::agent::environment::read_config;
 use crate::agent::gather::Source;
@@ -104,7 +104,7 @@ struct Watching {
     #[arg(long, conflicts_with = "once")]
     no_witness: bool,
     /// Address for /livez, /readyz and /metrics
-    #[arg(long, value_name = "ADDR", conflicts_with = "once")]
+    #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with = "once")]
     listen: Option<SocketAddr>,
     /// Divides every duration, for tests
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "once")]

@@ -21,11 +21,15 @@ mod wait;
 pub use exit::{Exit, Failure};
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::Resettable;
+use clap::builder::{Resettable, TypedValueParser};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 
@@ -102,7 +106,7 @@ pub enum Threads {
 #[command(next_help_heading = "Compliance service")]
 struct Service {
     /// URL of the service, without /api/v2
-    #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL")]
     base_url: Option<String>,
     /// Organization on whose behalf
     #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
@@ -175,7 +179,7 @@ impl Cli {
     /// Reads the arguments; says what is wrong with them and ends the process, if anything is.
     #[must_use]
     pub fn of_process() -> Self {
-        let mut command = without_empty_variables(Self::command());
+        let mut command = with_variables(Self::command());
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let given = matches
             .and_then(|matches| Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
@@ -272,12 +276,13 @@ fn say(said: &clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// An empty variable is one that is not set: charts and pipelines write it so.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
+/// An empty variable is one that is not set: charts and pipelines write it so. The help names a variable, and not what
+/// is in it.
+fn with_variables(command: clap::Command) -> clap::Command {
     let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
     command
-        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
-        .mut_subcommands(without_empty_variables)
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg.hide_env_values(true) })
+        .mut_subcommands(with_variables)
 }
 
 /// And so is an empty argument, which a shell makes of an empty variable.
@@ -289,6 +294,22 @@ fn given<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
 fn token_of_environment() -> Option<TokenSource> {
     let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
     Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "an IP address and a port, as 127.0.0.1:8080, were expected")
+}
+
+/// A whole number within bounds, which are said where it is another or none.
+fn whole<T>(bounds: RangeInclusive<T>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        let (from, to) = (bounds.start(), bounds.end());
+        number.ok_or_else(|| format!("a whole number from {from} to {to} was expected"))
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

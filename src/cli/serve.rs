@@ -9,7 +9,8 @@ use clap::Args;
 use ipnet::IpNet;
 use url::Url;
 
-use super::{Exit, Failure, given};
+use super::{Exit, Failure, address, given, whole};
+use crate::domain::visible::Visible;
 use crate::process::listener::Bounds;
 use crate::process::machine;
 use crate::process::signals;
@@ -22,7 +23,7 @@ use crate::store::{self, DatabaseUrl, InvalidUrl, Patience};
 #[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
     /// Address to take requests on
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", env = "SUPERCARGO_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", env = "SUPERCARGO_LISTEN", value_parser = address)]
     listen: SocketAddr,
     /// Certificate chain (PEM) to take requests over TLS with; read again when it changes, and on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_CERT")]
@@ -31,7 +32,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_TLS_KEY")]
     tls_key: Option<OsString>,
     /// Address for /livez, /readyz and /metrics
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", env = "SUPERCARGO_ADMIN_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", env = "SUPERCARGO_ADMIN_LISTEN", value_parser = address)]
     admin_listen: SocketAddr,
     #[arg(long, value_name = "URL", help = DATABASE)]
     database: Option<String>,
@@ -46,14 +47,14 @@ pub(super) struct Serve {
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
     allow_internal: Vec<Network>,
     /// Largest report, in bytes; 64 MiB at most
-    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().report, value_parser = clap::value_parser!(u64).range(1..=Policy::default().report))]
+    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().report, value_parser = whole(1..=Policy::default().report))]
     max_report: u64,
     /// Largest attachment of an attestation, in bytes; 10 MiB at most
-    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().attachment, value_parser = clap::value_parser!(u64).range(1..=Policy::default().attachment))]
+    #[arg(long, value_name = "BYTES", default_value_t = Policy::default().attachment, value_parser = whole(1..=Policy::default().attachment))]
     max_attachment: u64,
     /// Requests without a valid token that an address may send within a minute before it has to wait; behind a
     /// proxy, all have the proxy's address
-    #[arg(long, value_name = "N", default_value_t = Policy::default().wrong_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = Policy::default().wrong_tokens, value_parser = whole(1..=u32::MAX))]
     max_wrong_tokens: u32,
 }
 
@@ -101,9 +102,9 @@ enum ServeError {
     #[error(transparent)]
     Database(#[from] InvalidUrl),
     #[error(
-        "--public-url (SUPERCARGO_PUBLIC_URL) cannot be used: an http or https URL without credentials, query and fragment was expected"
+        "the public URL {0} (--public-url, SUPERCARGO_PUBLIC_URL) cannot be used: an http or https URL without credentials, query and fragment was expected"
     )]
-    PublicUrl,
+    PublicUrl(String),
     #[error("there is {there} but no {missing}: TLS takes both")]
     HalfTls { there: &'static str, missing: &'static str },
     #[error("signals cannot be received")]
@@ -188,13 +189,17 @@ impl Serve {
 }
 
 fn public_url(text: &str) -> Result<Url, ServeError> {
-    let url: Url = text.parse().map_err(|_| ServeError::PublicUrl)?;
+    let refused = || {
+        let is_secret = text.contains(['@', '?']);
+        ServeError::PublicUrl(if is_secret { "(not shown)".into() } else { format!("\"{}\"", Visible(text)) })
+    };
+    let url: Url = text.parse().map_err(|_| refused())?;
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()
         && url.fragment().is_none();
-    if is_plain { Ok(url) } else { Err(ServeError::PublicUrl) }
+    if is_plain { Ok(url) } else { Err(refused()) }
 }
 
 impl From<StartError> for Failure {

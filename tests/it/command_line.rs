@@ -85,6 +85,37 @@ fn a_report_that_cannot_be_sent_is_noticed_before_the_cluster_is_asked() {
 }
 
 #[test]
+fn what_was_expected_of_a_value_is_said_in_words() {
+    for (line, words) in [
+        ("serve --listen 8090", &["'8090'", "an IP address and a port, as 127.0.0.1:8080"][..]),
+        ("serve --admin-listen localhost:8090", &["an IP address and a port, as 127.0.0.1:8080"]),
+        ("agent --environment a --listen :8082", &["an IP address and a port, as 127.0.0.1:8080"]),
+        ("serve --max-report 10MB", &["'10MB'", "a whole number from 1 to 67108864 was expected"]),
+        ("serve --max-attachment 0", &["a whole number from 1 to 10485760 was expected"]),
+        ("serve --max-wrong-tokens 0", &["a whole number from 1 to 4294967295 was expected"]),
+        ("get approval cart x", &["'x'", "a whole number from 0 to"]),
+        ("get action x", &["'x'", "a whole number from 0 to"]),
+        ("list trails --per-page 0", &["a whole number from 1 to 500 was expected"]),
+        ("list trails --page x", &["a whole number from 1 to 4294967295 was expected"]),
+        ("serve --public-url foo", &["\"foo\"", "--public-url, SUPERCARGO_PUBLIC_URL", "http or https URL"]),
+    ] {
+        supercargo().args(line.split(' ')).run().says(2, words);
+    }
+    let secret = supercargo().args(["serve", "--public-url", "https://u:s3cret@h"]).run();
+    assert!(!secret.says(2, &["--public-url"]).stderr.contains("s3cret"), "{secret:#?}");
+}
+
+#[test]
+fn help_names_the_variable_of_an_option_and_not_what_is_in_it() {
+    for line in ["--help", "serve --help", "list trails --help"] {
+        let help = supercargo().args(line.split(' ')).env("SUPERCARGO_ORG", "acme").run().stdout;
+        let shown = help.split("[env: ").skip(1).map(|rest| rest.split(']').next().unwrap());
+        assert!(shown.clone().any(|name| name == "SUPERCARGO_ORG"), "{help}");
+        assert!(!shown.clone().any(|name| name.contains('=')), "{help}");
+    }
+}
+
+#[test]
 fn durations_are_written_as_people_write_them() {
     for bad in ["", "0s", "-1s", "60", "soon", "99d"] {
         let outcome = once()

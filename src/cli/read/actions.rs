@@ -5,7 +5,7 @@ use clap::Args;
 use super::{Common, client};
 use crate::api::{self, About, Kept};
 use crate::cli::output::{Cell, Table, ago, details, now};
-use crate::cli::{Failure, Service};
+use crate::cli::{Failure, Service, whole};
 use crate::domain::model::Timestamp;
 
 #[derive(Debug, Args)]
@@ -19,6 +19,7 @@ pub(super) struct Notifications {
 #[command(after_help = GET_EXAMPLE)]
 pub(super) struct Action {
     /// Its number
+    #[arg(value_parser = whole(0..=u64::MAX))]
     number: u64,
     #[command(flatten)]
     common: Common,

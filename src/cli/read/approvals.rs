@@ -6,7 +6,7 @@ use super::{Common, client};
 use crate::api::{self, About, Kept};
 use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, ago, details, now};
-use crate::cli::{Failure, Service};
+use crate::cli::{Failure, Service, whole};
 use crate::domain::model::{Fingerprint, FlowName, Timestamp};
 
 #[derive(Debug, Args)]
@@ -27,6 +27,7 @@ pub(super) struct Approval {
     /// The flow
     flow: FlowName,
     /// Its number in that flow
+    #[arg(value_parser = whole(0..=u64::MAX))]
     number: u64,
     #[command(flatten)]
     common: Common,

@@ -7,15 +7,16 @@ use crate::agent::counted;
 use crate::api::{Identified, Kept, Page, Pagination, Walk};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, Progress, Table};
+use crate::cli::whole;
 use crate::domain::model;
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {
     /// Which page, from 1
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=u32::MAX))]
     page: u32,
     /// How many a page has, 500 at most (default: 20; of all pages 100)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=500_u32))]
     per_page: Option<u32>,
     /// All pages, one after the other
     #[arg(long, conflicts_with = "page")]
