@@ -11,7 +11,7 @@ use super::retry::{Deadline, GaveUp};
 use super::summary::{Outcome, Summary};
 use super::{Environment, Plan};
 use crate::api::{self, About, Client};
-use crate::cluster;
+use crate::cluster::{self, PodsFile};
 use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::report::Report;
@@ -33,12 +33,14 @@ pub enum Error {
     #[error(transparent)]
     Gather(#[from] GatherError),
     /// An environment's emptiness would be a guess.
-    #[error("the environment \"{}\" is not reported: {}", Visible(environment.as_str()), why)]
+    #[error("the environment \"{}\" is not reported: {why}{}", Visible(environment.as_str()), read_from(file.as_ref()))]
     Withheld {
         /// Which.
         environment: EnvironmentName,
         /// Why.
         why: Withheld,
+        /// The file that the pods came from, where it was one.
+        file: Option<PodsFile>,
         /// What the API server said.
         #[source]
         source: Option<Arc<GaveUp<cluster::Error>>>,
@@ -75,6 +77,10 @@ pub async fn run(
     let environments = &plan.environments;
     let gathered = gather(plan, source, deadline).await.map_err(|e| vec![e.into()])?;
     let looked_up = look_up(environments, &gathered, source, deadline).await;
+    let file = match source {
+        Source::File(file) => Some(file),
+        Source::Cluster(_) => None,
+    };
     let mut failures = BTreeMap::new();
     let mut reports = Vec::new();
     let mut summaries = Vec::new();
@@ -84,7 +90,8 @@ pub async fn run(
             Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
             Err((why, source)) => {
                 let environment = environment.name.clone();
-                failures.insert(n, Error::Withheld { environment, why, source });
+                let file = file.cloned();
+                failures.insert(n, Error::Withheld { environment, why, file, source });
             }
         }
     }
@@ -201,6 +208,10 @@ fn print(report: &Report, output: &mut dyn Write) -> io::Result<()> {
     }
     output.write_all(b"\n")?;
     output.flush()
+}
+
+fn read_from(file: Option<&PodsFile>) -> String {
+    file.map(|file| format!(" (--pods-from {file})")).unwrap_or_default()
 }
 
 /// A service that answered has judged the report; one that did not has not.

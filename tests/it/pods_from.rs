@@ -221,7 +221,10 @@ fn a_file_without_pods_is_not_taken_for_an_empty_cluster() {
     let outcome = program().args(["--allow-empty"]).stdin(empty).run();
     assert_eq!(outcome.says(0, &["x: 0 artifacts"]).stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
     let misspelt = program().args(["--namespace", "zo"]).stdin(fixture("pod-list.json")).run();
-    misspelt.says(8, &["no pod in the file is in the namespace \"zo\""]);
+    misspelt.says(8, &["no pod in the file is in the namespace \"zo\" (--pods-from standard input)"]);
+    let named =
+        once().args(["--dry-run", "--environment", "x", "--pods-from", "e.json"]).file("e.json", empty);
+    named.run().says(8, &["no pod is in any namespace (--pods-from \"e.json\")"]);
 }
 
 #[test]
