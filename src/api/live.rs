@@ -73,6 +73,9 @@ pub struct Environment {
     /// Whether nobody has reported it for long; not every service says so.
     #[serde(default)]
     pub is_silent: Option<bool>,
+    /// When it was last reported; not every service says so.
+    #[serde(default, deserialize_with = "time")]
+    pub last_report_at: Option<Timestamp>,
 }
 
 /// One of [`LiveArtifacts::joined`].
@@ -114,6 +117,7 @@ impl LiveArtifacts {
             fingerprint: artifact.map_or_else(|| digest_of(&live.artifact_id), Artifact::digest),
             environment: environment.map(|environment| environment.name.as_str()),
             is_silent: environment.is_some_and(|environment| environment.is_silent == Some(true)),
+            last_report: environment.and_then(|environment| environment.last_report_at),
         })
     }
 }

@@ -8,13 +8,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::exit::{Exit, Failure};
 use super::fingerprints::Fingerprints;
-use super::output::Progress;
+use super::output::{Progress, ago, now};
 use super::read::provider;
 use super::{Service, duration};
 use crate::agent::retry::seed;
 use crate::api::{self, About, Client, LiveArtifacts};
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
 use crate::domain::outcome::{Class, Retryable, retry_after};
+use crate::domain::visible::Visible;
 use crate::domain::waiting::{Failed, Missing, Running, Until, Waiting};
 use crate::process::causes;
 
@@ -176,7 +177,17 @@ impl Wait {
     fn timed_out(&self, client: &Client, missing: Option<&[Missing]>, last: Option<api::Error>) -> Failure {
         let within = self.timeout;
         if let Some(missing) = missing {
-            let hint = format!("only what was attested as built from {} is seen there", self.repository);
+            let silent = missing.iter().find_map(|missing| match missing {
+                Missing::Silent(_, environment, last) => Some((Visible(environment), *last)),
+                _ => None,
+            });
+            let hint = match silent {
+                Some((environment, None)) => format!("nobody reports {environment}: does its agent run?"),
+                Some((environment, Some(last))) => {
+                    format!("{environment} was last reported {}: does its agent run?", ago(last, now()))
+                }
+                None => format!("only what was attested as built from {} is seen there", self.repository),
+            };
             let hint = Some(hint).filter(|_| !self.gone && last.is_none());
             return Failure::new(
                 WaitError::TimedOut { within, missing: missing.to_owned(), last },
@@ -218,7 +229,7 @@ fn said(missing: &[Missing]) -> String {
     let (said, more) = missing.split_at(missing.len().min(SAID));
     let mut said: Vec<_> = said.iter().map(ToString::to_string).collect();
     said.extend((!more.is_empty()).then(|| format!("and {} more", more.len())));
-    said.join(", ")
+    said.join("; ")
 }
 
 fn every(text: &str) -> Result<Duration, String> {

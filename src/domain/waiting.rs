@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::model::{EnvironmentName, Fingerprint};
+use super::model::{EnvironmentName, Fingerprint, Timestamp};
 use super::outcome::Backoff;
 use super::visible::Visible;
 
@@ -27,6 +27,8 @@ pub struct Running<'a> {
     pub environment: Option<&'a str>,
     /// Nobody has reported the environment for so long that nobody knows what runs there now.
     pub is_silent: bool,
+    /// When it was last reported, where the service says so.
+    pub last_report: Option<Timestamp>,
 }
 
 /// Why an answer was none.
@@ -127,7 +129,7 @@ pub enum Missing {
     /// It does not run there yet, or, without an environment, anywhere.
     NotLive(Fingerprint, Option<EnvironmentName>),
     /// It ran there when somebody last reported, and nobody has for long.
-    Silent(Fingerprint, String),
+    Silent(Fingerprint, String, Option<Timestamp>),
     /// It runs there still.
     Live(Fingerprint, String),
     /// Something runs there whose digest is not said.
@@ -149,7 +151,7 @@ fn missing(
         });
         match there.clone().find(|running| running.is_silent) {
             _ if there.any(|running| !running.is_silent) => None,
-            Some(silent) => Some(Missing::Silent(fingerprint, name(silent))),
+            Some(silent) => Some(Missing::Silent(fingerprint, name(silent), silent.last_report)),
             None => Some(Missing::NotLive(fingerprint, environment.cloned())),
         }
     };
@@ -201,9 +203,9 @@ impl fmt::Display for Missing {
             Self::NotLive(artifact, Some(environment)) => {
                 write!(f, "{} does not run in {}", short(artifact), Visible(environment.as_str()))
             }
-            Self::Silent(artifact, environment) => {
+            Self::Silent(artifact, environment, _) => {
                 let environment = Visible(environment);
-                write!(f, "{} ran in {environment}, of which nothing was heard since", short(artifact))
+                write!(f, "{} ran in {environment}, of which nothing was heard for long", short(artifact))
             }
             Self::Live(artifact, environment) => {
                 write!(f, "{} still runs in {}", short(artifact), Visible(environment))
@@ -230,6 +232,7 @@ mod tests {
                 fingerprint: n.map(digest),
                 environment: Some(environment),
                 is_silent: false,
+                last_report: None,
             },
         );
         let (running, odd) = running.split_at(3);
@@ -259,7 +262,12 @@ mod tests {
         assert_eq!(missing(Gone, &[digest(1)], &[], odd), [Missing::Unknown("odd".to_owned())]);
         assert_eq!(missing(Gone, &[digest(1)], &[prod], odd), []);
         assert_eq!(missing(Live, &[digest(1)], &[], odd), [not(1, None)]);
-        let somewhere = [Running { fingerprint: Some(digest(1)), environment: None, is_silent: false }];
+        let somewhere = [Running {
+            fingerprint: Some(digest(1)),
+            environment: None,
+            is_silent: false,
+            last_report: None,
+        }];
         let prod = [environment("prod")];
         assert_eq!(missing(Live, &[digest(1)], &prod, &somewhere), [not(1, Some(&prod[0]))]);
         assert_eq!(
@@ -274,8 +282,9 @@ mod tests {
             fingerprint: Some(one),
             environment: Some(environment),
             is_silent,
+            last_report: None,
         };
-        let silent = [Missing::Silent(one, "prod".to_owned())];
+        let silent = [Missing::Silent(one, "prod".to_owned(), None)];
         assert_eq!(missing(Until::Live, &[one], std::slice::from_ref(&prod), &[said("prod", true)]), silent);
         assert_eq!(missing(Until::Live, &[one], &[], &[said("prod", true)]), silent);
         assert_eq!(missing(Until::Live, &[one], &[], &[said("prod", true), said("dev", false)]), []);
@@ -288,7 +297,7 @@ mod tests {
     }
 
     const RUNNING: [Running<'_>; 1] =
-        [Running { fingerprint: None, environment: Some("prod"), is_silent: false }];
+        [Running { fingerprint: None, environment: Some("prod"), is_silent: false, last_report: None }];
 
     #[test]
     fn a_service_that_fails_is_asked_ever_more_slowly_until_it_answers() {

@@ -64,7 +64,7 @@ fn it_ends_when_all_run_where_they_are_wanted() {
     ];
     let server = answering(both.clone());
     let outcome = run(&server, "--fingerprint ONE --fingerprint sha256:TWO --environment prod");
-    let waiting = format!("waiting: {} does not run in prod, {}", short('a'), short('b'));
+    let waiting = format!("waiting: {} does not run in prod; {}", short('a'), short('b'));
     let last = format!("waiting: {} does not run in prod\n", short('b'));
     assert_eq!(outcome.says(0, &[&waiting, &last, "2 artifacts run in prod"]).stdout, "");
 
@@ -81,7 +81,7 @@ fn it_ends_when_none_runs_there_any_more() {
         || Reply::json(200, live(&[])),
     ]);
     let outcome = run(&server, "--gone --fingerprint ONE");
-    outcome.says(0, &["still runs in dev, ", "still runs in prod", "1 artifact no longer runs\n"]);
+    outcome.says(0, &["still runs in dev; ", "still runs in prod", "1 artifact no longer runs\n"]);
     let server = answering(vec![|| Reply::json(200, live(&[('a', "dev"), ('b', "prod")]))]);
     run(&server, "--gone --fingerprint ONE --environment prod")
         .says(0, &["1 artifact does not run in prod, and did not when first asked"]);
@@ -93,7 +93,7 @@ fn a_wait_that_runs_out_of_time_says_what_is_missing() {
     let outcome = run(&server, "--fingerprint ONE --fingerprint TWO --environment prod,dev --timeout 1500ms");
     let missing = [('a', "dev"), ('b', "prod"), ('b', "dev")]
         .map(|(letter, environment)| format!("{} does not run in {environment}", short(letter)));
-    outcome.says(7, &["after 1s 500ms", &missing.join(", ")]);
+    outcome.says(7, &["after 1s 500ms", &missing.join("; ")]);
     // Twice at most in that time.
     assert!(server.seen().iter().filter(|seen| seen.query.is_empty()).count() <= 2);
 }
@@ -169,10 +169,16 @@ fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
     let outcome = run(&server, "--fingerprint ONE");
     assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
     // Where nobody has reported for long, nobody knows what runs.
-    let silent = live(&[('a', "prod")]).replace("\"name\":\"prod\"", "\"name\":\"prod\",\"is_silent\":true");
-    let server = Server::start(move |_| Reply::json(200, silent.clone()));
-    let outcome = run(&server, "--fingerprint ONE --timeout 1s");
-    outcome.says(7, &["ran in prod, of which nothing was heard since"]);
+    for (more, hint) in [
+        (r#""is_silent":true"#, "hint: nobody reports prod: does its agent run?"),
+        (r#""is_silent":true,"last_report_at":1700000000"#, "hint: prod was last reported "),
+        (r#""is_silent":true,"last_report_at":1700000000"#, "d ago: does its agent run?"),
+    ] {
+        let silent = live(&[('a', "prod")]).replace(r#""name":"prod""#, &format!(r#""name":"prod",{more}"#));
+        let server = Server::start(move |_| Reply::json(200, silent.clone()));
+        let outcome = run(&server, "--fingerprint ONE --environment prod --timeout 1s");
+        outcome.says(7, &["ran in prod, of which nothing was heard for long", hint]);
+    }
     // One that does not look at the provider has but one.
     let server = Server::start(|_| Reply::json(200, live(&[('a', "prod")])));
     assert!(!run(&server, "--fingerprint ONE").says(0, &[]).stderr.contains("also has"));

@@ -161,7 +161,7 @@ async fn a_deployment_is_reported_waited_for_and_the_sidecar_ends_by_itself_with
     let live = stage.live().await;
     assert!(live.contains("registry.example.com/cart:b") && !live.contains("cart:a"), "{live}");
     // So what is waited for meanwhile is not known to run.
-    stage.wait('b', "--timeout 1s").await.unwrap().says(7, &["of which nothing was heard since"]);
+    stage.wait('b', "--timeout 1s").await.unwrap().says(7, &["of which nothing was heard for long"]);
 
     // The next deployment takes it up.
     let sidecar = stage.begin(NEXT_JOB).await;
