@@ -86,7 +86,8 @@ async fn who_reads_slowly_holds_up_their_own_token_alone(database: Database) {
     assert_eq!(listed["data"].as_array().unwrap().len(), 200);
 }
 
-async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: Database) {
+/// A service in which nobody waits for long, and whose list of attestations is large.
+async fn with_large_answers(database: Database) -> Running {
     let policy = Policy { turn: Duration::from_millis(50), ..Options::default().policy };
     let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
     let data = json!({
@@ -95,6 +96,11 @@ async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: D
     for _ in 0..200 {
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
+    service
+}
+
+async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: Database) {
+    let service = with_large_answers(database).await;
     let _slow = slow_readers(&service).await;
     let answer = service.get(READER, "/trails/acme").await.expect(503);
     assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
@@ -102,14 +108,7 @@ async fn a_token_that_has_too_many_answers_under_way_is_told_to_wait(database: D
 }
 
 async fn the_tokens_of_one_tenant_leave_some_of_the_answers_to_others(database: Database) {
-    let policy = Policy { turn: Duration::from_millis(50), ..Options::default().policy };
-    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
-    let data = json!({
-        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
-    });
-    for _ in 0..200 {
-        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
-    }
+    let service = with_large_answers(database).await;
     // All that one token has, and what its organization has beyond that.
     let _slow = slow_readers(&service).await;
     let mut another = asks(&service, &list().replace(READER, ADMIN)).await;

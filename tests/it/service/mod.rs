@@ -32,6 +32,7 @@ mod retention;
 mod running;
 mod throttle;
 mod tls;
+mod unfinished;
 mod versions;
 
 pub use database::Database;
