@@ -15,6 +15,7 @@ pub(super) fn target(bytes: &[u8]) {
             assert!(!place.is_empty() && (told.contains("line ") || told.contains("UTF-8")), "{told}");
         }
         BootstrapError::Value { key, why, .. } => assert!(!key.is_empty() && !why.is_empty(), "{told}"),
+        BootstrapError::Empty(_) => assert!(bytes.trim_ascii().is_empty(), "{told}"),
         other => panic!("{other:?}"),
     }
 }
