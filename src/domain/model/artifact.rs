@@ -47,7 +47,7 @@ pub struct Workload {
 pub struct Digests(Box<[(Box<str>, Fingerprint)]>);
 
 /// One owner of a pod; a field that Kubernetes left out is `None` and stays out of the report.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields of Kubernetes' OwnerReference, under its names")]

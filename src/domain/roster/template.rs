@@ -118,14 +118,7 @@ mod tests {
             image_id: digest.map(id).unwrap_or_default(),
             ..Default::default()
         };
-        let owner = OwnerReference {
-            api_version: None,
-            kind: None,
-            name: Some(owner.into()),
-            uid: None,
-            controller: None,
-            block_owner_deletion: None,
-        };
+        let owner = OwnerReference { name: Some(owner.into()), ..OwnerReference::default() };
         PodView {
             namespace: "a".into(),
             name: format!("{owner:?}-x"),

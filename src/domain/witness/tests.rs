@@ -48,14 +48,7 @@ impl Cluster {
 
     fn ended_in(&mut self, namespace: &str, owner: &str, name: &str, since: Revision) {
         self.started += 1;
-        let owner = OwnerReference {
-            api_version: None,
-            kind: None,
-            name: Some(owner.into()),
-            uid: None,
-            controller: None,
-            block_owner_deletion: None,
-        };
+        let owner = OwnerReference { name: Some(owner.into()), ..OwnerReference::default() };
         let workload = Workload { digests: Digests::from_iter([]), owners: [owner].into() };
         let artifact = Artifact {
             namespace: namespace.into(),
