@@ -53,7 +53,8 @@ pub(super) async fn live_artifacts(
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
     let repository = choose(&repositories, &name, provider)?;
     let running = transaction.live(&organization, repository.id).await?;
-    let built = transaction.live_artifacts(&organization, repository.id).await?;
+    let artifacts = running.iter().map(|running| running.fingerprint).collect();
+    let built = transaction.built(&organization, repository.id, artifacts).await?;
     drop(transaction);
     let now = app.now();
     let holds = |environment: &Environment| environment.validity(app.policy.silent_after).holds(now);

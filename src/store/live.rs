@@ -1,12 +1,13 @@
 //! What runs now, of one repository.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sqlx::types::Uuid;
 
 use super::columns::{compliance, duration, fingerprint};
 use super::rows::{Bytes, Id, rows};
-use super::transaction::on;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -108,22 +109,37 @@ impl Transaction {
     /// Those of the database.
     pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<Running>, Error> {
         type Row = (String, Bytes, i64, Id, String, i64, i64, Option<i64>, Option<i64>, Option<String>);
-        // SQLite takes a CROSS JOIN in the order in which it stands (sqlite.org/optoverview.html, "Manual
-        // Control Of Query Plans"); by itself it would begin with all that the organization runs.
-        let rows: Vec<Row> = rows!(
-            self,
-            "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
-             compliant_until, compliance",
-            "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
-                    e.last_report_at, e.silent_after, e.compliant_until, v.compliance
-             FROM provenance p CROSS JOIN artifact_runs r CROSS JOIN environments e
-               LEFT JOIN verdicts v
-                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-             WHERE p.organization = $1 AND p.repository = $2
-               AND r.organization = p.organization AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
-               AND e.id = r.environment AND e.last_report_at IS NOT NULL",
-            |query| query.bind(organization).bind(repository)
-        );
+        // SQLite takes a CROSS JOIN in the order in which it stands (sqlite.org/optoverview.html, "Manual Control Of
+        // Query Plans"), and PostgreSQL in the one that it chooses.
+        macro_rules! rows_of {
+            ($first:literal, $second:literal) => {
+                rows!(
+                    self,
+                    "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
+                     compliant_until, compliance",
+                    concat!(
+                        "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
+                                e.last_report_at, e.silent_after, e.compliant_until, v.compliance
+                         FROM ",
+                        $first,
+                        " CROSS JOIN ",
+                        $second,
+                        " CROSS JOIN environments e
+                           LEFT JOIN verdicts v
+                             ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                         WHERE p.organization = $1 AND p.repository = $2
+                           AND r.organization = $1 AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
+                           AND e.id = r.environment AND e.last_report_at IS NOT NULL"
+                    ),
+                    |query| query.bind(organization).bind(repository)
+                )
+            };
+        }
+        let rows: Vec<Row> = if self.is_built_seldom(organization, repository).await? {
+            rows_of!("provenance p", "artifact_runs r")
+        } else {
+            rows_of!("artifact_runs r", "provenance p")
+        };
         let running = rows.into_iter().map(
             |(
                 artifact,
@@ -153,26 +169,49 @@ impl Transaction {
         Ok(running)
     }
 
-    /// The artifacts among them, and where they were built from.
+    /// Whether fewer artifacts were ever built from a repository than its organization runs, as far as that is worth
+    /// counting.
+    async fn is_built_seldom(&mut self, organization: &str, repository: Uuid) -> Result<bool, Error> {
+        const BUILT: &str = "
+            SELECT COUNT(*) FROM (SELECT 1 FROM provenance WHERE organization = $1 AND repository = $2 LIMIT $3) AS b";
+        const RUN: &str = "
+            SELECT COUNT(*) FROM (SELECT 1 FROM artifact_runs WHERE organization = $1 AND ended_at IS NULL LIMIT $2) AS r";
+        let Self::Sqlite(transaction) = self else { return Ok(true) };
+        for most in [1_000_i64, 10_000, 100_000] {
+            let built = sqlx::query_scalar(BUILT).bind(organization).bind(repository).bind(most);
+            if built.fetch_one(&mut **transaction).await.map(|built: i64| built < most)? {
+                return Ok(true);
+            }
+            let run = sqlx::query_scalar(RUN).bind(organization).bind(most);
+            if run.fetch_one(&mut **transaction).await.map(|run: i64| run < most)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where artifacts were built from, as far as that is this repository, by fingerprint.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn live_artifacts(
+    pub async fn built(
         &mut self,
         organization: &str,
         repository: Uuid,
+        artifacts: BTreeSet<Fingerprint>,
     ) -> Result<Vec<Built>, Error> {
-        const SELECT: &str = "
-            SELECT p.fingerprint, p.commit_sha, p.commit_url FROM provenance p
-            WHERE p.organization = $1 AND p.repository = $2
-              AND EXISTS (SELECT 1 FROM artifact_runs r
-                          WHERE r.organization = p.organization AND r.fingerprint = p.fingerprint
-                            AND r.ended_at IS NULL)
-            ORDER BY p.fingerprint";
-        let rows: Vec<(Vec<u8>, Option<String>, Option<String>)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(repository).fetch_all(connection).await?
-        });
+        let rows: Vec<(Vec<u8>, Option<String>, Option<String>)> = fetch_for_all!(
+            self,
+            |query| {
+                query
+                    .push("SELECT fingerprint, commit_sha, commit_url FROM provenance WHERE organization = ");
+                query.push_bind(organization).push(" AND repository = ").push_bind(repository);
+                query.push(" AND fingerprint IN");
+            },
+            artifacts.into_iter().map(|artifact| artifact.bytes().to_vec()),
+            " ORDER BY fingerprint"
+        );
         rows.into_iter()
             .map(|(artifact, commit_sha, commit_url)| {
                 Ok(Built { fingerprint: fingerprint(&artifact)?, commit_sha, commit_url })

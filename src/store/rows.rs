@@ -56,7 +56,7 @@ where
 /// All rows of a `SELECT`, as tuples of its columns. They are named once more, identifiers and bytes
 /// inside `hex`: `rows!(tx, "hex(id), name", "SELECT id, name FROM …", |query| query.bind(…))`.
 macro_rules! rows {
-    ($transaction:expr, $columns:literal, $select:literal, |$query:ident| $bind:expr) => {
+    ($transaction:expr, $columns:literal, $select:expr, |$query:ident| $bind:expr) => {
         match $transaction {
             $crate::store::Transaction::Sqlite(transaction) => {
                 let $query = sqlx::query_scalar(concat!(

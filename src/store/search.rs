@@ -1,9 +1,8 @@
 //! What people look for: digests, images, pods, commits, flows and trails.
 //!
-//! Digests and commits are looked up by their beginnings, in indexes. Words may stand
-//! anywhere in a name, which no index helps with: all image names that an organization's history holds are read, all
-//! its flows, and its trails from the newest until there are enough; of the pods those that run, and those that ended
-//! where too few run.
+//! Digests and commits are looked up by their beginnings, and what is long over by its whole name, in indexes. Words may
+//! stand anywhere in a name, which no index helps with: the names of what runs are read, of the flows, and of as much of
+//! the past as is [`LATEST`], however much there is.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +15,10 @@ use crate::domain::model::{Fingerprint, Timestamp};
 
 /// As many of a kind as are found at most.
 const MOST: usize = 50;
+
+/// As many images and pods that ended last, and trails that came last, are looked through for a part of a name.
+/// Environments share them, but each has a hundred.
+pub const LATEST: i64 = 20_000;
 
 /// An artifact, and a name of it; empty where it never ran.
 #[derive(Debug, Clone)]
@@ -55,6 +58,7 @@ pub struct Trail {
 /// Words that a name may hold anywhere, in upper or lower case.
 #[derive(Debug, Clone)]
 pub struct Words {
+    whole: String,
     as_written: String,
     lower: String,
 }
@@ -63,7 +67,8 @@ impl Words {
     /// These words, taken literally.
     #[must_use]
     pub fn new(words: &str) -> Self {
-        Self { as_written: anywhere(words), lower: anywhere(&words.to_lowercase()) }
+        let (as_written, lower) = (anywhere(words), anywhere(&words.to_lowercase()));
+        Self { whole: words.to_owned(), as_written, lower }
     }
 }
 
@@ -74,7 +79,30 @@ macro_rules! holds {
     };
 }
 
+/// The environments of an organization, each with when the first of the `$5` rows of a table ended that ended last.
+macro_rules! environments_since {
+    ($table:literal) => {
+        concat!(
+            "(SELECT e.id, e.name,
+                     COALESCE((SELECT q.ended_at FROM ",
+            $table,
+            "          q WHERE q.environment = e.id AND q.ended_at IS NOT NULL
+                       ORDER BY q.ended_at DESC LIMIT 1 OFFSET $5 - 1), 0) AS since
+              FROM environments e WHERE e.organization = $1) e"
+        )
+    };
+}
+
 impl Transaction {
+    /// How many of [`LATEST`] an environment has.
+    async fn share(&mut self, organization: &str) -> Result<i64, Error> {
+        const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
+        let environments: i64 = on!(self, |connection| {
+            sqlx::query_scalar(COUNT).bind(organization).fetch_one(connection).await?
+        });
+        Ok((LATEST / environments.max(1)).max(100))
+    }
+
     /// The artifacts between two fingerprints, both included, that ran or were attested or approved.
     ///
     /// # Errors
@@ -102,7 +130,7 @@ impl Transaction {
         artifacts(rows)
     }
 
-    /// The artifacts that ran under such a name.
+    /// The artifacts that run or ran under such a name.
     ///
     /// # Errors
     ///
@@ -113,14 +141,24 @@ impl Transaction {
         words: &Words,
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = concat!(
-            "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
-             WHERE e.organization = $1 AND r.environment = e.id AND ",
+            "SELECT f.fingerprint, f.name FROM (
+               SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+               WHERE e.organization = $1 AND r.environment = e.id AND r.ended_at IS NULL AND ",
             holds!("r.name"),
-            " ORDER BY r.name, r.fingerprint LIMIT $4"
+            "  UNION SELECT r.fingerprint, r.name FROM ",
+            environments_since!("artifact_runs"),
+            "    CROSS JOIN artifact_runs r
+               WHERE r.environment = e.id AND r.ended_at >= e.since AND ",
+            holds!("r.name"),
+            "  UNION SELECT fingerprint, name FROM artifact_runs
+               WHERE organization = $1 AND ended_at IS NOT NULL AND name = $6) AS f
+             ORDER BY f.name, f.fingerprint LIMIT $4"
         );
+        let share = self.share(organization).await?;
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written).bind(&words.lower);
+            let select = select.bind(one_more_than(MOST)).bind(share).bind(&words.whole);
+            select.fetch_all(connection).await?
         });
         artifacts(rows)
     }
@@ -134,31 +172,55 @@ impl Transaction {
         type Row = (String, String, String, i64, Option<i64>, String);
         // What they run is looked up once it is known which are shown.
         macro_rules! select {
-            ($state:literal) => {
+            ($($which:expr),+) => {
                 concat!(
-                    "SELECT p.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
-                     FROM (SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id
-                           FROM environments e CROSS JOIN pod_runs p
-                           WHERE e.organization = $1 AND p.environment = e.id AND ",
-                    $state,
-                    " AND ",
-                    holds!("p.pod"),
-                    "      ORDER BY p.started_at DESC, p.id LIMIT $4) p
+                    "SELECT p.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests FROM (
+                       SELECT * FROM (",
+                    $($which),+,
+                    "  ) u ORDER BY started_at DESC, id LIMIT $4) p
                        CROSS JOIN workloads w
                      WHERE w.organization = $1 AND w.hash = p.workload
                      ORDER BY p.started_at DESC, p.id"
                 )
             };
         }
-        let mut rows: Vec<Row> = Vec::new();
-        // Each has an index of its own.
-        for select in [select!("p.ended_at IS NULL"), select!("p.ended_at > 0")] {
-            if rows.len() <= MOST {
-                rows.append(&mut on!(self, |connection| {
-                    let select = sqlx::query_as(select).bind(organization).bind(&words.as_written);
-                    select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
-                }));
-            }
+        macro_rules! columns {
+            ($from:expr) => {
+                concat!(
+                    "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM ",
+                    $from
+                )
+            };
+        }
+        const RUN: &str = select!(
+            columns!(
+                "environments e CROSS JOIN pod_runs p WHERE e.organization = $1 AND p.environment = e.id AND "
+            ),
+            "p.ended_at IS NULL AND ",
+            holds!("p.pod")
+        );
+        const RAN: &str = select!(
+            columns!(environments_since!("pod_runs")),
+            " CROSS JOIN pod_runs p WHERE p.environment = e.id AND p.ended_at >= e.since AND ",
+            holds!("p.pod"),
+            " UNION ",
+            columns!(
+                "environments e CROSS JOIN pod_runs p WHERE e.organization = $1 AND p.environment = e.id AND "
+            ),
+            "p.ended_at IS NOT NULL AND p.pod = $6"
+        );
+        let mut rows: Vec<Row> = on!(self, |connection| {
+            let select = sqlx::query_as(RUN).bind(organization).bind(&words.as_written);
+            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+        });
+        if rows.len() <= MOST {
+            let share = self.share(organization).await?;
+            rows.append(&mut on!(self, |connection| {
+                let select =
+                    sqlx::query_as(RAN).bind(organization).bind(&words.as_written).bind(&words.lower);
+                let select = select.bind(one_more_than(MOST)).bind(share).bind(&words.whole);
+                select.fetch_all(connection).await?
+            }));
         }
         let pods = rows.into_iter().map(|(environment, namespace, name, started, ended, digests)| {
             Ok(Pod {
@@ -218,45 +280,51 @@ impl Transaction {
         Ok(AtMost::of(MOST, rows))
     }
 
-    /// The flows with such a name, each with the number of its trails.
+    /// The flows with such a name.
     ///
     /// # Errors
     ///
     /// Those of the database.
-    pub async fn find_flows(
-        &mut self,
-        organization: &str,
-        words: &Words,
-    ) -> Result<AtMost<(String, i64)>, Error> {
+    pub async fn find_flows(&mut self, organization: &str, words: &Words) -> Result<AtMost<String>, Error> {
         const SELECT: &str = concat!(
-            "SELECT f.name, (SELECT COUNT(*) FROM trails t WHERE t.organization = f.organization AND t.flow = f.name)
-             FROM flows f WHERE f.organization = $1 AND ",
+            "SELECT f.name FROM flows f WHERE f.organization = $1 AND ",
             holds!("f.name"),
             " ORDER BY f.name LIMIT $4"
         );
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(&words.as_written);
             select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
         });
         Ok(AtMost::of(MOST, rows))
     }
 
-    /// The trails with such a name, or of a flow with one, the newest first.
+    /// The trails with such a name, and the latest of each flow with one, the newest first.
     ///
     /// # Errors
     ///
     /// Those of the database.
     pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<AtMost<Trail>, Error> {
         const SELECT: &str = concat!(
-            "SELECT flow, name FROM trails WHERE organization = $1 AND (",
+            "SELECT flow, name FROM (
+               SELECT * FROM (SELECT flow, name, created_at, id FROM trails WHERE organization = $1
+                              ORDER BY created_at DESC, id DESC LIMIT $5) t
+               WHERE ",
             holds!("name"),
-            " OR ",
-            holds!("flow"),
-            ") ORDER BY created_at DESC, id DESC LIMIT $4"
+            "  UNION SELECT t.flow, t.name, t.created_at, t.id FROM (
+                 SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
+                                          ORDER BY q.created_at DESC LIMIT 1 OFFSET $4), 0) AS since
+                 FROM flows f WHERE f.organization = $1 AND ",
+            holds!("f.name"),
+            "    ORDER BY f.name LIMIT $4) f
+                 CROSS JOIN trails t WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
+               UNION SELECT t.flow, t.name, t.created_at, t.id FROM flows f CROSS JOIN trails t
+               WHERE f.organization = $1 AND t.organization = $1 AND t.flow = f.name AND t.name = $6) AS u
+             ORDER BY created_at DESC, id DESC LIMIT $4"
         );
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written).bind(&words.lower);
+            let select = select.bind(one_more_than(MOST)).bind(LATEST).bind(&words.whole);
+            select.fetch_all(connection).await?
         });
         Ok(AtMost::of(MOST, rows))
     }

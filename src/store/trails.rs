@@ -22,6 +22,13 @@ pub struct Filter<'a> {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl Filter<'_> {
+    /// Whether trails are looked up in each flow, where their names are unique.
+    fn is_name_alone(&self) -> bool {
+        self.name.is_some() && self.flow.is_none()
+    }
+}
+
 /// A trail as it was recorded.
 #[derive(Debug, Clone)]
 pub struct Trail {
@@ -65,7 +72,16 @@ type AttestationRow = (Uuid, Uuid, String, String, Option<Uuid>, bool, String);
 /// has the plan that suits it.
 macro_rules! filtered {
     ($query:ident, $organization:ident, $filter:ident) => {
-        $query.push(" FROM trails t WHERE t.organization = ").push_bind($organization);
+        $query.push(" FROM ");
+        // First what leads to few: SQLite takes a CROSS JOIN as it stands, and by itself would go through all trails.
+        if let Some(fingerprint) = $filter.fingerprint {
+            $query.push("(SELECT DISTINCT trail FROM attested_artifacts WHERE organization = ");
+            $query.push_bind($organization).push(" AND fingerprint = ");
+            $query.push_bind(fingerprint.bytes().to_vec()).push(") x CROSS JOIN ");
+        } else if $filter.is_name_alone() {
+            $query.push("flows f CROSS JOIN ");
+        }
+        $query.push("trails t WHERE t.organization = ").push_bind($organization);
         if let Some(flow) = $filter.flow {
             $query.push(" AND t.flow = ").push_bind(flow);
         }
@@ -77,10 +93,10 @@ macro_rules! filtered {
             $query.push_bind($organization).push(" AND closed_at IS NULL AND tag = ").push_bind(tag);
             $query.push(" AND tag_value = ").push_bind(value).push(")");
         }
-        if let Some(fingerprint) = $filter.fingerprint {
-            $query.push(" AND t.id IN (SELECT trail FROM attested_artifacts WHERE organization = ");
-            $query.push_bind($organization).push(" AND fingerprint = ");
-            $query.push_bind(fingerprint.bytes().to_vec()).push(")");
+        if $filter.fingerprint.is_some() {
+            $query.push(" AND t.id = x.trail");
+        } else if $filter.is_name_alone() {
+            $query.push(" AND f.organization = t.organization AND t.flow = f.name");
         }
     };
 }

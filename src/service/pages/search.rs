@@ -10,13 +10,13 @@ use super::place::{self, Place};
 use super::refusal::Refusal;
 use super::untrusted::text;
 use super::visitor::Visitor;
-use super::words::{count, short, stamp};
+use super::words::{short, stamp};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::parameters::Parameters;
 use crate::service::segments::Segments;
 use crate::store::AtMost;
-use crate::store::search::{Artifact, Pod, Trail, Words};
+use crate::store::search::{Artifact, LATEST, Pod, Trail, Words};
 
 /// The fewest hex digits that a digest or commit is looked up by.
 const FEWEST: usize = 7;
@@ -47,7 +47,8 @@ pub(super) async fn page(
         h1 { "Search" @if !wanted.is_empty() { ": " (text(&wanted)) } }
         p {
             "A digest or commit by its first " (FEWEST) " digits or more; an image, pod, flow or trail by any part of "
-            "its name."
+            "its name. Of images and pods that ran, and of trails, the latest " (LATEST) " each are looked through for a "
+            "part; all are for a whole name."
         }
         (results)
     };
@@ -79,9 +80,7 @@ async fn groups(app: &App, organization: &str, wanted: &str) -> Result<Vec<Marku
     let found = transaction.find_pods(organization, &words).await?;
     groups.push(group("Pods", &found, |found| pod(app, organization, found)));
     let found = transaction.find_flows(organization, &words).await?;
-    groups.push(group("Flows", &found, |(flow, trails)| {
-        html! { (text(flow)) ", " (count(*trails, "trail", "trails")) }
-    }));
+    groups.push(group("Flows", &found, |flow| text(flow)));
     groups.push(group("Trails", &transaction.find_trails(organization, &words).await?, trail));
     Ok(groups.into_iter().flatten().collect())
 }

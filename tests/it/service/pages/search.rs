@@ -2,6 +2,7 @@
 
 use reqwest::StatusCode;
 use serde_json::json;
+use supercargo::store::search::LATEST;
 use url::form_urlencoded::byte_serialize;
 
 use crate::service::browser::{Browser, shows};
@@ -91,6 +92,58 @@ async fn pods_that_run_stand_before_those_that_ran(database: Database) {
     }
 }
 
+async fn what_is_long_over_is_found_by_its_whole_name(database: Database) {
+    let service = Running::start(database).await;
+    let attested = json!({"attestation_name": "unit", "junit_results": []});
+    service.attest(ADMIN, "first-flow", "first-trail", form(&attested)).await.expect(201);
+    service.attest(ADMIN, "other", "last", form(&attested)).await.expect(201);
+    for (name, image, digest) in [("first-pod", "shop/first-image:1", 'a'), ("last", "last:1", 'b')] {
+        service.report(ADMIN, "prod", report(&[pod(name, image, digest)])).await.expect(201);
+    }
+    let mut browser = Browser::signed_in(&service, READER).await;
+    for (part, group) in [("irst-pod", "Pods"), ("irst-image", "Images"), ("irst-trail", "Trails")] {
+        shows(&browser.get(&asked(part)).await.text, &[&format!("<h2>{group}</h2>")]);
+    }
+    // Much came after them, of each kind.
+    let (id, hash) = match &service.database {
+        Database::Sqlite(_) => ("randomblob(16)", "randomblob(32)"),
+        Database::Postgres { .. } => ("gen_random_uuid()", "sha256(i::text::bytea)"),
+    };
+    let numbers =
+        format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LATEST})");
+    for insert in [
+        format!(
+            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
+             {numbers} SELECT {id}, environment, namespace, 'later', i, workload, started_at, ended_at + 1
+             FROM pod_runs CROSS JOIN n WHERE pod = 'first-pod'"
+        ),
+        format!(
+            "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
+                                        started_at, ended_at)
+             {numbers} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
+                              started_at, ended_at + 1
+             FROM artifact_runs CROSS JOIN n WHERE name = 'shop/first-image:1'"
+        ),
+        format!(
+            "INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+             {numbers} SELECT {id}, organization, flow, name || i, created_at + 1, created_at + 1, created_by
+             FROM trails CROSS JOIN n WHERE name = 'last'"
+        ),
+    ] {
+        service.database.execute(&insert).await;
+    }
+    for (whole, leads_to) in [
+        ("first-pod", "<h2>Pods</h2>"),
+        ("shop/first-image:1", "<h2>Images</h2>"),
+        ("first-trail", "<h2>Trails</h2>"),
+    ] {
+        shows(&browser.get(&asked(whole)).await.text, &[leads_to, "each are looked through for a part"]);
+        shows(&browser.get(&asked(&whole[1..])).await.text, &["Nothing was found."]);
+    }
+    // A flow leads to its trails, however old.
+    shows(&browser.get(&asked("irst-flow")).await.text, &["<h2>Flows</h2>", "first-trail"]);
+}
+
 async fn what_is_asked_for_in_another_way_is_refused(database: Database) {
     let service = Running::start(database).await;
     for query in ["?q=a%00b", "?x=1", "?q=a&q=b"] {
@@ -103,5 +156,6 @@ crate::service::on_both!(
     pods_that_run_stand_before_those_that_ran,
     each_kind_is_found_and_what_is_found_is_there,
     fifty_of_a_kind_are_shown_and_every_page_asks,
+    what_is_long_over_is_found_by_its_whole_name,
     what_is_asked_for_in_another_way_is_refused,
 );
