@@ -30,6 +30,7 @@ mod pages;
 mod parameters;
 mod places;
 mod problem;
+pub(crate) mod random;
 mod report;
 mod retention;
 mod routes;

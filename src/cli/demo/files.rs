@@ -14,10 +14,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::past::{Declared, Past};
-use super::receiver::{Webhook, random};
+use super::receiver::Webhook;
 use super::sample::{self, API, Build, CACHE, CART, NEXT_WEB, UNTESTED_WEB, WEB};
 use super::{ACTION, CLUSTER, DemoError, ORGANIZATION, STOREFRONT, UNIT_TESTS};
 use crate::domain::model::Fingerprint;
+use crate::service::random::random;
 
 /// The bootstrap file.
 const BOOTSTRAP: &str = "bootstrap.yaml";
@@ -64,7 +65,7 @@ impl Files {
         let untested = sample::untested(storefront.clone(), sample::made_up_digest(UNTESTED_WEB))
             .ok_or(DemoError::Sample("what the storefront is to run"))?;
         let cache = sample::digest_of(&storefront, CACHE).ok_or(DemoError::Sample("the cache"))?;
-        let token = random()?;
+        let token = random::<32>()?;
         let mut files = Self { folder, token: token.as_str().into(), cache, digests: Vec::new() };
         let ([watch, chat], url) = (webhook.urls_beside(), webhook.url());
         for (name, secret) in

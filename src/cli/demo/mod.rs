@@ -90,7 +90,7 @@ enum DemoError {
     #[error("the demo's file \"{}\" cannot be written", .0.display())]
     File(PathBuf, #[source] io::Error),
     #[error("no token and no secret can be made: {0}")]
-    Random(getrandom::Error),
+    Random(#[from] getrandom::Error),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("the address that the demo's webhook listens on cannot be told")]

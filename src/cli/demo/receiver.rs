@@ -25,6 +25,7 @@ use super::DemoError;
 use crate::domain::notification::Content;
 use crate::process::listener::{self, Bounds};
 use crate::service::notify::signature::{ID, SIGNATURE, verify};
+use crate::service::random::random;
 
 /// How many notifications wait to be read; who sends more waits with them.
 const WAITING: usize = 64;
@@ -86,7 +87,7 @@ impl Webhook {
     pub(super) async fn open() -> Result<Self, DemoError> {
         let listener = listener::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "").await?;
         let address = listener.local_addr().map_err(DemoError::Address)?;
-        let (path, secret) = (format!("/{}", random()?), random()?);
+        let (path, secret) = (format!("/{}", random::<32>()?), random::<32>()?);
         Ok(Self { listener, path, secret, address, beside: Arc::default() })
     }
 
@@ -177,13 +178,6 @@ async fn chat(State(ear): State<Arc<Ear>>) -> StatusCode {
     } else {
         StatusCode::NO_CONTENT
     }
-}
-
-/// 32 random bytes, in hex.
-pub(super) fn random() -> Result<String, DemoError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(DemoError::Random)?;
-    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

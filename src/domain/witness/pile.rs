@@ -1,6 +1,6 @@
 //! The pods that a witness keeps, and which of them goes where there are too many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::departure::Revision;
@@ -23,6 +23,8 @@ pub(super) struct Pile {
     kept: BTreeMap<(Arc<str>, u64), Kept>,
     /// What those of each namespace take, in bytes.
     sizes: BTreeMap<Arc<str>, usize>,
+    /// The same, the most last.
+    ranks: BTreeSet<(usize, Arc<str>)>,
     /// What all take.
     size: usize,
 }
@@ -43,8 +45,8 @@ impl Pile {
     pub(super) fn insert(&mut self, number: u64, new: Kept) {
         let namespace = Arc::clone(&new.artifact.namespace);
         let size = new.size();
-        *self.sizes.entry(Arc::clone(&namespace)).or_default() += size;
-        self.size += size;
+        let before = self.sizes.get(&namespace).copied().unwrap_or_default();
+        self.resize(&namespace, before, before + size);
         self.kept.insert((namespace, number), new);
     }
 
@@ -54,20 +56,25 @@ impl Pile {
 
     pub(super) fn remove(&mut self, namespace: &Arc<str>, number: u64) -> Option<Kept> {
         let old = self.kept.remove(&(Arc::clone(namespace), number))?;
-        let less = old.size();
-        self.size = self.size.saturating_sub(less);
-        if let Some(size) = self.sizes.get_mut(namespace) {
-            *size = size.saturating_sub(less);
-            if *size == 0 {
-                self.sizes.remove(namespace);
-            }
-        }
+        let before = self.sizes.get(namespace).copied().unwrap_or_default();
+        self.resize(namespace, before, before.saturating_sub(old.size()));
         Some(old)
+    }
+
+    fn resize(&mut self, namespace: &Arc<str>, before: usize, now: usize) {
+        self.size = (self.size + now).saturating_sub(before);
+        self.ranks.remove(&(before, Arc::clone(namespace)));
+        if now == 0 {
+            self.sizes.remove(namespace);
+        } else {
+            self.sizes.insert(Arc::clone(namespace), now);
+            self.ranks.insert((now, Arc::clone(namespace)));
+        }
     }
 
     /// Takes out the oldest of the namespace whose pods take the most: who floods one crowds out nobody else.
     pub(super) fn take_of_the_most(&mut self) -> Option<(u64, Kept)> {
-        let namespace = Arc::clone(self.sizes.iter().max_by_key(|(_, size)| **size)?.0);
+        let namespace = Arc::clone(&self.ranks.last()?.1);
         let number = self.kept.range((Arc::clone(&namespace), 0)..).next()?.0.1;
         Some((number, self.remove(&namespace, number)?))
     }

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use subtle::ConstantTimeEq;
 
-use super::sign_in::random;
 use crate::domain::model::Fingerprint;
+use crate::service::random::random;
 
 /// What may be signed in with once.
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ use crate::service::app::App;
 use crate::service::body::{Paced, announced};
 use crate::service::parameters::Parameters;
 use crate::service::problem::Problem;
+use crate::service::random::random;
 
 /// What is signed in with. It holds a token: no `Debug`.
 struct Offered {
@@ -190,11 +191,4 @@ fn ours(app: &App, next: &str) -> Option<String> {
     let rest = url.path().strip_prefix(app.links.page(&[]).as_str())?;
     (rest.is_empty() || rest.starts_with('/'))
         .then(|| url[Position::BeforePath..Position::AfterQuery].to_owned())
-}
-
-/// So many random bytes, in hex.
-pub(super) fn random<const BYTES: usize>() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes)?;
-    Ok(hex::encode(bytes))
 }
