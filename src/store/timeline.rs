@@ -256,6 +256,7 @@ impl Transaction {
         environment: Uuid,
         (one, other): (Timestamp, Timestamp),
     ) -> Result<Vec<Workload>, Error> {
+        // Workloads are looked up for what ran: SQLite takes a CROSS JOIN in the order in which it stands.
         let rows: Vec<(String, i64, i64)> = rows!(
             self,
             "digests, one, other",
@@ -267,7 +268,8 @@ impl Transaction {
                    WHERE environment = $1 AND started_at <= $6 AND (ended_at IS NULL OR ended_at > $5)
                      AND (started_at <= $5 OR ended_at IS NULL OR ended_at > $6)
                    GROUP BY workload) r
-               JOIN workloads w ON w.organization = $2 AND w.hash = r.workload",
+               CROSS JOIN workloads w
+             WHERE w.organization = $2 AND w.hash = r.workload",
             |query| {
                 // From the earlier to the later: what ran at neither is left out before it is counted.
                 let query = query.bind(environment).bind(organization).bind(one.micros()).bind(other.micros());
