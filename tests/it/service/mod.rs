@@ -15,6 +15,7 @@ mod chart;
 mod compliance;
 mod database;
 mod durability;
+mod history;
 mod hostile;
 mod lists;
 mod live;
