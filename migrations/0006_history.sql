@@ -6,3 +6,5 @@ CREATE INDEX artifact_runs_now ON artifact_runs (environment, ended_at, fingerpr
 -- What ended, by its whole name.
 CREATE INDEX artifact_runs_named ON artifact_runs (organization, name, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX pod_runs_named ON pod_runs (environment, pod, ended_at) WHERE ended_at IS NOT NULL;
+-- The snapshot of a moment.
+CREATE INDEX snapshots_received ON snapshots (environment, received_at);

@@ -200,7 +200,7 @@ impl Transaction {
                    (SELECT s.snapshot FROM snapshots s
                     WHERE s.environment = e.id AND s.received_at <= $2
                       AND (s.superseded_at IS NULL OR s.superseded_at > $2)
-                    ORDER BY s.snapshot DESC LIMIT 1),
+                    ORDER BY s.received_at DESC LIMIT 1),
                    g.from_at, g.to_at
             FROM environments e
               LEFT JOIN gaps g ON g.environment = e.id AND g.from_at < $2 AND g.to_at > $2

@@ -39,7 +39,7 @@ async fn ended(database: &Database, (from, to): (i64, i64)) {
         ),
         format!(
             "snapshots (environment, snapshot, received_at, reported_by, report_hash, confirmed_at, superseded_at)
-             {n} SELECT {prod}, -i, 1, 'agent', {hash}, 1, 2 FROM n"
+             {n} SELECT {prod}, i - 1000000, i, 'agent', {hash}, i, i + 1 FROM n"
         ),
         format!(
             "events (id, organization, environment, kind, occurred_at, content)
@@ -116,6 +116,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: environment": read, |t| t.one_of_overview("acme", "prod");
         "page: what runs": read, |t| t.ran("acme", prod.id, None, "");
         "page: what ran": read, |t| t.ran("acme", prod.id, Some(started), "");
+        "page: the snapshot of then": read, |t| t.around(prod.id, Timestamp::from_micros(5));
         "page: verdicts of then": read, |t| t.verdicts(prod.id, Some(started));
         "page: first snapshot": read, |t| t.kept_snapshots(prod.id);
         "page: snapshots": read, |t| t.snapshots(prod.id, (1, 1));
