@@ -42,7 +42,8 @@ pub(super) fn rows(
     let database = if database.is_sqlite() { "SQLite" } else { "PostgreSQL" };
     let mut say = |what: &str, figures: &Figures| {
         figures.print(&format!("{rows} rows: {what}"), "");
-        curve.point(rows, &format!("{what} ({database})"), figures.cpu, "ms CPU");
+        let (kind, cost) = what.split_once(": ").unwrap_or(("operation", what));
+        curve.point(rows, cost, figures.cpu, &format!("ms of CPU for each {kind} on {database}"));
     };
 
     // Of the repository of all that was built, twenty run.
