@@ -203,7 +203,8 @@ impl Transaction {
                     ORDER BY s.received_at DESC LIMIT 1),
                    g.from_at, g.to_at
             FROM environments e
-              LEFT JOIN gaps g ON g.environment = e.id AND g.from_at < $2 AND g.to_at > $2
+              LEFT JOIN gaps g ON g.environment = e.id AND g.to_at > $2
+                AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x WHERE x.environment = e.id AND x.from_at < $2)
             WHERE e.id = $1
             LIMIT 1";
         type Row = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>);

@@ -16,8 +16,8 @@ use crate::domain::model::{Fingerprint, Timestamp};
 /// As many of a kind as are found at most.
 const MOST: usize = 50;
 
-/// As many images and pods that ended last, and trails that came last, are looked through for a part of a name.
-/// Environments share them, but each has a hundred.
+/// As many trails that came last are looked through for a part of a name, and as many images and pods that ended last:
+/// of each environment its share, and a hundred at least.
 pub const LATEST: i64 = 20_000;
 
 /// An artifact, and a name of it; empty where it never ran.
@@ -79,16 +79,22 @@ macro_rules! holds {
     };
 }
 
-/// The environments of an organization, each with when the first of the `$5` rows of a table ended that ended last.
+/// The environments of an organization, each with when the first of so many rows of a table ended that ended last.
+/// PostgreSQL would ask that for each row, were it not told to keep it.
 macro_rules! environments_since {
-    ($table:literal) => {
+    ($as:literal, $table:literal, $which:literal, $most:literal) => {
         concat!(
-            "(SELECT e.id, e.name,
-                     COALESCE((SELECT q.ended_at FROM ",
+            $as,
+            " AS MATERIALIZED (
+               SELECT e.id, e.name,
+                      COALESCE((SELECT q.ended_at FROM ",
             $table,
-            "          q WHERE q.environment = e.id AND q.ended_at IS NOT NULL
-                       ORDER BY q.ended_at DESC LIMIT 1 OFFSET $5 - 1), 0) AS since
-              FROM environments e WHERE e.organization = $1) e"
+            "           q WHERE q.environment = e.id AND ",
+            $which,
+            "           AND q.ended_at IS NOT NULL ORDER BY q.ended_at DESC LIMIT 1 OFFSET ",
+            $most,
+            "           - 1), 0) AS since
+               FROM environments e WHERE e.organization = $1)"
         )
     };
 }
@@ -141,17 +147,19 @@ impl Transaction {
         words: &Words,
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = concat!(
-            "SELECT f.fingerprint, f.name FROM (
+            "WITH ",
+            environments_since!("latest", "artifact_runs", "TRUE", "$5"),
+            " SELECT f.fingerprint, f.name FROM (
                SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
                WHERE e.organization = $1 AND r.environment = e.id AND r.ended_at IS NULL AND ",
             holds!("r.name"),
-            "  UNION SELECT r.fingerprint, r.name FROM ",
-            environments_since!("artifact_runs"),
-            "    CROSS JOIN artifact_runs r
+            "  UNION SELECT r.fingerprint, r.name FROM latest e CROSS JOIN artifact_runs r
                WHERE r.environment = e.id AND r.ended_at >= e.since AND ",
             holds!("r.name"),
-            "  UNION SELECT fingerprint, name FROM artifact_runs
-               WHERE organization = $1 AND ended_at IS NOT NULL AND name = $6) AS f
+            "  UNION SELECT fingerprint, name FROM (
+                 SELECT fingerprint, name FROM artifact_runs
+                 WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $6
+                 ORDER BY ended_at DESC LIMIT $5) n) AS f
              ORDER BY f.name, f.fingerprint LIMIT $4"
         );
         let share = self.share(organization).await?;
@@ -184,30 +192,31 @@ impl Transaction {
                 )
             };
         }
-        macro_rules! columns {
-            ($from:expr) => {
+        macro_rules! pods_of {
+            ($environments:literal, $which:expr) => {
                 concat!(
                     "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM ",
-                    $from
+                    $environments,
+                    " e CROSS JOIN pod_runs p WHERE p.environment = e.id AND ",
+                    $which
                 )
             };
         }
         const RUN: &str = select!(
-            columns!(
-                "environments e CROSS JOIN pod_runs p WHERE e.organization = $1 AND p.environment = e.id AND "
-            ),
-            "p.ended_at IS NULL AND ",
+            pods_of!("environments", "e.organization = $1 AND p.ended_at IS NULL AND "),
             holds!("p.pod")
         );
-        const RAN: &str = select!(
-            columns!(environments_since!("pod_runs")),
-            " CROSS JOIN pod_runs p WHERE p.environment = e.id AND p.ended_at >= e.since AND ",
-            holds!("p.pod"),
-            " UNION ",
-            columns!(
-                "environments e CROSS JOIN pod_runs p WHERE e.organization = $1 AND p.environment = e.id AND "
-            ),
-            "p.ended_at IS NOT NULL AND p.pod = $6"
+        const RAN: &str = concat!(
+            "WITH ",
+            environments_since!("latest", "pod_runs", "TRUE", "$5"),
+            ", ",
+            environments_since!("named", "pod_runs", "q.pod = $6", "$4"),
+            select!(
+                pods_of!("latest", "p.ended_at >= e.since AND "),
+                holds!("p.pod"),
+                " UNION ",
+                pods_of!("named", "p.ended_at >= e.since AND p.pod = $6")
+            )
         );
         let mut rows: Vec<Row> = on!(self, |connection| {
             let select = sqlx::query_as(RUN).bind(organization).bind(&words.as_written);
@@ -304,19 +313,24 @@ impl Transaction {
     ///
     /// Those of the database.
     pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<AtMost<Trail>, Error> {
+        // Of the flows those whose trails are the newest, each with when so many of its trails began.
         const SELECT: &str = concat!(
-            "SELECT flow, name FROM (
+            "WITH named AS MATERIALIZED (
+               SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
+                                        ORDER BY q.created_at DESC LIMIT 1), 0) AS last
+               FROM flows f WHERE f.organization = $1 AND ",
+            holds!("f.name"),
+            "  ORDER BY last DESC LIMIT $4), since AS MATERIALIZED (
+               SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
+                                        ORDER BY q.created_at DESC LIMIT 1 OFFSET $4 - 1), 0) AS since
+               FROM named f)
+             SELECT flow, name FROM (
                SELECT * FROM (SELECT flow, name, created_at, id FROM trails WHERE organization = $1
                               ORDER BY created_at DESC, id DESC LIMIT $5) t
                WHERE ",
             holds!("name"),
-            "  UNION SELECT t.flow, t.name, t.created_at, t.id FROM (
-                 SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
-                                          ORDER BY q.created_at DESC LIMIT 1 OFFSET $4), 0) AS since
-                 FROM flows f WHERE f.organization = $1 AND ",
-            holds!("f.name"),
-            "    ORDER BY f.name LIMIT $4) f
-                 CROSS JOIN trails t WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
+            "  UNION SELECT t.flow, t.name, t.created_at, t.id FROM since f CROSS JOIN trails t
+               WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
                UNION SELECT t.flow, t.name, t.created_at, t.id FROM flows f CROSS JOIN trails t
                WHERE f.organization = $1 AND t.organization = $1 AND t.flow = f.name AND t.name = $6) AS u
              ORDER BY created_at DESC, id DESC LIMIT $4"

@@ -256,7 +256,8 @@ impl Transaction {
         environment: Uuid,
         (one, other): (Timestamp, Timestamp),
     ) -> Result<Vec<Workload>, Error> {
-        // Workloads are looked up for what ran: SQLite takes a CROSS JOIN in the order in which it stands.
+        // What runs and what ended since has an index each. Workloads are looked up for what ran: SQLite takes a CROSS
+        // JOIN in the order in which it stands.
         let rows: Vec<(String, i64, i64)> = rows!(
             self,
             "digests, one, other",
@@ -264,9 +265,11 @@ impl Transaction {
              FROM (SELECT workload,
                           SUM(CASE WHEN started_at <= $3 AND (ended_at IS NULL OR ended_at > $3) THEN 1 ELSE 0 END) AS one,
                           SUM(CASE WHEN started_at <= $4 AND (ended_at IS NULL OR ended_at > $4) THEN 1 ELSE 0 END) AS other
-                   FROM pod_runs
-                   WHERE environment = $1 AND started_at <= $6 AND (ended_at IS NULL OR ended_at > $5)
-                     AND (started_at <= $5 OR ended_at IS NULL OR ended_at > $6)
+                   FROM (SELECT * FROM pod_runs WHERE environment = $1 AND started_at <= $6 AND ended_at IS NULL
+                         UNION ALL
+                         SELECT * FROM pod_runs
+                         WHERE environment = $1 AND started_at <= $6 AND ended_at IS NOT NULL AND ended_at > $5
+                           AND (started_at <= $5 OR ended_at > $6)) p
                    GROUP BY workload) r
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",

@@ -22,13 +22,6 @@ pub struct Filter<'a> {
     pub fingerprint: Option<Fingerprint>,
 }
 
-impl Filter<'_> {
-    /// Whether trails are looked up in each flow, where their names are unique.
-    fn is_name_alone(&self) -> bool {
-        self.name.is_some() && self.flow.is_none()
-    }
-}
-
 /// A trail as it was recorded.
 #[derive(Debug, Clone)]
 pub struct Trail {
@@ -78,8 +71,6 @@ macro_rules! filtered {
             $query.push("(SELECT DISTINCT trail FROM attested_artifacts WHERE organization = ");
             $query.push_bind($organization).push(" AND fingerprint = ");
             $query.push_bind(fingerprint.bytes().to_vec()).push(") x CROSS JOIN ");
-        } else if $filter.is_name_alone() {
-            $query.push("flows f CROSS JOIN ");
         }
         $query.push("trails t WHERE t.organization = ").push_bind($organization);
         if let Some(flow) = $filter.flow {
@@ -95,8 +86,6 @@ macro_rules! filtered {
         }
         if $filter.fingerprint.is_some() {
             $query.push(" AND t.id = x.trail");
-        } else if $filter.is_name_alone() {
-            $query.push(" AND f.organization = t.organization AND t.flow = f.name");
         }
     };
 }

@@ -21,7 +21,7 @@ use crate::store::search::{Artifact, LATEST, Pod, Trail, Words};
 /// The fewest hex digits that a digest or commit is looked up by.
 const FEWEST: usize = 7;
 
-/// The most characters that are looked for: no name is longer.
+/// The most characters that are looked for: of an image whose name is longer, as many are its whole name here.
 const LONGEST: usize = 255;
 
 /// What was found, a group for each kind.
@@ -47,8 +47,8 @@ pub(super) async fn page(
         h1 { "Search" @if !wanted.is_empty() { ": " (text(&wanted)) } }
         p {
             "A digest or commit by its first " (FEWEST) " digits or more; an image, pod, flow or trail by any part of "
-            "its name. Of images and pods that ran, and of trails, the latest " (LATEST) " each are looked through for a "
-            "part; all are for a whole name."
+            "its name. Of images and pods that ran, the latest of each environment are looked through for a part, "
+            (LATEST) " in all; of trails the latest " (LATEST) ". Older ones are found by their whole names."
         }
         (results)
     };

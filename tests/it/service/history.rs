@@ -26,12 +26,12 @@ async fn ended(database: &Database, (from, to): (i64, i64)) {
         format!("workloads (organization, hash, digests, owners) {n} SELECT 'acme', {hash}, '{{}}', '[]' FROM n"),
         format!(
             "pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
-             {n} SELECT randomblob(16), {prod}, 'shop', 'gone-' || i, i, {hash}, i, i + 1 FROM n"
+             {n} SELECT randomblob(16), {prod}, 'shop', 'often', i, {hash}, i, i + 1 FROM n"
         ),
         format!(
             "artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name, started_at,
                             ended_at)
-             {n} SELECT {prod}, {hash}, -i, -i, 'acme', 'shop/gone:' || i, i, i + 1 FROM n"
+             {n} SELECT {prod}, {hash}, -i, -i, 'acme', 'often', i, i + 1 FROM n"
         ),
         format!(
             "verdicts (environment, fingerprint, from_at, until_at, compliance, is_allowed, reasons)
@@ -41,6 +41,7 @@ async fn ended(database: &Database, (from, to): (i64, i64)) {
             "snapshots (environment, snapshot, received_at, reported_by, report_hash, confirmed_at, superseded_at)
              {n} SELECT {prod}, i - 1000000, i, 'agent', {hash}, i, i + 1 FROM n"
         ),
+        format!("gaps (environment, from_at, to_at) {n} SELECT {prod}, i * 2, i * 2 + 1 FROM n"),
         format!(
             "events (id, organization, environment, kind, occurred_at, content)
              {n} SELECT randomblob(16), 'acme', {prod}, 'ON_SCALED_ARTIFACT', i, '{{}}' FROM n"
@@ -100,7 +101,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let started = Timestamp::from_micros(i64::MAX / 4);
     let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
     let named = || [(artifact, ("shop/cart:2", 1))].into_iter().collect();
-    let words = Words::new("nowhere");
+    let (words, moving) = (Words::new("nowhere"), Words::new("often"));
     count! {
         "what runs, with its verdicts": read, |t| t.standing(prod.id);
         "the pods that run": read, |t| t.running_pods(prod.id);
@@ -111,8 +112,6 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "where they were built": read, |t| t.built("acme", repository, one());
         "trails of an artifact": read,
             |t| t.trails("acme", Filter { fingerprint: Some(artifact), ..Filter::default() }, Page::default());
-        "trails of a name": read,
-            |t| t.trails("acme", Filter { name: Some("build-7"), ..Filter::default() }, Page::default());
         "page: environment": read, |t| t.one_of_overview("acme", "prod");
         "page: what runs": read, |t| t.ran("acme", prod.id, None, "");
         "page: what ran": read, |t| t.ran("acme", prod.id, Some(started), "");
@@ -129,6 +128,8 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: where it was built": read, |t| t.sources("acme", artifact);
         "page: its attestations": read, |t| t.attestations_of_artifact("acme", artifact);
         "search: a digest": read, |t| t.find_artifacts("acme", artifact, artifact);
+        "search: an image by its name": read, |t| t.find_images("acme", &moving);
+        "search: a pod by its name": read, |t| t.find_pods("acme", &moving);
         "search: images": read, |t| t.find_images("acme", &words);
         "search: pods": read, |t| t.find_pods("acme", &words);
         "search: trails": read, |t| t.find_trails("acme", &words);

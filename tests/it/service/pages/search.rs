@@ -97,9 +97,15 @@ async fn what_is_long_over_is_found_by_its_whole_name(database: Database) {
     let attested = json!({"attestation_name": "unit", "junit_results": []});
     service.attest(ADMIN, "first-flow", "first-trail", form(&attested)).await.expect(201);
     service.attest(ADMIN, "other", "last", form(&attested)).await.expect(201);
-    for (name, image, digest) in [("first-pod", "shop/first-image:1", 'a'), ("last", "last:1", 'b')] {
+    // Nobody bounds the name of an image, and two environments share what is looked through.
+    let long = (0..2_000_u32)
+        .fold(String::new(), |long, n| long + &format!("{:08x}", n.wrapping_mul(2_654_435_761)));
+    for (name, image, digest) in
+        [("long", long.as_str(), 'c'), ("first-pod", "shop/first-image:1", 'a'), ("last", "last:1", 'b')]
+    {
         service.report(ADMIN, "prod", report(&[pod(name, image, digest)])).await.expect(201);
     }
+    service.report(ADMIN, "test", report(&[pod("last", "last:1", 'b')])).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
     for (part, group) in [("irst-pod", "Pods"), ("irst-image", "Images"), ("irst-trail", "Trails")] {
         shows(&browser.get(&asked(part)).await.text, &[&format!("<h2>{group}</h2>")]);
@@ -110,23 +116,24 @@ async fn what_is_long_over_is_found_by_its_whole_name(database: Database) {
         Database::Postgres { .. } => ("gen_random_uuid()", "sha256(i::text::bytea)"),
     };
     let numbers =
-        format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LATEST})");
+        |to: i64| format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
+    let (half, all) = (numbers(LATEST / 2), numbers(LATEST));
     for insert in [
         format!(
             "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
-             {numbers} SELECT {id}, environment, namespace, 'later', i, workload, started_at, ended_at + 1
+             {half} SELECT {id}, environment, namespace, 'later', i, workload, started_at, ended_at + 1
              FROM pod_runs CROSS JOIN n WHERE pod = 'first-pod'"
         ),
         format!(
             "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
                                         started_at, ended_at)
-             {numbers} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
+             {half} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
                               started_at, ended_at + 1
              FROM artifact_runs CROSS JOIN n WHERE name = 'shop/first-image:1'"
         ),
         format!(
             "INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
-             {numbers} SELECT {id}, organization, flow, name || i, created_at + 1, created_at + 1, created_by
+             {all} SELECT {id}, organization, flow, name || i, created_at + 1, created_at + 1, created_by
              FROM trails CROSS JOIN n WHERE name = 'last'"
         ),
     ] {
@@ -135,9 +142,10 @@ async fn what_is_long_over_is_found_by_its_whole_name(database: Database) {
     for (whole, leads_to) in [
         ("first-pod", "<h2>Pods</h2>"),
         ("shop/first-image:1", "<h2>Images</h2>"),
+        (&long, "<h2>Images</h2>"),
         ("first-trail", "<h2>Trails</h2>"),
     ] {
-        shows(&browser.get(&asked(whole)).await.text, &[leads_to, "each are looked through for a part"]);
+        shows(&browser.get(&asked(whole)).await.text, &[leads_to, "found by their whole names"]);
         shows(&browser.get(&asked(&whole[1..])).await.text, &["Nothing was found."]);
     }
     // A flow leads to its trails, however old.
