@@ -42,17 +42,44 @@ pub struct Scope(pub Vec<String>);
 #[error("no such role; one of report, attest, read and admin was expected")]
 pub struct UnknownRole;
 
+/// Why a token may not do something, for those who hold it. What they ask for need not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another organization was asked for than the token's.
+    #[error("this token belongs to another organization")]
+    Organization,
+    /// The token's role does not do it.
+    #[error("this takes a token of role {} or admin, and this one is of role {}", needed.as_str(), own.as_str())]
+    Role {
+        /// The role that does no more than this.
+        needed: Role,
+        /// The token's.
+        own: Role,
+    },
+    /// The token's role does it, but not to what was asked for.
+    #[error("this token is of role {}, and does not list this {}", .0.as_str(), .0.lists())]
+    Scope(Role),
+}
+
 impl Role {
     /// Whether a token of this role and scope may do it.
-    #[must_use]
-    pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] where it may not.
+    pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> Result<(), Refusal> {
         match (self, operation) {
-            (Self::Admin, _) | (Self::Read, Operation::Read) => true,
+            (Self::Admin, _) | (Self::Read, Operation::Read) => Ok(()),
             (Self::Report, Operation::Report(name)) | (Self::Attest, Operation::Attest(name)) => {
-                scope.covers(name)
+                if scope.covers(name) { Ok(()) } else { Err(Refusal::Scope(self)) }
             }
-            _ => false,
+            (own, operation) => Err(Refusal::Role { needed: operation.role(), own }),
         }
+    }
+
+    /// What a token of this role lists.
+    fn lists(self) -> &'static str {
+        if self == Self::Attest { "flow" } else { "environment" }
     }
 
     /// The word for it.
@@ -63,6 +90,17 @@ impl Role {
             Self::Attest => "attest",
             Self::Read => "read",
             Self::Admin => "admin",
+        }
+    }
+}
+
+impl Operation<'_> {
+    /// The role that does no more than this.
+    fn role(self) -> Role {
+        match self {
+            Self::Report(_) => Role::Report,
+            Self::Attest(_) => Role::Attest,
+            Self::Read => Role::Read,
         }
     }
 }
@@ -107,7 +145,7 @@ mod tests {
             (Role::Admin, &[], [true, true, true]),
         ] {
             let scope = scope(names);
-            assert_eq!(operations.map(|o| role.permits(&scope, o)), permitted, "{role:?} {names:?}");
+            assert_eq!(operations.map(|o| role.permits(&scope, o).is_ok()), permitted, "{role:?} {names:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::app::App;
 use super::problem::Problem;
-use crate::domain::access::{Operation, Role, Scope};
+use crate::domain::access::{Operation, Refusal, Role, Scope};
 use crate::domain::model::Fingerprint;
 use crate::domain::visible::Visible;
 use crate::process::listener::Peer;
@@ -99,7 +99,11 @@ pub(super) async fn admit(
     asking.known_as.is(&known.name);
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
     let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
-    if known.organization != organization || !role.permits(&scope, operation) {
+    let permitted = match &known.organization {
+        home if home == organization => role.permits(&scope, operation),
+        _ => Err(Refusal::Organization),
+    };
+    if let Err(refusal) = permitted {
         let (role, home) = (role.as_str(), &known.organization);
         let name = Visible(&known.name).to_string();
         tracing::info!(
@@ -107,7 +111,7 @@ pub(super) async fn admit(
             role,
             "refused: the token \"{name}\" of {home}, of role {role}, may not do this"
         );
-        return Err(Problem::forbidden());
+        return Err(Problem::forbidden(refusal));
     }
     if operation == Operation::Read {
         // However slowly its answers are read, one token has but so many of them in memory, and of the connections to

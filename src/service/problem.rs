@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::domain::access::Refusal;
 use crate::process::causes;
 use crate::store;
 
@@ -128,8 +129,8 @@ impl Problem {
     }
 
     /// 403: the same whether what was asked for exists or not.
-    pub(super) fn forbidden() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "this token may not do this, or belongs to another organization")
+    pub(super) fn forbidden(refusal: Refusal) -> Self {
+        Self::new(StatusCode::FORBIDDEN, refusal.to_string())
     }
 
     /// 403: a form that another site's page sent.

@@ -144,7 +144,7 @@ async fn note(app: &App, session: Fingerprint, now: Timestamp) -> Result<(), sto
 pub(super) async fn reader(app: &App, token: Fingerprint) -> Result<Option<Visitor>, store::Error> {
     let Some(known) = valid(app, Some(token)).await? else { return Ok(None) };
     let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
-    let may_read = role.permits(&Scope::default(), Operation::Read);
+    let may_read = role.permits(&Scope::default(), Operation::Read).is_ok();
     let (organization, name) = (known.organization, known.name);
     let visitor = Visitor { organization, name, looks_at: String::new(), token, turn: None };
     Ok(may_read.then_some(visitor))
