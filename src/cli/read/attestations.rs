@@ -49,7 +49,11 @@ impl Attestations {
             let attestations = async || client.attestations(&self.flow, span, page).await;
             self.common.ask(&client, about, attestations).await
         };
-        self.pages.list(&self.common.output, "attestation", ask, table).await
+        self.pages.list(&self.common.output, "attestation", self.asked(), ask, table).await
+    }
+
+    fn asked(&self) -> &'static str {
+        if self.from.or(self.to).is_some() { " of that time" } else { "" }
     }
 }
 

@@ -46,11 +46,13 @@ enum Endless {
 const MANY: u32 = 100;
 
 impl Pages {
-    /// Lists what `ask` gets: one page, or all of them. `kind` is one of its items in words.
+    /// Lists what `ask` gets: one page, or all of them. `kind` is one of its items in words, and `asked` says
+    /// which were asked for, where that is not all.
     pub(super) async fn list<T: Identified>(
         &self,
         output: &Output,
         kind: &str,
+        asked: &str,
         ask: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
         table: impl Fn(&[Kept<T>]) -> Table,
     ) -> Result<(), Failure> {
@@ -58,9 +60,9 @@ impl Pages {
             if self.all { Page::of(self.every(kind, ask, MOST).await?) } else { ask(self.asked()).await? };
         match &page {
             Page { data, .. } if data.is_empty() && self.page > 1 => {
-                tracing::info!("page {} has no {kind}", self.page);
+                tracing::info!("page {} has no {kind}{asked}", self.page);
             }
-            Page { data, .. } if data.is_empty() => tracing::info!("there is no {kind}"),
+            Page { data, .. } if data.is_empty() => tracing::info!("there is no {kind}{asked}"),
             Page { pagination: Some(Pagination { page_count: Some(count), total, .. }), .. }
                 if *count > 1 =>
             {

@@ -8,6 +8,7 @@ use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, ago, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName};
+use crate::domain::visible::Visible;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,7 +46,18 @@ impl Trails {
         };
         let ask =
             async |page| self.common.ask(&client, about, async || client.trails(&filter, page).await).await;
-        self.pages.list(&self.common.output, "trail", ask, table).await
+        self.pages.list(&self.common.output, "trail", &self.asked(), ask, table).await
+    }
+
+    /// Which are asked for. A filter that nothing passes may be one that is misspelt: a service does not say so.
+    fn asked(&self) -> String {
+        let flow = self.flow.as_ref().map(|flow| format!(" of the flow \"{flow}\""));
+        let tag = self.flow_tag.as_ref();
+        let tag =
+            tag.map(|(key, value)| format!(" of a flow with the tag {}", Visible(&format!("{key}={value}"))));
+        let artifact = self.fingerprint.map(|fingerprint| format!(" with the artifact {fingerprint}"));
+        let asked: String = [flow, tag, artifact].into_iter().flatten().collect();
+        if asked.is_empty() { asked } else { format!("{asked}; without that, this lists those of all flows") }
     }
 }
 

@@ -235,6 +235,14 @@ fn that_there_is_nothing_is_said_and_is_no_failure() {
         let outcome = run(&answering(answer), line);
         assert_eq!(outcome.says(0, &[says]).stdout, "", "{line}");
     }
+    let filtered = format!("list trails --flow nope --flow-tag team=shop --fingerprint {FINGERPRINT}");
+    let asked = format!(
+        "there is no trail of the flow \"nope\" of a flow with the tag team=shop with the artifact {FINGERPRINT}; \
+         without that, this lists those of all flows"
+    );
+    run(&answering(&list), &filtered).says(0, &[&asked]);
+    run(&answering(&list), "list attestations cart --from 2026-10-01")
+        .says(0, &["there is no attestation of that time"]);
     let json = run(&answering(&list), "list trails -o json");
     assert_eq!(json.says(0, &["there is no trail"]).stdout, "{\n  \"data\": []\n}\n");
 }
