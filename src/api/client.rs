@@ -21,6 +21,7 @@ use super::{BaseUrl, TokenSource};
 use crate::domain::model::{OrganizationName, Provider};
 use crate::domain::report::Report;
 use crate::domain::visible::Visible;
+use crate::process::authorities::{self, Unusable};
 use crate::process::causes;
 use crate::process::files::read_up_to;
 use crate::process::proxy::is_turned_off;
@@ -87,9 +88,9 @@ pub enum SetupError {
     /// The file of `--ca-file` cannot be read.
     #[error("the CA file \"{}\" (--ca-file) cannot be read", Visible(&.0.display().to_string()))]
     CaFile(PathBuf, #[source] io::Error),
-    /// It holds no certificates.
-    #[error("the CA file \"{}\" (--ca-file) holds no certificate in PEM", Visible(&.0.display().to_string()))]
-    NoCertificate(PathBuf),
+    /// It holds no certificates that can be used.
+    #[error("the CA file \"{}\" (--ca-file) {}", Visible(&.0.display().to_string()), .1)]
+    Authorities(PathBuf, Unusable),
     /// The TLS library refuses what it was given.
     #[error(
         "the HTTP client cannot be set up; where this system has no certificate authorities, give some by --ca-file"
@@ -328,8 +329,7 @@ fn unreachable(request: &Request, error: reqwest::Error) -> Error {
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SetupError> {
     let pem = read_up_to(MOST_CA_BYTES, path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
-    match reqwest::Certificate::from_pem_bundle(&pem) {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(SetupError::NoCertificate(path.to_owned())),
-    }
+    let authorities = authorities::read(&pem).map_err(|e| SetupError::Authorities(path.to_owned(), e))?;
+    let authorities = authorities.iter().map(|authority| reqwest::Certificate::from_der(authority));
+    authorities.collect::<Result<_, _>>().map_err(SetupError::Client)
 }

@@ -74,10 +74,12 @@ impl TokenSource {
             "is empty"
         } else if token.len() as u64 > MOST_BYTES {
             "is longer than 64 KiB"
+        } else if token.starts_with("-----BEGIN ") {
+            "is a key or a certificate in PEM; a token was expected, in one line"
         } else if token.contains(['\n', '\r']) {
             "holds a line break; one line was expected"
         } else if !token.bytes().all(|b| b.is_ascii_graphic()) {
-            "holds a space, a control character or a letter outside ASCII"
+            "holds a space, a control character or a letter outside ASCII; a token was expected"
         } else if let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {token}")) {
             // No library shows a value that is marked so.
             header.set_sensitive(true);
@@ -163,6 +165,10 @@ mod tests {
             ("", "is empty"),
             (" \n", "is empty"),
             ("s3cret\ns3cret", "line break"),
+            (
+                "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----\n",
+                "is a key or a certificate in PEM",
+            ),
             ("s3cret s3cret", "a space"),
             ("s3cret\0", "control character"),
             ("s3crét", "outside ASCII"),

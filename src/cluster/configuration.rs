@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Client;
-use kube::client::{AuthError, ClientBuilder};
+use kube::client::{AuthError, ClientBuilder, RustlsTlsError};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
@@ -115,12 +115,53 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
     };
     let has_plugin = config.auth_info.exec.is_some();
     let secrets = Secrets::of(&config.auth_info);
+    let identity = Identity::of(&config.auth_info);
     let builder = ClientBuilder::try_from(config).map_err(|error| match error {
+        kube::Error::RustlsTls(error) => ConnectError::Kubeconfig(identity.wrong(&error)),
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
         kube::Error::InferKubeconfig(error) => unusable(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
     Ok(Configured { client: builder.build(), url, token_file, secrets, has_plugin })
+}
+
+/// The keys of a kubeconfig that hold a user's certificate and its key, with the files that these name.
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+impl Identity {
+    fn of(user: &kube::config::AuthInfo) -> Self {
+        let named = |key: &str, file: &Option<String>| match file {
+            Some(file) => format!("its {key} {}", quoted(Path::new(file))),
+            None => format!("its {key}-data"),
+        };
+        Self {
+            certificate: named("client-certificate", &user.client_certificate),
+            key: named("client-key", &user.client_key),
+        }
+    }
+
+    /// What is wrong with them, or with the authorities.
+    fn wrong(&self, error: &RustlsTlsError) -> String {
+        let Self { certificate, key } = self;
+        match error {
+            RustlsTlsError::MissingCertificate => format!("{certificate} holds no certificate in PEM"),
+            RustlsTlsError::MissingPrivateKey | RustlsTlsError::UnknownPrivateKeyFormat => {
+                format!("{key} holds no private key in PEM, without a passphrase (PKCS #8, PKCS #1 or SEC 1)")
+            }
+            RustlsTlsError::InvalidIdentityPem(_) => format!("{certificate}, or {key}, is no PEM"),
+            RustlsTlsError::InvalidPrivateKey(_) => {
+                format!("{certificate} cannot be read as X.509, or {key} is not the key of it")
+            }
+            RustlsTlsError::AddRootCertificate(_) => {
+                "an authority of its certificate-authority, or of this system, cannot be read as X.509"
+                    .to_owned()
+            }
+            other => causes::said_once(other).join(": "),
+        }
+    }
 }
 
 /// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
@@ -154,6 +195,10 @@ fn unusable(error: &KubeconfigError) -> ConnectError {
         }
         KubeconfigError::ParseNoProxy(_) => {
             "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
+        }
+        KubeconfigError::ParseCertificates(_) => {
+            "its certificate-authority, or certificate-authority-data, was expected to be certificates in PEM"
+                .to_owned()
         }
         KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
         KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),

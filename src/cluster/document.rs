@@ -7,7 +7,9 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -172,6 +174,11 @@ impl<'de, P: Part> Visitor<'de> for DocumentVisitor<'_, '_, P> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a List, a PodList or a Pod")
+    }
+
+    /// What is one text is no file of pods, and may be a key: it is not shown.
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Document<P>, E> {
+        Err(E::invalid_type(Unexpected::Other("text"), &self))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document<P>, A::Error> {

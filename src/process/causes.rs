@@ -9,8 +9,8 @@ use crate::domain::visible::Visible;
 #[must_use]
 pub fn said_once(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for level in levels(error) {
-        let text = level.to_string();
+    for level in levels(error).filter(|&level| content(level).is_none()) {
+        let text = refused(level).unwrap_or_else(|| level.to_string());
         // rustls leads its own users to its manual.
         let text = Visible(text.split(": https://docs.rs/").next().unwrap_or_default()).to_string();
         if !said.last().is_some_and(|above| above.contains(&text)) {
@@ -18,6 +18,32 @@ pub fn said_once(error: &(dyn Error + 'static)) -> Vec<String> {
         }
     }
     said
+}
+
+/// Why a certificate is refused, where rustls only has the name that its code has for it.
+fn refused(error: &(dyn Error + 'static)) -> Option<String> {
+    use rustls::CertificateError::{
+        BadEncoding, BadSignature, UnknownIssuer, UnsupportedSignatureAlgorithmContext,
+        UnsupportedSignatureAlgorithmForPublicKeyContext,
+    };
+    let rustls::Error::InvalidCertificate(why) = error.downcast_ref()? else { return None };
+    let why = match why {
+        BadEncoding => "it cannot be read",
+        UnknownIssuer => "no authority that is known here signed it",
+        BadSignature
+        | UnsupportedSignatureAlgorithmContext { .. }
+        | UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "it is not signed by the authority that is known here by the name of its own"
+        }
+        why if is_an_authority_s(why) => "it is that of an authority (CA:TRUE); a server's was expected",
+        _ => return None,
+    };
+    Some(format!("invalid peer certificate: {why}"))
+}
+
+/// webpki's word for it, which rustls passes on: its type is none of ours.
+fn is_an_authority_s(why: &rustls::CertificateError) -> bool {
+    matches!(why, rustls::CertificateError::Other(why) if why.to_string() == "CaUsedAsEndEntity")
 }
 
 /// A sentence, with what to do about it where that is known.
@@ -33,6 +59,8 @@ pub enum Tls {
     NotSpoken,
     /// The other side's certificate is not valid yet, or no longer.
     NotNow,
+    /// The other side's certificate is that of an authority.
+    NotIts,
     /// The other side's certificate, or ours, is not accepted.
     NotTrusted,
 }
@@ -45,6 +73,9 @@ impl Tls {
             Self::NotSpoken => "the other side does not speak TLS; is it plain http?".to_owned(),
             Self::NotNow => {
                 "check the clock of this machine, and renew the certificate if that one is right".to_owned()
+            }
+            Self::NotIts => {
+                "give the server a certificate of its own: one with basicConstraints CA:FALSE".to_owned()
             }
             Self::NotTrusted => trust.to_owned(),
         }
@@ -60,6 +91,7 @@ pub fn tls(error: &(dyn Error + 'static)) -> Option<Tls> {
         rustls::Error::InvalidCertificate(
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
         ) => Tls::NotNow,
+        rustls::Error::InvalidCertificate(why) if is_an_authority_s(why) => Tls::NotIts,
         _ => Tls::NotTrusted,
     })
 }
@@ -72,12 +104,16 @@ pub fn is_no_http(error: &(dyn Error + 'static)) -> bool {
 
 /// An I/O error passes its content's cause off as its own, so the content is looked at first.
 fn levels<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&level| {
-        match level.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
-            Some(content) => Some(content),
-            None => level.source(),
-        }
+    std::iter::successors(Some(error), |&level| match content(level) {
+        Some(content) => Some(content),
+        None => level.source(),
     })
+}
+
+/// What an I/O error is about, whose text is then its own.
+fn content<'a>(level: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let error = level.downcast_ref::<std::io::Error>()?;
+    error.get_ref().map(|content| content as &(dyn Error + 'static))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a process needs whatever it does: logs, small files, files in YAML, a working copy, what it may have of
+//! What a process needs whatever it does: logs, small files, files in YAML, bundles of authorities, a working copy, what it may have of
 //! the machine, the causes beneath a failure, the proxy variables, signals, a rest between two bursts, a listener
 //! for HTTP or HTTPS, and probes and metrics to serve on one.
 //!
@@ -6,6 +6,7 @@
 //! or services.
 
 pub mod admin;
+pub mod authorities;
 pub mod causes;
 mod connection;
 pub mod files;

@@ -252,11 +252,39 @@ fn tls_is_verified_against_the_system_s_authorities_and_the_given_one() {
     assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
 
     program().args(["--ca-file", "missing.pem"]).run().says(2, &["missing.pem", "--ca-file"]);
-    program()
-        .file("no.pem", "no certificate")
-        .args(["--ca-file", "no.pem"])
-        .run()
-        .says(2, &["no certificate in PEM"]);
+    let garbled = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    for (content, says) in [
+        ("no certificate", "holds no certificate in PEM"),
+        (garbled, "holds a certificate that cannot be read, number 1 in it"),
+    ] {
+        let outcome = program().file("no.pem", content).args(["--ca-file", "no.pem"]).run();
+        outcome.says(2, &["the CA file \"no.pem\" (--ca-file)", says]);
+    }
+}
+
+#[test]
+fn a_certificate_that_is_refused_is_said_in_words() {
+    let (authority, namesake) = (Authority::new(), Authority::new());
+    let ordinary = || authority.server(None);
+    for (server, trusted, words) in [
+        (ordinary(), None, ["no authority that is known here signed it", "hint: check the host name"]),
+        (ordinary(), Some(&namesake), ["it is not signed by the authority", "hint: check the host name"]),
+        (
+            authority.as_server(),
+            Some(&authority),
+            ["(CA:TRUE); a server's was expected", "hint: give the server"],
+        ),
+    ] {
+        let endpoint = Server::start_tls(server, |_| Reply::json(201, NEW));
+        let program = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint);
+        let program = match trusted {
+            Some(trusted) => program.file("ca.pem", trusted.pem()).args(["--ca-file", "ca.pem"]),
+            None => program,
+        };
+        let outcome = program.run();
+        outcome.says(6, &words).says(6, &["invalid peer certificate: "]);
+        assert_eq!(outcome.stderr.matches("certificate: ").count(), 1, "{outcome:#?}");
+    }
 }
 
 #[test]

@@ -102,6 +102,28 @@ fn a_kubeconfig_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_key_or_a_certificate_that_cannot_be_used_is_named_and_not_shown() {
+    let authority = Authority::new();
+    let alice = authority.client("alice");
+    let config = kubeconfig("https://127.0.0.1:1", None, &User::Nobody);
+    let user = r#""user":{"client-certificate":"alice.pem","client-key":"alice.key"}"#;
+    let with = |certificate: &str, key: &str, config: &str| {
+        let program = once().file("alice.pem", certificate).file("alice.key", key);
+        program.args(DRY).kubeconfig(&config.replace(r#""user":{}"#, user)).run()
+    };
+    let no_token = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"alice.key"}"#);
+    for (outcome, words) in [
+        (with(&alice.key, &alice.key, &config), "alice.pem\" holds no certificate in PEM"),
+        (with(&alice.certificate, &alice.certificate, &config), "alice.key\" holds no private key in PEM"),
+        (with(&alice.certificate, &authority.client("bob").key, &config), "is not the key of it"),
+        (with(&alice.certificate, &alice.key, &no_token), "alice.key\" holds what a header cannot carry"),
+    ] {
+        outcome.says(2, &["the kubeconfig cannot be used: ", words]);
+        assert!(!outcome.stderr.contains("BEGIN"), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn a_kubeconfig_is_found_where_kubectl_finds_it() {
     let api = Server::start(recorded);
     let config = kubeconfig(&api.url(), None, &User::Nobody);

@@ -333,3 +333,12 @@ fn a_name_that_yaml_takes_for_a_number_is_never_another_name() {
     let words = yaml(1).replace("namespace: shop", "namespace: n");
     assert!(from_stdin(words).says(0, &[]).stdout.contains(r#""namespace":"n""#));
 }
+
+#[test]
+fn a_key_in_the_place_of_pods_is_not_shown() {
+    let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n";
+    let program = once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]).stdin(key);
+    let outcome = program.run();
+    outcome.says(2, &["invalid type: text, expected a List, a PodList or a Pod"]);
+    assert!(!outcome.stderr.contains("c2Vj"), "{outcome:#?}");
+}

@@ -41,6 +41,15 @@ impl Authority {
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
+    /// A server on loopback that shows the authority's own certificate.
+    pub fn as_server(&self) -> ServerConfig {
+        let key = PrivateKeyDer::try_from(self.issuer.key().serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.unwrap().with_no_client_auth();
+        builder.with_single_cert(vec![self.issuer.der().clone()], key).unwrap()
+    }
+
     /// A server on loopback; with clients' certificates, where they are wanted.
     pub fn server(&self, clients: Option<&Authority>) -> ServerConfig {
         let (certificate, key) = self.issue("server", vec!["127.0.0.1".into(), "localhost".into()]);

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
 
 use super::shown;
 use crate::domain::visible::Visible;
+use crate::process::authorities;
 use crate::process::files::read_up_to;
 use crate::service::bootstrap::file::Reference;
 
@@ -52,11 +52,7 @@ pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer
     let file = path.parent().unwrap_or(Path::new("")).join(file);
     let bytes = read_up_to(MOST_PEM, &file)
         .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(format!("the file \"{}\" was expected to hold certificates in PEM", shown(&file))),
-    }
+    authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", shown(&file)))
 }
 
 fn either(reference: &Reference, path: &Path) -> Result<Found, String> {
