@@ -30,6 +30,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{Resettable, TypedValueParser};
+use clap::error::ContextKind;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 
@@ -183,7 +184,7 @@ impl Cli {
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let given = matches
             .and_then(|matches| Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
-        given.unwrap_or_else(|said| say(&said))
+        given.unwrap_or_else(|said| say(said))
     }
 
     /// How logs are wanted.
@@ -264,7 +265,9 @@ impl Service {
 }
 
 /// Says what clap has to say, of the program or of its arguments, and ends the process.
-fn say(said: &clap::Error) -> ! {
+fn say(mut said: clap::Error) -> ! {
+    // It would name each option that was given, by a variable or a default too, as if it had to be.
+    said.remove(ContextKind::Usage);
     let code = match said.print() {
         Err(error) if !said.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
             logs::fail(Format::Text, &["this cannot be written".to_owned(), error.to_string()], None);

@@ -116,6 +116,15 @@ fn help_names_the_variable_of_an_option_and_not_what_is_in_it() {
 }
 
 #[test]
+fn a_mistake_names_what_is_missing_and_nothing_that_a_variable_or_a_default_gave() {
+    let outcome = supercargo().args(["list", "attestations"]).env("SUPERCARGO_ORG", "acme").run();
+    outcome.says(2, &["required arguments were not provided", "<FLOW>", "try '--help'"]);
+    for given in ["--org", "--per-page", "--timeout", "--output"] {
+        assert!(!outcome.stderr.contains(given), "{given}: {outcome:#?}");
+    }
+}
+
+#[test]
 fn durations_are_written_as_people_write_them() {
     for bad in ["", "0s", "-1s", "60", "soon", "99d"] {
         let outcome = once()
