@@ -78,6 +78,8 @@ pub(super) struct Agent {
     watching: Watching,
     #[command(flatten)]
     once_only: OnceOnly,
+    #[command(flatten)]
+    service: Service,
 }
 
 #[derive(Debug, Args)]
@@ -151,14 +153,14 @@ enum Containers {
 }
 
 impl Agent {
-    pub(super) async fn run(&self, service: &Service, rest: Rest) -> Result<(), Vec<Failure>> {
+    pub(super) async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
         let plan = self.plan().map_err(|failure| vec![failure])?;
         let patience = api::Patience::default().hastened(self.watching.hasten);
         // Before the cluster is asked for anything: a mistake here should not cost it a list.
         let client = if self.once_only.dry_run {
             None
         } else {
-            Some(service.client(patience).map_err(|e| vec![Failure::usage(e)])?)
+            Some(self.service.client(patience).map_err(|e| vec![Failure::usage(e)])?)
         };
         match client {
             Some(client) if !self.once => {

@@ -46,8 +46,6 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    service: Service,
-    #[command(flatten)]
     logging: Logging,
 }
 
@@ -102,7 +100,7 @@ pub enum Threads {
     Many,
 }
 
-/// How to reach the service.
+/// How to reach the service. Each command that talks to it has these, and so has each below it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Compliance service")]
 struct Service {
@@ -213,11 +211,11 @@ impl Cli {
     /// All that went wrong, each with its exit code; the first one's is the process's.
     pub async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
         match &self.command {
-            Command::Agent(agent) => agent.run(&self.service, rest).await,
-            Command::List(list) => list.run(&self.service).await.map_err(|failure| vec![failure]),
-            Command::Get(get) => get.run(&self.service).await.map_err(|failure| vec![failure]),
-            Command::Wait(wait) => wait.run(&self.service).await.map_err(|failure| vec![failure]),
-            Command::Attest(attest) => attest.run(&self.service).await.map_err(|failure| vec![failure]),
+            Command::Agent(agent) => agent.run(rest).await,
+            Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
+            Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
+            Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
+            Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

@@ -77,16 +77,14 @@ struct Row {
 fn options() -> Vec<(Vec<String>, Row)> {
     fn collect(command: &Command, path: &str, rows: &mut Vec<(Vec<String>, Row)>) {
         for arg in command.get_arguments().filter(|arg| is_shown(arg)) {
-            if !path.is_empty() && arg.is_global_set() {
-                continue;
-            }
             let name = match arg.get_help_heading() {
-                Some("Compliance service") if path.is_empty() => "all that talk to the service".to_owned(),
-                _ if path.is_empty() => "every command".to_owned(),
+                Some("Compliance service") => "all that talk to the service".to_owned(),
+                Some("Logs, on stderr") => "every command".to_owned(),
                 _ => format!("`{path}`"),
             };
             let row = row(command, arg);
             match rows.iter_mut().find(|(_, other)| *other == row) {
+                Some((commands, _)) if commands.contains(&name) => {}
                 Some((commands, _)) => commands.push(name),
                 None => rows.push((vec![name], row)),
             }
@@ -101,6 +99,8 @@ fn options() -> Vec<(Vec<String>, Row)> {
     command.build();
     let mut rows = Vec::new();
     collect(&command, "", &mut rows);
+    // Those of several commands first: they are in no code.
+    rows.sort_by_key(|(commands, _)| commands.first().is_some_and(|command| command.starts_with('`')));
     rows
 }
 

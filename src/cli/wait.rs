@@ -44,6 +44,8 @@ pub(super) struct Wait {
     /// How often to ask, a second at least
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every)]
     every: Duration,
+    #[command(flatten)]
+    service: Service,
 }
 
 const EXAMPLES: &str = "\
@@ -72,9 +74,9 @@ enum WaitError {
 }
 
 impl Wait {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        let client = service.client(api::Patience::default()).map_err(Failure::usage)?;
+        let client = self.service.client(api::Patience::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
         let mut waiting = Waiting::new(until, wanted, self.environment.clone(), self.every, seed());
         let progress = Progress::begin();

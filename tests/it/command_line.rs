@@ -107,11 +107,29 @@ fn what_was_expected_of_a_value_is_said_in_words() {
 
 #[test]
 fn help_names_the_variable_of_an_option_and_not_what_is_in_it() {
-    for line in ["--help", "serve --help", "list trails --help"] {
-        let help = supercargo().args(line.split(' ')).env("SUPERCARGO_ORG", "acme").run().stdout;
+    for (line, variable) in [
+        ("--help", "SUPERCARGO_LOG_FORMAT"),
+        ("serve --help", "SUPERCARGO_PUBLIC_URL"),
+        ("list trails --help", "SUPERCARGO_ORG"),
+    ] {
+        let help = supercargo().args(line.split(' ')).env(variable, "text").run().stdout;
         let shown = help.split("[env: ").skip(1).map(|rest| rest.split(']').next().unwrap());
-        assert!(shown.clone().any(|name| name == "SUPERCARGO_ORG"), "{help}");
+        assert!(shown.clone().any(|name| name == variable), "{help}");
         assert!(!shown.clone().any(|name| name.contains('=')), "{help}");
+    }
+}
+
+#[test]
+fn what_talks_to_no_service_takes_no_option_of_one() {
+    for line in ["agent", "list trails", "get action", "wait", "attest junit", "list", "attest"] {
+        let help = supercargo().args(line.split(' ')).args(["--help"]).run();
+        assert!(help.stdout.contains("--org <NAME>"), "{line}: {help:#?}");
+    }
+    for line in ["serve", "demo", "completions", "man", ""] {
+        let arguments = || supercargo().args(line.split(' ').filter(|word| !word.is_empty()));
+        let help = arguments().args(["--help"]).run();
+        assert!(!help.stdout.contains("--org"), "{line}: {help:#?}");
+        arguments().args(["--org", "acme"]).run().says(2, &["unexpected argument '--org'"]);
     }
 }
 

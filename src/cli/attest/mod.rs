@@ -16,6 +16,8 @@ use super::{Failure, Service};
 pub(super) struct Attest {
     #[command(subcommand)]
     what: Attested,
+    #[command(flatten)]
+    service: Service,
 }
 
 #[derive(Debug, Subcommand)]
@@ -25,9 +27,9 @@ enum Attested {
 }
 
 impl Attest {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
         match &self.what {
-            Attested::Junit(junit) => junit.run(service).await,
+            Attested::Junit(junit) => junit.run(&self.service).await,
         }
     }
 }

@@ -49,9 +49,8 @@ pub(super) struct Demo {
 
 const EXAMPLE: &str = "\
 It listens on loopback alone, on ports that are free, and keeps everything in one
-temporary folder, which it removes at the end. The options of the compliance
-service do not matter to it. With --keep it first lives through two days that are
-made up, and prints a link that signs a browser in once.
+temporary folder, which it removes at the end. With --keep it first lives through
+two days that are made up, and prints a link that signs a browser in once.
 
 Example:
   Watch it, then try its commands in another terminal:

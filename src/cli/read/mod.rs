@@ -28,6 +28,8 @@ use crate::domain::outcome::Backoff;
 pub(super) struct List {
     #[command(subcommand)]
     what: Listed,
+    #[command(flatten)]
+    service: Service,
 }
 
 #[derive(Debug, Args)]
@@ -35,6 +37,8 @@ pub(super) struct List {
 pub(super) struct Get {
     #[command(subcommand)]
     what: Got,
+    #[command(flatten)]
+    service: Service,
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,7 +106,8 @@ Examples:
     supercargo get approval cart 12 -o yaml";
 
 impl List {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let service = &self.service;
         match &self.what {
             Listed::Trails(trails) => trails.run(service).await,
             Listed::Attestations(attestations) => attestations.run(service).await,
@@ -114,7 +119,8 @@ impl List {
 }
 
 impl Get {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let service = &self.service;
         match &self.what {
             Got::LiveArtifacts(live) => live.run(service).await,
             Got::Approval(approval) => approval.run(service).await,
