@@ -1,15 +1,22 @@
 //! How the demo looks: headings, commands and sentences on standard output.
 //!
 //! In a terminal with a little colour; elsewhere, or where colour is unwanted, as plain text.
-//! Everything but a long path or digest fits 80 columns.
+//! Sentences take the width of the terminal; everything else but a long path fits 80 columns.
 
 use std::fmt;
 use std::io::{self, Stdout, Write};
 
+use crate::cli::output::terminal_width;
 use crate::process::logs::is_coloured;
 
-/// How wide sentences are, in characters, without their indentation.
-const WIDTH: usize = 76;
+/// How wide sentences are where that is not known, in columns.
+const WIDTH: u16 = 80;
+
+/// What of the width stays free: the indentation, and as much on the right.
+const MARGINS: usize = 4;
+
+/// The least that is left for sentences, whatever the width.
+const LEAST: usize = 20;
 
 /// The look of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +36,15 @@ pub(super) struct Word(pub(super) Look, pub(super) String);
 pub(super) struct Screen<W> {
     to: W,
     is_coloured: bool,
+    /// How many columns the terminal has, where it is one.
+    columns: Option<u16>,
 }
 
 impl Screen<Stdout> {
     /// Standard output.
     pub(super) fn stdout() -> Self {
         let to = io::stdout();
-        Self { is_coloured: is_coloured(&to), to }
+        Self { is_coloured: is_coloured(&to), to, columns: terminal_width() }
     }
 }
 
@@ -48,6 +57,7 @@ impl<W: Write> Screen<W> {
 
     /// A command to paste: its parts, a line each.
     pub(super) fn command(&mut self, parts: &[String]) -> io::Result<()> {
+        let parts: Vec<_> = parts.iter().flat_map(|part| self.fitting(part)).collect();
         for (n, part) in parts.iter().enumerate() {
             let indent = if n == 0 { "  " } else { "    " };
             let goes_on = if n + 1 < parts.len() { " \\" } else { "" };
@@ -56,9 +66,26 @@ impl<W: Write> Screen<W> {
         Ok(())
     }
 
+    /// An option and what it is given, on two lines where one would be too long for the terminal.
+    fn fitting(&self, part: &str) -> Vec<String> {
+        let takes = MARGINS + part.chars().count() + " \\".len();
+        let is_long = self.columns.is_some_and(|columns| takes > columns.into());
+        match part.split_once(' ') {
+            Some((option, given)) if is_long && option.starts_with("--") => {
+                vec![option.to_owned(), format!("  {given}")]
+            }
+            _ => vec![part.to_owned()],
+        }
+    }
+
+    /// How wide sentences are, in characters, without their indentation.
+    fn width(&self) -> usize {
+        usize::from(self.columns.unwrap_or(WIDTH)).saturating_sub(MARGINS).max(LEAST)
+    }
+
     /// A sentence, broken between words.
     pub(super) fn say(&mut self, text: impl fmt::Display) -> io::Result<()> {
-        for line in wrapped(&text.to_string(), WIDTH) {
+        for line in wrapped(&text.to_string(), self.width()) {
             self.line("  ", &[Word(Look::Plain, line)])?;
         }
         Ok(())
@@ -66,7 +93,7 @@ impl<W: Write> Screen<W> {
 
     /// What came of a command: a sentence, and a verdict that stands out.
     pub(super) fn came(&mut self, text: impl fmt::Display, verdict: Option<Word>) -> io::Result<()> {
-        let mut lines = wrapped(&text.to_string(), WIDTH - 2).into_iter();
+        let mut lines = wrapped(&text.to_string(), self.width() - 2).into_iter();
         let first = lines.next().unwrap_or_default();
         let mut words = vec![Word(Look::Plain, first)];
         words.extend(verdict);
@@ -148,6 +175,29 @@ mod tests {
     }
 
     #[test]
+    fn what_the_terminal_has_no_room_for_in_a_line_has_several() {
+        let print = |columns| {
+            let mut screen = Screen { to: Vec::new(), is_coloured: false, columns };
+            screen.command(&["attest".to_owned(), format!("--fingerprint {}", "a".repeat(20))]).unwrap();
+            screen.say("one two three four five six seven eight nine ten eleven twelve").unwrap();
+            String::from_utf8(screen.to).unwrap()
+        };
+        let digest = "a".repeat(20);
+        assert_eq!(
+            print(Some(30)),
+            format!(
+                "  attest \\\n    --fingerprint \\\n      {digest}\n  one two three four five\n  six seven eight nine ten\n  eleven twelve\n"
+            )
+        );
+        assert_eq!(
+            print(None),
+            format!(
+                "  attest \\\n    --fingerprint {digest}\n  one two three four five six seven eight nine ten eleven twelve\n"
+            )
+        );
+    }
+
+    #[test]
     fn a_path_is_quoted_where_a_shell_would_read_it_otherwise() {
         assert_eq!(quoted("/tmp/a-b_c.json"), "/tmp/a-b_c.json");
         assert_eq!(quoted("/tmp/it's $here"), "'/tmp/it'\\''s $here'");
@@ -157,7 +207,7 @@ mod tests {
     #[test]
     fn a_command_can_be_pasted_and_colour_is_there_only_where_it_is_wanted() {
         let print = |is_coloured| {
-            let mut screen = Screen { to: Vec::new(), is_coloured };
+            let mut screen = Screen { to: Vec::new(), is_coloured, columns: None };
             screen.command(&["curl -sS".to_owned(), "http://x".to_owned()]).unwrap();
             String::from_utf8(screen.to).unwrap()
         };

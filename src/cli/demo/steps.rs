@@ -146,7 +146,8 @@ impl<'a, W: Write> Story<'a, W> {
         let digest = self.files.digest(build).ok_or(DemoError::Sample("an image that is attested"))?;
         let attest = [
             format!("attest junit --flow {flow} --trail {trail}"),
-            format!("--name {UNIT_TESTS} --branch main --commit {}", build.commit),
+            format!("--name {UNIT_TESTS} --branch main"),
+            format!("--commit {}", build.commit),
             format!("--fingerprint {digest}"),
             format!("--repository-url {}", build.repository_url()),
         ];

@@ -7,7 +7,7 @@ mod age;
 mod progress;
 mod table;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
@@ -61,8 +61,7 @@ impl Output {
         let text = match self.format {
             Format::Table => {
                 // What is not read by a person keeps its rows whole.
-                let width = if stdout.is_terminal() { terminal_width() } else { None };
-                table().render(width, is_coloured(&stdout))
+                table().render(terminal_width(), is_coloured(&stdout))
             }
             Format::Json => json(sent),
             Format::Yaml => match yaml(sent).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
@@ -105,9 +104,9 @@ pub(super) fn write(text: &str) -> io::Result<()> {
     }
 }
 
-/// How many columns the terminal has, where it says so.
-fn terminal_width() -> Option<u16> {
-    terminal_size::terminal_size().map(|(terminal_size::Width(columns), _)| columns)
+/// How many columns the terminal has that standard output is, where it is one and says so.
+pub(super) fn terminal_width() -> Option<u16> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| columns)
 }
 
 /// What the clock says.

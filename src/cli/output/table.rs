@@ -1,6 +1,6 @@
 //! Tables: columns that fit the terminal, and words that stand out.
 
-use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, presets};
+use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::age::ago;
 use crate::domain::model::Timestamp;
@@ -37,9 +37,6 @@ const SHORT_COMMIT: usize = 7;
 /// Between two columns, in characters.
 const GAP: usize = 2;
 
-/// The least width of a text that is broken.
-const READABLE: usize = 16;
-
 impl Table {
     pub(in crate::cli) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
         Self { headings: headings.into_iter().collect(), rows: Vec::new() }
@@ -51,37 +48,68 @@ impl Table {
     }
 
     /// Its lines; nothing, where it has no rows. Where a width is given, texts that are too long for it are
-    /// broken, and what is best read whole is not; where that does not fit, each row stands by itself.
+    /// broken between words; where the words do not fit, each row stands by itself.
     pub(in crate::cli) fn render(&self, width: Option<u16>, is_coloured: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let least = |column| match self.widest(column) {
-            widest if self.is_whole(column) => widest,
-            widest => widest.min(READABLE),
-        };
-        let gaps = GAP * self.columns().saturating_sub(1);
-        let fits = |width: u16| (0..self.columns()).map(least).sum::<usize>() + gaps <= width.into();
-        match width {
-            Some(width) if self.columns() > 2 && !fits(width) => {
+        let Some(width) = width else { return self.drawn(None, is_coloured) };
+        match self.widths(width.into()) {
+            None if self.headings.len() > 2 => {
                 let particulars = self.rows.iter().map(|row| {
                     let named = self.headings.iter().copied().zip(row.iter().cloned());
                     details(named).render(Some(width), is_coloured)
                 });
                 particulars.collect::<Vec<_>>().join("\n")
             }
-            width => self.drawn(width, is_coloured),
+            // Of what is too long even so, the first of two columns is a name.
+            widths => {
+                let widths = widths.unwrap_or_else(|| vec![self.of_column(0, Cell::least)]);
+                self.drawn(Some((width, widths)), is_coloured)
+            }
         }
     }
 
-    fn drawn(&self, width: Option<u16>, is_coloured: bool) -> String {
+    /// How wide each column is, so that all of them fit and no word is broken; `None` where they do not. What the
+    /// words leave goes first to those that lack least.
+    fn widths(&self, width: usize) -> Option<Vec<usize>> {
+        let columns = self.headings.len();
+        let mut widths: Vec<_> = (0..columns).map(|n| self.of_column(n, Cell::least)).collect();
+        let taken = widths.iter().sum::<usize>() + GAP * columns.saturating_sub(1);
+        let mut left = width.checked_sub(taken)?;
+        let lacks = widths.iter().enumerate().map(|(n, width)| (self.of_column(n, Cell::length) - width, n));
+        let mut lacks: Vec<_> = lacks.collect();
+        lacks.sort_unstable();
+        for (of, (lacks, n)) in (1..=columns).rev().zip(lacks) {
+            let more = lacks.min(left / of);
+            left -= more;
+            if let Some(width) = widths.get_mut(n) {
+                *width += more;
+            }
+        }
+        Some(widths)
+    }
+
+    /// The most that a cell of a column measures, or a heading's text.
+    fn of_column(&self, column: usize, measured: impl Fn(&Cell) -> usize) -> usize {
+        let heading = self.headings.get(column).map_or(0, |heading| heading.chars().count());
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(measured);
+        cells.fold(heading, usize::max)
+    }
+
+    /// Within a width, of which each column has its own where they are given.
+    fn drawn(&self, within: Option<(u16, Vec<usize>)>, is_coloured: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).force_no_tty();
         if is_coloured {
             table.enforce_styling();
         }
-        match width {
-            Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
+        let mut widths = Vec::new();
+        match within {
+            Some((width, given)) => {
+                widths = given;
+                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)
+            }
             None => table.set_content_arrangement(ContentArrangement::Disabled),
         };
         if self.headings.iter().any(|heading| !heading.is_empty()) {
@@ -89,31 +117,22 @@ impl Table {
             table.set_header(self.headings.iter().map(heading));
         }
         table.add_rows(self.rows.iter().map(|row| row.iter().map(Cell::painted)));
+        let last = self.headings.len().saturating_sub(1);
         for (n, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, u16::try_from(GAP).unwrap_or_default()));
-            if width.is_some() && self.is_whole(n) {
-                column.set_constraint(ColumnConstraint::ContentWidth);
+            let gap = if n == last { 0 } else { GAP };
+            column.set_padding((0, columns(gap)));
+            if let Some(width) = widths.get(n) {
+                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(columns(width + gap))));
             }
         }
         let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
         lines.collect()
     }
+}
 
-    fn columns(&self) -> usize {
-        self.headings.len()
-    }
-
-    /// Whether all of a column's cells are best read whole.
-    fn is_whole(&self, column: usize) -> bool {
-        self.rows.iter().all(|row| row.get(column).is_some_and(|cell| cell.is_whole))
-    }
-
-    /// How many characters its widest text has.
-    fn widest(&self, column: usize) -> usize {
-        let texts = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.text.as_str());
-        let texts = texts.chain(self.headings.get(column).copied());
-        texts.map(|text| text.chars().count()).max().unwrap_or_default()
-    }
+/// A terminal has no more of them than this can be.
+fn columns(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
 }
 
 impl Cell {
@@ -174,7 +193,18 @@ impl Cell {
             "non-compliant" | "unapproved" | "failing" => Look::Bad,
             _ => Look::Plain,
         };
-        Self { look, is_whole: word.len() < READABLE, ..Self::text(word) }
+        Self { look, ..Self::text(word) }
+    }
+
+    /// How many characters it has.
+    fn length(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    /// How many of them its longest word has, or all of it where it is never broken.
+    fn least(&self) -> usize {
+        let words = self.text.split(' ').map(|word| word.chars().count());
+        if self.is_whole { self.length() } else { words.max().unwrap_or_default() }
     }
 
     fn painted(&self) -> comfy_table::Cell {
@@ -199,6 +229,8 @@ pub(in crate::cli) fn details(particulars: impl IntoIterator<Item = (&'static st
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn table() -> Table {
@@ -226,18 +258,25 @@ unit-tests-of-the-cart  compliant      aaaaaaaaaaaa
     }
 
     #[test]
-    fn a_narrow_terminal_breaks_what_is_too_long_for_it_and_no_hash() {
+    fn a_narrow_terminal_breaks_a_text_between_words() {
+        let mut table = Table::new(["NAME", "WHERE", "LAST"]);
+        let targets = "WEBHOOK https://example.com, SLACK alerts";
+        table.row([Cell::text("all of them"), Cell::text(targets), Cell::ago(None, Timestamp::EPOCH)]);
         assert_eq!(
-            table().render(Some(50), false),
+            table.render(Some(50), false),
             "\
-NAME                 COMPLIANCE     DIGEST
-unit-tests-of-the-c  compliant      aaaaaaaaaaaa
-art
-\\u{1b}[2Jbad         non-compliant  -
+NAME         WHERE                            LAST
+all of them  WEBHOOK https://example.com,     -
+             SLACK alerts
 "
         );
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_each_row_by_itself_where_its_words_do_not_fit() {
+        assert_eq!(table().render(Some(51), false), table().render(None, false),);
         assert_eq!(
-            table().render(Some(40), false),
+            table().render(Some(50), false),
             "\
 NAME        unit-tests-of-the-cart
 COMPLIANCE  compliant
@@ -248,6 +287,30 @@ COMPLIANCE  non-compliant
 DIGEST      -
 "
         );
+    }
+
+    proptest! {
+        /// Whatever the terminal's width: nothing is wider, and no word is broken that fits into it.
+        #[test]
+        fn no_word_is_broken_that_fits(
+            rows in proptest::collection::vec(proptest::collection::vec("[a-z/:.-]{1,40}( [a-z]{1,12}){0,5}", 4), 1..5),
+            width in 1..200_u16,
+        ) {
+            let mut table = Table::new(["FIRST", "SECOND", "THIRD", "FOURTH"]);
+            for row in &rows {
+                table.row(row.iter().map(Cell::text));
+            }
+            let drawn = table.render(Some(width), false);
+            let seen: Vec<_> = drawn.split_whitespace().collect();
+            // A row by itself has the name of the column before each text.
+            for word in rows.iter().flatten().flat_map(|text| text.split(' ')) {
+                let is_whole = seen.contains(&word);
+                prop_assert!(is_whole || word.len() + "FOURTH".len() + GAP > width.into(), "{}", drawn);
+            }
+            if width > 10 {
+                prop_assert!(drawn.lines().all(|line| line.len() <= width.into()), "{}", drawn);
+            }
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn table(actions: &[Kept<api::Action>]) -> Table {
             environments(action),
             Cell::text(action.triggers.join(", ")),
             Cell::text(action.targets.iter().map(target).collect::<Vec<_>>().join(", ")),
-            Cell::maybe(action.last_success_timestamp.map(|at| ago(at, now))),
+            Cell::ago(action.last_success_timestamp, now),
         ]);
     }
     table

@@ -75,7 +75,7 @@ fn table(approvals: &[Kept<api::Approval>]) -> Table {
             Cell::digest(Some(&approval.target_artifact)),
             Cell::text(approval.environment.as_deref().unwrap_or("any")),
             Cell::maybe(Some(by.join(", ")).filter(|by| !by.is_empty())),
-            Cell::maybe(approval.last_modified_at.map(|at| ago(at, now))),
+            Cell::ago(approval.last_modified_at, now),
         ]);
     }
     table

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{Common, Pages, client};
 use crate::api::{About, Attestation, Kept, Span};
-use crate::cli::output::{Cell, Table, ago, now};
+use crate::cli::output::{Cell, Table, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::FlowName;
 
@@ -65,7 +65,7 @@ fn table(attestations: &[Kept<Attestation>]) -> Table {
             Cell::maybe(attestation.attestation_type.as_ref()),
             Cell::compliance(attestation.is_compliant),
             Cell::maybe(attestation.reported_by.as_ref()),
-            Cell::maybe(attestation.created_at.map(|at| ago(at, now))),
+            Cell::ago(attestation.created_at, now),
             Cell::text(&attestation.attestation_id),
         ]);
     }

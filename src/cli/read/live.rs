@@ -5,7 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Common, client};
 use crate::api::{self, About};
-use crate::cli::output::{Cell, Table, ago, now};
+use crate::cli::output::{Cell, Table, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Provider, RepositoryName};
 
@@ -54,7 +54,7 @@ fn table(live: &api::LiveArtifacts) -> Table {
             Cell::commit(commit),
             Cell::word(&running.compliance),
             Cell::number(running.snapshot_index),
-            Cell::maybe(running.started_at.map(|at| ago(at, now))),
+            Cell::ago(running.started_at, now),
         ]);
     }
     table

@@ -58,25 +58,28 @@ impl Pages {
     ) -> Result<(), Failure> {
         let page =
             if self.all { Page::of(self.every(kind, ask, MOST).await?) } else { ask(self.asked()).await? };
-        match &page {
-            Page { data, .. } if data.is_empty() && self.page > 1 => {
-                tracing::info!("page {} has no {kind}{asked}", self.page);
-            }
-            Page { data, .. } if data.is_empty() => tracing::info!("there is no {kind}{asked}"),
-            Page { pagination: Some(Pagination { page_count: Some(count), total, .. }), .. }
-                if *count > 1 =>
-            {
-                let of = total.map(|total| format!(", {} in all", counted(total, kind))).unwrap_or_default();
-                tracing::info!(
-                    "page {} of {count}{of}; --page N shows another, --all all of them",
-                    self.page
-                );
-            }
-            _ => {}
-        }
-        let table = table(&page.data);
+        let (table, seen) = (table(&page.data), self.seen(&page, kind, asked));
         let sent: Value = page.into_sent();
-        output.print(&sent, || table)
+        output.print(&sent, || table)?;
+        // Below the table, where a long one is read.
+        if let Some(seen) = seen {
+            tracing::info!("{seen}");
+        }
+        Ok(())
+    }
+
+    /// What a page does not say of itself: that it is none, or one of several.
+    fn seen<T>(&self, page: &Page<T>, kind: &str, asked: &str) -> Option<String> {
+        if page.data.is_empty() {
+            return Some(match self.page {
+                1 => format!("there is no {kind}{asked}"),
+                page => format!("page {page} has no {kind}{asked}"),
+            });
+        }
+        let Pagination { page_count, total, .. } = page.pagination?;
+        let count = page_count.filter(|count| *count > 1)?;
+        let of = total.map(|total| format!(", {} in all", counted(total, kind))).unwrap_or_default();
+        Some(format!("page {} of {count}{of}; --page N shows another, --all all of them", self.page))
     }
 
     fn asked(&self) -> model::Page {

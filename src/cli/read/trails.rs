@@ -5,7 +5,7 @@ use clap::Args;
 use super::{Common, Pages, client};
 use crate::api::{About, Filter, Kept, Trail};
 use crate::cli::fingerprints::digest;
-use crate::cli::output::{Cell, Table, ago, now};
+use crate::cli::output::{Cell, Table, now};
 use crate::cli::{Failure, Service};
 use crate::domain::model::{Fingerprint, FlowName};
 use crate::domain::visible::Visible;
@@ -71,7 +71,7 @@ fn table(trails: &[Kept<Trail>]) -> Table {
             Cell::compliance(trail.is_compliant),
             Cell::commit(commit),
             Cell::maybe(trail.created_by.as_ref()),
-            Cell::maybe(trail.last_modified_at.map(|at| ago(at, now))),
+            Cell::ago(trail.last_modified_at, now),
         ]);
     }
     table
