@@ -66,7 +66,7 @@ struct Config {
 #[cfg_attr(all(test, feature = "service"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
-    /// Its name at the service.
+    /// Its name at the service: 1 to 255 bytes, without a slash, a control character, or white space at either end.
     name: Parsed<EnvironmentName>,
     /// Namespaces to report. Where every environment has this key, and none has another one about
     /// namespaces, they are listed one by one, 50 at most, and a Role in each is enough.

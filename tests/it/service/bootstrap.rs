@@ -165,6 +165,19 @@ async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Databas
     }
 }
 
+async fn a_token_in_the_place_of_its_hash_is_not_shown(database: Database) {
+    let token = "s3cret-token-0123456789abcdef";
+    let text = format!(
+        "generation: 1\norganizations: [{{name: a, tokens: [{{name: x, role: admin, sha256: {token}}}]}}]"
+    );
+    let said = said_of(&database, &text).await;
+    assert!(
+        said.contains("organizations[0].tokens[0].sha256") && said.contains("64 lowercase hex"),
+        "{said}"
+    );
+    assert!(!said.contains("s3cret"), "{said}");
+}
+
 async fn a_file_that_cannot_be_used_leaves_what_was_there(database: Database) {
     let service = Running::start(database).await;
     service.reload("generation: 2\norganizations: oops").await;
@@ -250,6 +263,7 @@ super::on_both!(
     what_is_taken_out_of_it_is_closed_and_kept,
     a_mistake_is_named_with_its_key_and_place,
     a_mistake_in_what_is_judged_and_told_is_named_as_well,
+    a_token_in_the_place_of_its_hash_is_not_shown,
     a_file_that_cannot_be_used_leaves_what_was_there,
     a_lower_generation_is_refused_at_the_start_and_later,
     an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,

@@ -35,7 +35,7 @@ pub(super) struct File {
     /// The mail server, for targets of type EMAIL.
     #[serde(default)]
     pub(super) smtp: Option<Smtp>,
-    /// The organizations. One that is taken out is closed with its tokens; what it recorded stays.
+    /// The organizations, one at least. One that is taken out is closed with its tokens; what it recorded stays.
     pub(super) organizations: Vec<Organization>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Token {
     #[serde(default)]
     pub(super) flows: Vec<String>,
     /// The SHA-256 of the token, 64 lowercase hex digits.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "hash")]
     #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(super) sha256: Option<Fingerprint>,
     /// A file that holds the token.
@@ -169,6 +169,13 @@ impl<'de> Deserialize<'de> for Span {
         let duration = span.to_duration(days).map_err(|_| wrong())?;
         Duration::try_from(duration).ok().filter(|span| !span.is_zero()).map(Self).ok_or_else(wrong)
     }
+}
+
+/// Where it is none, it may be the token itself: it is not quoted.
+fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Fingerprint>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let expected = "64 lowercase hex digits were expected: the SHA-256 of the token, and not itself";
+    text.parse().map(Some).map_err(|_| serde::de::Error::custom(expected))
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
