@@ -90,6 +90,11 @@ impl EventReader {
 
     /// The next event, where all its bytes are there.
     pub(super) fn next(&mut self) -> Result<Option<Event>, Garbled> {
+        if self.buffer.is_empty() {
+            // A watch is silent for most of its life: what a burst or a large event took is given back.
+            self.buffer = BytesMut::new();
+            return Ok(None);
+        }
         match &mut self.framing {
             Framing::Lengths => {
                 let Some(head) = self.buffer.first_chunk::<4>() else { return Ok(None) };
@@ -359,6 +364,25 @@ mod tests {
         let (name, problem) = unreadable(&events[0]);
         assert_eq!(name, Some(("shop".into(), "web-1".into())));
         assert!(problem.starts_with("a Pod, \"shop/web-1\", at status.phase: "), "{problem}");
+    }
+
+    #[test]
+    fn what_a_large_event_took_is_given_back() {
+        // A field that nobody reads, of a mebibyte.
+        let padded = [&b"\x9a\x06\x80\x80\x40"[..], &vec![0; 1 << 20]].concat();
+        let padding = "x".repeat(1 << 20);
+        let json = format!(r#"{{"type":"ADDED","object":{{"kind":"Pod","padding":"{padding}"}}}}"#) + "\n";
+        let large =
+            [(Encoding::Protobuf, frame("ADDED", "Pod", padded)), (Encoding::Json, json.into_bytes())];
+        for (encoding, bytes) in large {
+            let mut reader = EventReader::of(encoding).unwrap();
+            for chunk in bytes.chunks(10_000) {
+                reader.feed(chunk);
+            }
+            assert!(matches!(reader.next(), Ok(Some(Event::Pod { pod: Ok(_), .. }))));
+            assert_eq!(reader.next(), Ok(None));
+            assert_eq!(reader.buffer.capacity(), 0);
+        }
     }
 
     #[test]
