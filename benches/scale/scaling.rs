@@ -22,6 +22,9 @@ const NAMESPACES: [usize; 3] = [1, 10, 50];
 /// Where it is not pods that there are more of.
 const FEW: usize = 10_000;
 
+/// What a watch may take of the daemon's own memory, in MiB.
+const A_WATCH: f64 = 0.25;
+
 const EVENTS_LAST: Duration = Duration::from_secs(10);
 
 /// Measures what is chosen, or all.
@@ -55,6 +58,7 @@ pub async fn measure(chosen: &[&str]) {
     }
     if is_chosen("namespaces") {
         let mut curve = Curve::over("namespaces");
+        let mut own = Vec::new();
         for namespaces in NAMESPACES {
             let replicas = Stage::start(FEW, Size::Realistic, IN_NAMESPACE).await.cluster.replicas.len();
             let stage = Stage::start(FEW, Size::Realistic, replicas.div_ceil(namespaces)).await;
@@ -63,13 +67,17 @@ pub async fn measure(chosen: &[&str]) {
             let chosen = names.into_iter().flat_map(|name| ["--namespace".to_owned(), name]);
             let selection: Vec<_> =
                 ["--environment", "bench"].map(str::to_owned).into_iter().chain(chosen).collect();
-            daemon(&stage, &mut curve, namespaces, 1, &selection).await;
+            own.push(daemon(&stage, &mut curve, namespaces, 1, &selection).await);
         }
+        let (fewest, most) = (NAMESPACES[0], NAMESPACES[NAMESPACES.len() - 1]);
+        let watch = (own[own.len() - 1] - own[0]) / (most - fewest) as f64;
+        println!("a watch more takes {watch:.2} MiB (at most {A_WATCH})");
+        assert!(watch < A_WATCH, "what a watch holds must not depend on how fast its list came");
     }
 }
 
-/// From its start to a thousand events a second that change nothing that is reported.
-async fn daemon(stage: &Stage, curve: &mut Curve, at: usize, reports: usize, selection: &[String]) {
+/// From its start to a thousand events a second that change nothing that is reported: the memory of its own, in MiB.
+async fn daemon(stage: &Stage, curve: &mut Curve, at: usize, reports: usize, selection: &[String]) -> f64 {
     let daemon = Process::daemon(stage.folder.path(), stage.address, selection);
     while stage.endpoint.heads() == 0 {
         sleep(Duration::from_millis(1)).await;
@@ -90,6 +98,7 @@ async fn daemon(stage: &Stage, curve: &mut Curve, at: usize, reports: usize, sel
     say(curve, at, "peak RSS", after.peak, "MiB");
     say(curve, at, "of that its own", after.own, "MiB");
     daemon.stop();
+    after.own
 }
 
 fn say(curve: &mut Curve, at: usize, cost: &str, value: f64, unit: &str) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Client;
-use kube::client::{AuthError, ClientBuilder, RustlsTlsError};
+use kube::client::{AuthError, RustlsTlsError};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
+use super::transport;
 use crate::domain::visible::Visible;
 use crate::process::causes;
 use crate::process::proxy::is_turned_off;
@@ -115,14 +116,15 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
     };
     let has_plugin = config.auth_info.exec.is_some();
     let secrets = Secrets::of(&config.auth_info);
-    let identity = Identity::of(&config.auth_info);
-    let builder = ClientBuilder::try_from(config).map_err(|error| match error {
-        kube::Error::RustlsTls(error) => ConnectError::Kubeconfig(identity.wrong(&error)),
+    let client = transport::client(&config).map_err(|error| match error {
+        kube::Error::RustlsTls(error) => {
+            ConnectError::Kubeconfig(Identity::of(&config.auth_info).wrong(&error))
+        }
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
         kube::Error::InferKubeconfig(error) => unusable(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
-    Ok(Configured { client: builder.build(), url, token_file, secrets, has_plugin })
+    Ok(Configured { client, url, token_file, secrets, has_plugin })
 }
 
 /// The keys of a kubeconfig that hold a user's certificate and its key, with the files that these name.

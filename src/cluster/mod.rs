@@ -18,6 +18,7 @@ mod namespace;
 mod protobuf;
 mod secrets;
 mod token_file;
+mod transport;
 mod unreadable;
 mod watch;
 

@@ -37,6 +37,7 @@ mod read;
 mod real;
 mod recorded;
 mod rights;
+mod roads;
 mod secrets;
 mod service;
 #[cfg(feature = "service")]

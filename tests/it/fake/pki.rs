@@ -52,7 +52,16 @@ impl Authority {
 
     /// A server on loopback; with clients' certificates, where they are wanted.
     pub fn server(&self, clients: Option<&Authority>) -> ServerConfig {
-        let (certificate, key) = self.issue("server", vec!["127.0.0.1".into(), "localhost".into()]);
+        self.serving(&["127.0.0.1", "localhost"], clients)
+    }
+
+    /// A server that is no host's on loopback, but one of this name.
+    pub fn server_named(&self, name: &str) -> ServerConfig {
+        self.serving(&[name], None)
+    }
+
+    fn serving(&self, hosts: &[&str], clients: Option<&Authority>) -> ServerConfig {
+        let (certificate, key) = self.issue("server", hosts.iter().map(|host| (*host).into()).collect());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
