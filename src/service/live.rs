@@ -1,6 +1,7 @@
 //! Operation 4: the live artifacts of a repository.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -62,7 +63,7 @@ pub(super) async fn live_artifacts(
     // An artifact's address is made once, however many environments it runs in.
     let links: HashMap<_, _> = built
         .iter()
-        .map(|built| (built.fingerprint, app.links.artifact(&organization, built.fingerprint)))
+        .map(|built| (built.fingerprint, Arc::new(app.links.artifact(&organization, built.fingerprint))))
         .collect();
     let links = |artifact| links.get(&artifact).cloned().unwrap_or_default();
     let artifacts = built
@@ -85,7 +86,7 @@ pub(super) async fn live_artifacts(
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
             artifact_id: running.fingerprint,
-            compliance: running.compliance.confirmed(holds(&running.environment)).as_str().to_owned(),
+            compliance: running.compliance.confirmed(holds(&running.environment)).as_str(),
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,

@@ -1,6 +1,7 @@
 //! What runs now, of one repository (interface, "Live artifact response").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -20,6 +21,9 @@ pub struct LiveArtifacts {
     pub embedded: Embedded,
 }
 
+/// Addresses that all entries of an artifact share, by what they lead to.
+type Links = Arc<BTreeMap<&'static str, Link>>;
+
 /// An artifact that runs in an environment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
@@ -35,10 +39,11 @@ pub struct LiveArtifact {
     /// When it was first reported in this run of snapshots.
     pub started_at: Timestamp,
     /// `COMPLIANT`, `NON-COMPLIANT`, or `UNKNOWN` where the environment has no policy or is silent.
-    pub compliance: String,
-    /// Addresses of what is near.
+    pub compliance: &'static str,
+    /// Addresses of what is near: those of its artifact.
     #[serde(rename = "_links")]
-    pub links: BTreeMap<&'static str, Link>,
+    #[cfg_attr(feature = "service", schema(value_type = BTreeMap<&'static str, Link>))]
+    pub links: Links,
 }
 
 /// What the list names by identifier.
@@ -62,7 +67,8 @@ pub struct EmbeddedArtifact {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_url: Option<String>,
     #[serde(rename = "_links")]
-    pub links: BTreeMap<&'static str, Link>,
+    #[cfg_attr(feature = "service", schema(value_type = BTreeMap<&'static str, Link>))]
+    pub links: Links,
 }
 
 /// An environment, and how far its word can be taken.
