@@ -166,11 +166,19 @@ impl Identity {
     }
 }
 
+/// What is wrong with the authorities of a cluster.
+const NO_AUTHORITY: &str =
+    "its certificate-authority, or certificate-authority-data, was expected to be certificates in PEM";
+
 /// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
 /// carry.
 fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Kubeconfig("its server is no URL that begins with https or http".into()));
+    }
+    // Without any, those of this system would be trusted.
+    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
+        return Err(ConnectError::Kubeconfig(NO_AUTHORITY.into()));
     }
     if let Some(token) = &config.auth_info.token {
         let trimmed = token.expose_secret().trim();
@@ -198,10 +206,7 @@ fn unusable(error: &KubeconfigError) -> ConnectError {
         KubeconfigError::ParseNoProxy(_) => {
             "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
         }
-        KubeconfigError::ParseCertificates(_) => {
-            "its certificate-authority, or certificate-authority-data, was expected to be certificates in PEM"
-                .to_owned()
-        }
+        KubeconfigError::ParseCertificates(_) => NO_AUTHORITY.to_owned(),
         KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
         KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),
         KubeconfigError::CurrentContextNotSet => "it has no current-context; give --context".to_owned(),

@@ -12,7 +12,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{ClientBuilder, ConfigExt};
 use tokio::time::timeout;
@@ -62,7 +62,7 @@ fn road(config: &kube::Config) -> Result<Road, kube::Error> {
     direct.enforce_http(false);
     let Some(proxy) = &config.proxy_url else { return Ok(boxed(direct)) };
     Ok(match proxy.scheme_str() {
-        Some("socks5") => boxed(SocksV5::new(proxy.clone(), direct)),
+        Some("socks5") => boxed(socks(proxy, direct)),
         Some("https") => boxed(tunnel(proxy, config.rustls_https_connector_with_connector(direct)?)),
         _ => boxed(tunnel(proxy, direct)),
     })
@@ -70,12 +70,23 @@ fn road(config: &kube::Config) -> Result<Road, kube::Error> {
 
 fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
-    // Credentials in an address are written in percent-encoding, which is the matcher's to undo.
-    let proxy = Matcher::builder().all(proxy.to_string()).build().intercept(proxy);
-    match proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
+    match read(proxy).as_ref().and_then(Intercept::basic_auth) {
         Some(credentials) => tunnel.with_auth(credentials.clone()),
         None => tunnel,
     }
+}
+
+fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
+    let socks = SocksV5::new(proxy.clone(), connector);
+    match read(proxy).as_ref().and_then(Intercept::raw_auth) {
+        Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+        None => socks,
+    }
+}
+
+/// Credentials in an address are written in percent-encoding, which is the matcher's to undo.
+fn read(proxy: &Uri) -> Option<Intercept> {
+    Matcher::builder().all(proxy.to_string()).build().intercept(&Uri::from_static("https://kubernetes"))
 }
 
 fn boxed<S>(connector: S) -> Road

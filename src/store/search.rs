@@ -2,7 +2,8 @@
 //!
 //! Digests and commits are looked up by their beginnings, and what is long over by its whole name, in indexes. Words may
 //! stand anywhere in a name, which no index helps with: the names of what runs are read, of the flows, and of as much of
-//! the past as is [`LATEST`], however much there is.
+//! the past as is [`LATEST`], however much there is. Of an image's name, which nobody bounds, its first 255 characters
+//! are: a pattern is compared with each beginning that a name has.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +123,7 @@ impl Transaction {
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = "
             SELECT f.fingerprint, MAX(f.name) FROM (
-              SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+              SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
               WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2 AND r.fingerprint <= $3
               UNION SELECT fingerprint, '' FROM attested_artifacts
               WHERE organization = $1 AND fingerprint >= $2 AND fingerprint <= $3
@@ -150,14 +151,14 @@ impl Transaction {
             "WITH ",
             environments_since!("latest", "artifact_runs", "TRUE", "$5"),
             " SELECT f.fingerprint, f.name FROM (
-               SELECT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+               SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
                WHERE e.organization = $1 AND r.environment = e.id AND r.ended_at IS NULL AND ",
-            holds!("r.name"),
-            "  UNION SELECT r.fingerprint, r.name FROM latest e CROSS JOIN artifact_runs r
+            holds!("substr(r.name, 1, 255)"),
+            "  UNION SELECT r.fingerprint, substr(r.name, 1, 255) FROM latest e CROSS JOIN artifact_runs r
                WHERE r.environment = e.id AND r.ended_at >= e.since AND ",
-            holds!("r.name"),
+            holds!("substr(r.name, 1, 255)"),
             "  UNION SELECT fingerprint, name FROM (
-                 SELECT fingerprint, name FROM artifact_runs
+                 SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
                  WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $6
                  ORDER BY ended_at DESC LIMIT $5) n) AS f
              ORDER BY f.name, f.fingerprint LIMIT $4"

@@ -112,7 +112,12 @@ fn a_key_or_a_certificate_that_cannot_be_used_is_named_and_not_shown() {
         program.args(DRY).kubeconfig(&config.replace(r#""user":{}"#, user)).run()
     };
     let no_token = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"alice.key"}"#);
+    let authorities = config.replace(r#""server":"#, r#""certificate-authority":"alice.pem","server":"#);
+    let no_authority =
+        "its certificate-authority, or certificate-authority-data, was expected to be certificates";
     for (outcome, words) in [
+        (with(&alice.key, &alice.key, &authorities), no_authority),
+        (with("", &alice.key, &authorities), no_authority),
         (with(&alice.key, &alice.key, &config), "alice.pem\" holds no certificate in PEM"),
         (with(&alice.certificate, &alice.certificate, &config), "alice.key\" holds no private key in PEM"),
         (with(&alice.certificate, &authority.client("bob").key, &config), "is not the key of it"),

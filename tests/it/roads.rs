@@ -56,10 +56,18 @@ impl Forwarder {
 async fn forward(mut client: impl AsyncRead + AsyncWrite + Unpin, asked: &Mutex<Vec<String>>) {
     let mut head = vec![client.read_u8().await.unwrap()];
     let (server, granted) = if head == [5] {
-        // RFC 1928: the methods that the client knows, "no authentication", and an address of version 4.
-        let mut methods = vec![0; client.read_u8().await.unwrap().into()];
-        client.read_exact(&mut methods).await.unwrap();
-        client.write_all(&[5, 0]).await.unwrap();
+        // RFC 1928: the methods that the client knows, of which the last is taken, and an address of version 4.
+        let methods = text(&mut client).await;
+        let method = *methods.last().unwrap();
+        client.write_all(&[5, method]).await.unwrap();
+        if method == 2 {
+            // RFC 1929.
+            assert_eq!(client.read_u8().await.unwrap(), 1);
+            let (user, password) = (text(&mut client).await, text(&mut client).await);
+            let told = [user, password].map(|told| String::from_utf8(told).unwrap()).join(" ");
+            asked.lock().unwrap().push(told);
+            client.write_all(&[1, 0]).await.unwrap();
+        }
         let mut request = [0; 10];
         client.read_exact(&mut request).await.unwrap();
         let [5, 1, 0, 1, a, b, c, d, high, low] = request else { panic!("{request:?}") };
@@ -78,6 +86,13 @@ async fn forward(mut client: impl AsyncRead + AsyncWrite + Unpin, asked: &Mutex<
     let mut server = TcpStream::connect(server).await.unwrap();
     client.write_all(&granted).await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut server).await;
+}
+
+/// As many bytes as the first says.
+async fn text(client: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let mut text = vec![0; client.read_u8().await.unwrap().into()];
+    client.read_exact(&mut text).await.unwrap();
+    text
 }
 
 #[test]
@@ -106,15 +121,17 @@ fn a_proxy_is_told_the_credentials_of_its_address_as_they_are() {
     let authority = Authority::new();
     let api = Server::start_tls(authority.server(None), recorded);
     let (plain, tls) = (Forwarder::start(None), Forwarder::start(Some(authority.server(None))));
-    for (scheme, proxy) in [("http", &plain), ("https", &tls)] {
+    let basic = "proxy-authorization: basic dxnlcjpwyubzczp3b3jk\r\n";
+    for (scheme, proxy, told) in
+        [("http", &plain, basic), ("https", &tls, basic), ("socks5", &plain, "user pa@ss:word")]
+    {
         let program =
             once().args(DRY).kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Nobody));
         // "user:pa@ss:word", as an address has to write it.
         let address = format!("{scheme}://user:pa%40ss%3Aword@{}", proxy.address);
         program.env("HTTPS_PROXY", &address).run().says(0, &[]);
-        let asked = proxy.asked().pop().unwrap().to_ascii_lowercase();
-        let credentials = "proxy-authorization: Basic dXNlcjpwYUBzczp3b3Jk\r\n".to_ascii_lowercase();
-        assert!(asked.contains(&credentials), "{scheme}: {asked}");
+        let asked = proxy.asked().join("\n").to_ascii_lowercase();
+        assert!(asked.contains(told), "{scheme}: {asked}");
     }
 }
 

@@ -48,7 +48,8 @@ pub(super) async fn page(
         p {
             "A digest or commit by its first " (FEWEST) " digits or more; an image, pod, flow or trail by any part of "
             "its name. Of images and pods that ran, the latest of each environment are looked through for a part, "
-            (LATEST) " in all; of trails the latest " (LATEST) ". Older ones are found by their whole names."
+            (LATEST) " in all but 100 at least; of trails the latest " (LATEST) ". Older ones are found by their whole "
+            "names."
         }
         (results)
     };

@@ -110,6 +110,9 @@ async fn what_is_long_over_is_found_by_its_whole_name(database: Database) {
     for (part, group) in [("irst-pod", "Pods"), ("irst-image", "Images"), ("irst-trail", "Trails")] {
         shows(&browser.get(&asked(part)).await.text, &[&format!("<h2>{group}</h2>")]);
     }
+    // Of a name that nobody bounds, no more is compared with a pattern than a search can have.
+    shows(&browser.get(&asked(&long[100..140])).await.text, &["<h2>Images</h2>"]);
+    shows(&browser.get(&asked(&long[300..340])).await.text, &["Nothing was found."]);
     // Much came after them, of each kind.
     let (id, hash) = match &service.database {
         Database::Sqlite(_) => ("randomblob(16)", "randomblob(32)"),
