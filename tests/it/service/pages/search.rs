@@ -72,6 +72,20 @@ async fn fifty_of_a_kind_are_shown_and_every_page_asks(database: Database) {
     }
 }
 
+async fn of_many_flows_the_newest_trails_are_shown(database: Database) {
+    let service = Running::start(database).await;
+    let attested = json!({"attestation_name": "unit", "junit_results": []});
+    for number in 0..53 {
+        let (flow, trail) = (format!("flow-{number:02}"), format!("of-{number:02}"));
+        service.attest(ADMIN, &flow, &trail, form(&attested)).await.expect(201);
+    }
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let page = browser.get(&asked("flow-")).await.text;
+    let at = |trail: &str| page.find(&format!("<bdi>{trail}</bdi>"));
+    assert!(at("of-52").is_some() && at("of-52") < at("of-03"), "{page}");
+    assert_eq!(at("of-02"), None, "fifty are shown: {page}");
+}
+
 async fn pods_that_run_stand_before_those_that_ran(database: Database) {
     let service = Running::start(database).await;
     let pods = |names: &[String]| {
@@ -167,6 +181,7 @@ crate::service::on_both!(
     pods_that_run_stand_before_those_that_ran,
     each_kind_is_found_and_what_is_found_is_there,
     fifty_of_a_kind_are_shown_and_every_page_asks,
+    of_many_flows_the_newest_trails_are_shown,
     what_is_long_over_is_found_by_its_whole_name,
     what_is_asked_for_in_another_way_is_refused,
 );
