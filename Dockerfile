@@ -9,7 +9,7 @@ ARG RUST=docker.io/library/rust:1.95-bookworm
 FROM --platform=$BUILDPLATFORM $RUST AS build
 ARG TARGETARCH
 WORKDIR /supercargo
-COPY scripts/as-released scripts/agent-functions.txt scripts/
+COPY scripts/as-released scripts/
 RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
         apt-get update && \
         apt-get install --yes --no-install-recommends "crossbuild-essential-$TARGETARCH" && \
@@ -19,19 +19,19 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
 # The dependencies by themselves, which change seldom: the program around them is empty.
 COPY Cargo.toml Cargo.lock ./
 RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
-    scripts/as-released cargo build --locked --release
+    scripts/as-released cargo build --locked --profile dist
 
 COPY src src/
 COPY migrations migrations/
 COPY examples/pods.json examples/
 # cargo compares times, and those of the sources may lie before the build above.
 RUN touch src/lib.rs src/main.rs && \
-    scripts/as-released cargo build --locked --release
+    scripts/as-released cargo build --locked --profile dist
 
 COPY LICENSE ./
 COPY scripts/rootfs scripts/third-party scripts/
 ARG SOURCE_DATE_EPOCH=0
-RUN scripts/rootfs "target/$(scripts/as-released printenv CARGO_BUILD_TARGET)/release/supercargo" /rootfs
+RUN scripts/rootfs "target/$(scripts/as-released printenv CARGO_BUILD_TARGET)/dist/supercargo" /rootfs
 
 FROM scratch
 ARG VERSION REVISION CREATED

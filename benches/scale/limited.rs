@@ -129,10 +129,10 @@ async fn until(daemon: &mut Process, is_so: impl Fn() -> bool) -> Option<()> {
 fn say(name: &str, stage: &Stage, daemon: &Process, group: &Group) {
     let used = used(daemon.pid());
     println!(
-        "  {name:14} peak RSS {:.1} MiB, now {:.1} MiB, {:.1} MiB of that its own; group {:.1} MiB at most; {:.1} s of CPU; {} reports taken",
+        "  {name:14} peak RSS {:.1} MiB, now {:.1} MiB, {:.1} MiB of that anonymous; group {:.1} MiB at most; {:.1} s of CPU; {} reports taken",
         used.peak,
         used.resident,
-        used.own,
+        used.anonymous,
         group.peak(),
         used.cpu.as_secs_f64(),
         stage.endpoint.reports().len()

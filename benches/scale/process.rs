@@ -20,11 +20,12 @@ pub struct Process(Child);
 #[derive(Clone, Copy, Default)]
 pub struct Used {
     pub cpu: Duration,
-    /// In MiB: the peak, and now.
+    /// Resident memory (RSS) in MiB: the peak, and now. It includes pages of the program's file, which the kernel
+    /// reclaims when memory is short.
     pub peak: f64,
     pub resident: f64,
-    /// What of that is the process's own, and no page of a file such as the program's text.
-    pub own: f64,
+    /// Anonymous memory (`RssAnon`) in MiB: heap and stacks, which nothing can reclaim without swap.
+    pub anonymous: f64,
     /// How often it slept.
     pub sleeps: u64,
 }
@@ -139,7 +140,7 @@ pub fn used(pid: Pid) -> Used {
         cpu: clock_getcpuclockid(pid).unwrap().now().unwrap().into(),
         peak: mib("VmHWM"),
         resident: mib("VmRSS"),
-        own: mib("RssAnon"),
+        anonymous: mib("RssAnon"),
         sleeps: tasks.map(|task| number(&task, "voluntary_ctxt_switches")).sum(),
     }
 }

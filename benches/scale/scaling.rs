@@ -96,9 +96,9 @@ async fn daemon(stage: &Stage, curve: &mut Curve, at: usize, reports: usize, sel
     let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / sent.took.as_secs_f64() * 100.0;
     say(curve, at, "1000 events a second", share, "% of a core");
     say(curve, at, "peak RSS", after.peak, "MiB");
-    say(curve, at, "of that its own", after.own, "MiB");
+    say(curve, at, "anonymous memory", after.anonymous, "MiB");
     daemon.stop();
-    after.own
+    after.anonymous
 }
 
 fn say(curve: &mut Curve, at: usize, cost: &str, value: f64, unit: &str) {

@@ -49,12 +49,12 @@ fn main() {
     }
 }
 
-/// The program as it is released (`scripts/as-released cargo build --release`), where it was built: that with
+/// The program as it is released (`scripts/as-released cargo build --profile dist`), where it was built: that with
 /// everything, or one of other features in a target folder of its own.
 fn released(folder: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join(folder);
     let triples = fs::read_dir(target).ok()?.map(|entry| entry.unwrap().path());
-    let programs = triples.map(|triple| triple.join("release/supercargo"));
+    let programs = triples.map(|triple| triple.join("dist/supercargo"));
     programs
         .filter(|program| program.is_file())
         .max_by_key(|program| fs::metadata(program).unwrap().modified().unwrap())
