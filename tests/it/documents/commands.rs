@@ -72,7 +72,7 @@ fn the_program_s_commands_are_found_wherever_a_shell_would_run_them() {
         found("A=b supercargo man x && supercargo man \\\n y"),
         ["supercargo man x", "supercargo man y"]
     );
-    assert_eq!(found("cargo run --release -- demo 2>/dev/null"), ["supercargo demo"]);
+    assert_eq!(found("cargo run -- demo 2>/dev/null"), ["supercargo demo"]);
     assert_eq!(
         found("docker run --rm ghcr.io/supercargo/supercargo:0.1.0 agent --once"),
         ["supercargo agent --once"]
