@@ -102,7 +102,7 @@ impl Reporter {
         }
     }
 
-    /// Reports until `shutdown` and one last time.
+    /// Reports until `shutdown`, then sends the last report.
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
         loop {
             let now = Instant::now();
@@ -112,7 +112,7 @@ impl Reporter {
                 self.tell(step, unconfirmed.as_ref(), now);
             }
             let until = match step {
-                Step::Stop => return self.take_leave(),
+                Step::Stop => return self.warn_unreported(),
                 Step::Send { why } => {
                     self.send(why, now);
                     continue;
@@ -233,13 +233,15 @@ impl Reporter {
     }
 
     fn failed(&mut self, error: &api::Error, now: Instant) {
+        // A shutdown retries as long as its deadline allows, which the cadence decides.
+        let is_final = self.is_ending && self.cadence.next(&self.shared.view(self.n).0, now) == Step::Stop;
         let words = causes::said_once(error).join(": ");
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
                 let hint = self.sender.client.hint(error, About::Environment(environment));
                 let words = causes::with_hint(&words, hint);
-                let again = if self.is_ending { "" } else { "; trying again" };
+                let again = if is_final { "" } else { "; trying again" };
                 tracing::warn!(environment, "{name}: not reported: {words}{again}");
             }
             Say::Still(failures, lasted) => tracing::warn!(
@@ -266,17 +268,30 @@ impl Reporter {
         }
     }
 
-    /// Says what is left unsaid at the end, if anything is.
-    fn take_leave(&self) {
+    /// Warns of changes that no accepted report contains when the agent shuts down, with the cause.
+    fn warn_unreported(&self) {
         let witnessed = self.shared.witnessed(self.n);
-        if self.flight.is_some() || self.cadence.pending_since().is_some() || witnessed > 0 {
-            let name = Visible(self.name.as_str());
-            tracing::warn!(
-                environment = self.name.as_str(),
-                witnessed,
-                "{name}: ends with what no accepted report holds"
-            );
+        let is_reported = self.cadence.pending_since().is_none() && !self.cadence.owes_follow_up();
+        if is_reported && witnessed == 0 {
+            return;
         }
+        let attempts = self.cadence.attempts_at_shutdown();
+        let unanswered = self.flight.as_ref().map(|_| "the last one was not answered in time");
+        let causes = [unanswered, self.withheld.words(), self.refused.words()];
+        let causes: Vec<_> = causes.into_iter().flatten().collect();
+        let cause = if causes.is_empty() {
+            "reports are withheld".to_owned()
+        } else {
+            causes.join("; before that: ")
+        };
+        tracing::warn!(
+            environment = self.name.as_str(),
+            witnessed,
+            attempts,
+            "{}: shutting down with unreported changes after {}: {cause}",
+            Visible(self.name.as_str()),
+            counted(attempts.into(), "attempt")
+        );
     }
 
     /// Tells the log and the metrics how it stands.

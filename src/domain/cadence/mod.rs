@@ -84,10 +84,16 @@ struct Accepted {
     carried: Carried,
 }
 
+/// The state of a shutdown.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
-    until: Option<Instant>,
-    has_spoken: bool,
+    deadline: Option<Instant>,
+    /// Uploads since the shutdown began, including the one that was in flight then.
+    attempts: u32,
+    /// Whether the last report was sent, and has not failed in a way that allows a retry.
+    is_sent: bool,
+    /// When the last report may be sent, or sent again.
+    next_attempt: Option<Instant>,
     is_over: bool,
 }
 
@@ -146,7 +152,7 @@ impl Cadence {
         }
         let told = self.pending.take();
         if let Some(ending) = &mut self.ending {
-            ending.has_spoken |= draft.why == Why::LastWord;
+            ending.is_sent |= draft.why == Why::LastWord;
         }
         let is_for_what_is_new = matches!(draft.why, Why::Change | Why::FollowUp | Why::LastWord);
         if is_for_what_is_new && draft.carried == Carried::Nothing && self.held == Some(draft.hash) {
@@ -156,6 +162,9 @@ impl Cadence {
             return Begun::Repetition;
         }
         self.uploads += 1;
+        if let Some(ending) = &mut self.ending {
+            ending.attempts = ending.attempts.saturating_add(1);
+        }
         self.last = Some(Start { at: now, interval: self.policy.heartbeat(self.draw()) });
         self.flight = Some(Flight { draft, start: now, told });
         Begun::Upload
@@ -173,13 +182,22 @@ impl Cadence {
         }
     }
 
-    /// The agent ends: `next` has at most one report and its follow-up to say. Again it changes nothing.
+    /// Begins the shutdown: from here on `next` asks for at most one report and its follow-up, and for
+    /// retries of them until the deadline. A second call has no effect.
     pub fn shut_down(&mut self, now: Instant) {
         self.ending.get_or_insert(Ending {
-            until: now.checked_add(self.policy.last_word),
-            has_spoken: false,
+            deadline: now.checked_add(self.policy.last_word),
+            attempts: u32::from(self.flight.is_some()),
+            is_sent: false,
+            next_attempt: Some(now),
             is_over: false,
         });
+    }
+
+    /// Uploads since the shutdown began, including the one that was in flight then.
+    #[must_use]
+    pub fn attempts_at_shutdown(&self) -> u32 {
+        self.ending.map_or(0, |ending| ending.attempts)
     }
 
     /// When the first of the changes was seen that no accepted report holds.
@@ -248,27 +266,37 @@ impl Cadence {
         (why, latest(due, spaced))
     }
 
-    /// What is left to do at the end. Neither spacing nor backoff count there, and what fails is not
-    /// tried again.
+    /// The next step of a shutdown. Spacing and the backoff from before the shutdown do not apply.
     fn end(&mut self, view: &View, now: Instant) -> Step {
-        let differs = self.accepted.is_none_or(|accepted| accepted.revision != view.revision);
-        let is_withheld = self.vouch(view, now).is_err();
-        let owes_follow_up = self.owes_follow_up();
-        let (is_in_flight, is_failing) = (self.flight.is_some(), self.failing.is_some());
-        let Some(ending) = &mut self.ending else { return Step::Stop };
-        if !ending.is_over && !has_come(ending.until, now) {
-            if is_in_flight {
-                return Step::Wait { until: ending.until };
-            }
-            if !is_withheld && !ending.has_spoken && (differs || view.witnessed || owes_follow_up) {
-                return Step::Send { why: Why::LastWord };
-            }
-            if !is_withheld && owes_follow_up && !is_failing {
-                return Step::Send { why: Why::FollowUp };
-            }
+        let step = self.end_step(view, now);
+        if let (Some(ending), Step::Stop) = (&mut self.ending, step) {
+            ending.is_over = true;
         }
-        ending.is_over = true;
-        Step::Stop
+        step
+    }
+
+    fn end_step(&self, view: &View, now: Instant) -> Step {
+        let Some(ending) = self.ending else { return Step::Stop };
+        if ending.is_over || has_come(ending.deadline, now) {
+            return Step::Stop;
+        }
+        if self.flight.is_some() {
+            return Step::Wait { until: ending.deadline };
+        }
+        let differs = self.accepted.is_none_or(|accepted| accepted.revision != view.revision);
+        let is_unreported = differs || view.witnessed || self.owes_follow_up();
+        if !is_unreported || self.vouch(view, now).is_err() {
+            return Step::Stop;
+        }
+        if ending.is_sent {
+            let is_follow_up_due = self.owes_follow_up() && self.failing.is_none();
+            return if is_follow_up_due { Step::Send { why: Why::FollowUp } } else { Step::Stop };
+        }
+        match ending.next_attempt {
+            at if has_come(at, now) => Step::Send { why: Why::LastWord },
+            at if earliest(at, ending.deadline) == ending.deadline => Step::Stop,
+            at => Step::Wait { until: at },
+        }
     }
 
     fn accept(&mut self, flight: &Flight, new_snapshot: Option<bool>, now: Instant) -> Answered {
@@ -292,12 +320,19 @@ impl Cadence {
         }
         let before = self.failing.map_or(0, |failing| failing.failures);
         let failures = before.saturating_add(1);
+        let draw = self.draw();
+        if let Some(ending) = &mut self.ending
+            && ending.is_sent
+            && failure == Failure::Passing
+        {
+            let pause = self.policy.pause_at_shutdown(ending.attempts, draw);
+            ending.next_attempt = now.checked_add(self.policy.backoff.at_least(pause, retry_after));
+            ending.is_sent = false;
+        }
         let pause = match failure {
-            Failure::Passing => self.policy.pause(failures, self.draw()),
+            Failure::Passing => self.policy.pause(failures, draw),
             // However short the interval: it will not mend itself.
-            Failure::Lasting | Failure::TooLarge => {
-                self.policy.heartbeat(self.draw()).max(self.policy.backoff.most)
-            }
+            Failure::Lasting | Failure::TooLarge => self.policy.heartbeat(draw).max(self.policy.backoff.most),
         };
         let pause = self.policy.backoff.at_least(pause, retry_after);
         let since = self.failing.map_or(now, |failing| failing.since);
@@ -307,7 +342,8 @@ impl Cadence {
     }
 
     /// Whether the service holds pods that ran no longer when it was told of them.
-    fn owes_follow_up(&self) -> bool {
+    #[must_use]
+    pub fn owes_follow_up(&self) -> bool {
         self.accepted.is_some_and(|accepted| accepted.carried == Carried::Witnessed)
     }
 

@@ -26,7 +26,7 @@ pub struct Policy {
     pub stale: Duration,
     /// How long to wait after a failure that may pass.
     pub backoff: Backoff,
-    /// How long the end may take, a report that is in flight included.
+    /// How long a shutdown may take, including a report that is in flight and retries.
     pub last_word: Duration,
 }
 
@@ -72,9 +72,14 @@ impl Policy {
 
     /// How long to wait after so many failures in a row, the last of which may pass.
     pub(super) fn pause(&self, failures: u32, draw: u64) -> Duration {
-        // From any first delay that makes sense, 63 doublings lead past `most`.
-        let before = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX).min(63);
-        self.backoff.delays(draw).nth(before).unwrap_or(self.backoff.most)
+        nth_delay(self.backoff, failures, draw)
+    }
+
+    /// Delay before the last report is sent again, after so many attempts: 100 to 500 ms of a shutdown
+    /// that may take 5 s, so that a dozen attempts fit.
+    pub(super) fn pause_at_shutdown(&self, attempts: u32, draw: u64) -> Duration {
+        let backoff = Backoff { first: self.last_word / 50, most: self.last_word / 10, ..self.backoff };
+        nth_delay(backoff, attempts, draw)
     }
 
     /// How far apart reports start that take so long.
@@ -92,6 +97,12 @@ impl Policy {
     pub(super) fn stale_at(&self, contact: Instant) -> Option<Instant> {
         contact.checked_add(self.stale)
     }
+}
+
+fn nth_delay(backoff: Backoff, failures: u32, draw: u64) -> Duration {
+    // From any first delay that makes sense, 63 doublings lead past `most`.
+    let before = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX).min(63);
+    backoff.delays(draw).nth(before).unwrap_or(backoff.most)
 }
 
 /// The first of two times that come; `None` never comes.

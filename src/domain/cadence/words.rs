@@ -49,7 +49,7 @@ pub enum Step {
         /// What is missing. No time mends it.
         why: Withheld,
     },
-    /// The last word was said, or cannot be: leave, whatever is in flight.
+    /// The last report was accepted, or no further attempt may succeed: leave, whatever is in flight.
     Stop,
 }
 

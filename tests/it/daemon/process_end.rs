@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use tokio::net::TcpStream;
 
 use crate::daemon::cluster::{self, Cluster, pod};
 use crate::daemon::gate::{Fault, Gate, hold};
@@ -29,12 +30,13 @@ async fn day(gate: &Gate, starting: impl FnOnce(Starting) -> Starting) -> (Clust
     (cluster, daemon)
 }
 
-/// It ended in order, and said so.
-async fn ends(daemon: Daemon) {
+/// It ended in order, and said so; returns its log.
+async fn ends(daemon: Daemon) -> Vec<String> {
     let (code, said) = daemon.wait().await;
     assert_eq!(code, 0, "{said:#?}");
     let last: Vec<_> = said.iter().map(String::as_str).filter(|line| line.contains("stop")).collect();
     assert_eq!(last, ["stopping: what is not reported yet is reported first", "stopped"], "{said:#?}");
+    said
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,6 +55,75 @@ async fn a_change_that_waits_for_company_is_reported_before_the_end() {
         ends(daemon).await;
         nothing_was_lost(&gate, &cluster, PROD).await;
         assert_eq!(gate.reports().len(), before + 2);
+    }
+}
+
+/// A pod comes and goes while the service is down, before the agent can report it.
+async fn pod_departs(cluster: &Cluster, daemon: &Daemon) {
+    cluster.add(pod("shop", "job").image("registry.example.com/job:1", 'b'));
+    daemon.hears_of(2).await;
+    cluster.delete("shop", "job");
+    daemon.hears_of(1).await;
+}
+
+/// The agent has shut down, and the service has every pod, the departed one included.
+async fn departed_pod_is_reported(daemon: Daemon, gate: &Gate, cluster: &Cluster) {
+    ends(daemon).await;
+    nothing_was_lost(gate, cluster, PROD).await;
+    assert!(gate.every_accepted_pod("prod").iter().any(|pod| pod.name == "job"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn departed_pod_is_reported_when_the_service_listens_only_after_sigterm() {
+    let gate = service().await;
+    // The attempt after the signal is the first that is refused.
+    let (cluster, daemon) = day(&gate, |s| s.hasten(1).args(["--debounce", "24h"])).await;
+    gate.listen(false);
+    let address = gate.url().replace("http://", "");
+    eventually("the port is closed", async || TcpStream::connect(&address).await.is_err()).await;
+    pod_departs(&cluster, &daemon).await;
+    daemon.signal(Signal::SIGTERM);
+    let refused = daemon.says("prod: not reported: ").await;
+    assert!(refused.ends_with("; trying again"), "{refused}");
+    gate.listen(true);
+    departed_pod_is_reported(daemon, &gate, &cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn departed_pod_is_reported_when_an_outage_ends_after_sigterm() {
+    for fault in [Fault::Reset, Fault::Says(503, None), Fault::Says(429, Some(1))] {
+        let gate = service().await;
+        let (cluster, daemon) = day(&gate, |s| s.hasten(1).args(["--debounce", "1ms"])).await;
+        gate.misbehave(always(fault.clone()));
+        pod_departs(&cluster, &daemon).await;
+        daemon.says("; trying again").await;
+        daemon.signal(Signal::SIGTERM);
+        daemon.says("stopping").await;
+        let before = gate.reports().len();
+        eventually("the last report is sent", async || gate.reports().len() > before).await;
+        gate.behave();
+        departed_pod_is_reported(daemon, &gate, &cluster).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rejected_last_report_is_not_retried() {
+    for (status, retry_after) in [(401, None), (503, Some(300))] {
+        let gate = service().await;
+        let (cluster, daemon) = day(&gate, |s| s.hasten(1).args(["--debounce", "24h"])).await;
+        gate.misbehave(always(Fault::Says(status, retry_after)));
+        pod_departs(&cluster, &daemon).await;
+        let before = gate.reports().len();
+        daemon.signal(Signal::SIGTERM);
+        let (code, said) = daemon.wait().await;
+        assert_eq!((code, gate.reports().len() - before), (0, 1), "{said:#?}");
+        let warnings: Vec<_> = said.iter().filter(|line| line.starts_with("warning: prod: ")).collect();
+        let [failed, unreported] = warnings.as_slice() else { panic!("{said:#?}") };
+        assert!(failed.starts_with("warning: prod: not reported: PUT "), "{failed}");
+        assert!(!failed.contains("trying again"), "{failed}");
+        let lost = "warning: prod: shutting down with unreported changes after 1 attempt: PUT ";
+        assert!(unreported.starts_with(lost), "{unreported}");
+        assert!(unreported.contains(&format!("was answered with {status} ")), "{unreported}");
     }
 }
 
@@ -143,9 +214,20 @@ async fn a_service_that_is_down_or_silent_does_not_hold_up_the_end() {
         daemon.hears_of(2).await;
         daemon.signal(Signal::SIGTERM);
         let asked = Instant::now();
-        ends(daemon).await;
+        let said = ends(daemon).await;
         assert!(asked.elapsed() < Duration::from_secs(10), "{fault:?}: {:?}", asked.elapsed());
         assert_eq!(gate.accepted("prod").len(), 1);
+        let last = said.iter().rfind(|line| line.starts_with("warning: prod: ")).unwrap();
+        let (_, cause) = last.split_once("shutting down with unreported changes after ").unwrap();
+        let (attempts, cause) = cause.split_once(": ").unwrap();
+        let attempts: u32 = attempts.split(' ').next().unwrap().parse().unwrap();
+        let (is_retried, expected) = match &fault {
+            None => (true, "Connection refused"),
+            Some(Fault::Stall) => (false, "the last one was not answered in time"),
+            Some(_) => (true, "503 Service Unavailable"),
+        };
+        assert!(cause.contains(expected), "{last}");
+        assert_eq!(attempts > 2, is_retried, "{last}");
     }
 }
 

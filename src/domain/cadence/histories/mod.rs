@@ -99,6 +99,15 @@ fn every_history_of_a_report_that_carries_who_left() {
 }
 
 #[test]
+fn every_history_of_failures_at_shutdown() {
+    let departed = after(&[Listed, Confirmed, Accepts, Starts, NewestLeaves, ShutsDown]);
+    let events = [Accepts, AcceptsUnheard, FailsPassing, FailsLasting, Second, Deadline];
+    let walk = walked(departed, 9, &events);
+    assert!(walk.paths > 5_000 && walk.in_flight[Why::LastWord as usize] > 2_000, "{walk:?}");
+    assert!(walk.in_flight[Why::FollowUp as usize] > 500, "{walk:?}");
+}
+
+#[test]
 fn every_history_of_a_watch_that_fails_and_an_agent_that_ends() {
     let events = [Starts, Leaves, Accepts, FailsPassing, Deadline, LosesContact, RegainsContact, ShutsDown];
     let walk = walked(reporting(), 7, &events);

@@ -192,7 +192,12 @@ impl World {
             FailsLasting => {
                 self.answer(false, |_| Answer::Failed { failure: Failure::Lasting, retry_after: None });
             }
-            Second => self.passes(self.now + Duration::from_secs(1)),
+            Second => {
+                let later = self.now + Duration::from_secs(1);
+                // A shutdown wakes the task at its deadline.
+                let deadline = self.shut_down.map(|shut_down| shut_down + self.policy.last_word);
+                self.passes(deadline.map_or(later, |deadline| later.min(deadline)));
+            }
             Deadline => {
                 if let Step::Wait { until: Some(until) } = self.step {
                     self.passes(until);
@@ -348,6 +353,10 @@ impl World {
             }
         }
         let from = self.now;
+        // No retry fits between the longest backoff and the deadline.
+        let longest_pause = self.policy.last_word / 10;
+        let had_given_up =
+            self.shut_down.is_some_and(|shut_down| from + longest_pause >= shut_down + self.policy.last_word);
         for _ in 0..12 {
             let event = if self.flight.is_some() { Accepts } else { Deadline };
             if self.step == Step::Stop || !self.is_possible(event) {
@@ -359,7 +368,7 @@ impl World {
         if let Some(shut_down) = self.shut_down {
             assert_eq!(self.step, Step::Stop, "{path:?}");
             assert!(self.now - shut_down <= self.policy.last_word, "{path:?}");
-            if !was_vouched_for || self.has_failed_at_the_end() {
+            if !was_vouched_for || had_given_up || self.has_refused_at_shutdown() {
                 return;
             }
         } else {
@@ -370,9 +379,8 @@ impl World {
         assert!(self.witness.is_empty(), "{path:?}");
     }
 
-    /// Whether what was to be said at the end had its chance, and lost it.
-    fn has_failed_at_the_end(&self) -> bool {
-        let mut after = self.path.iter().skip_while(|event| **event != ShutsDown);
-        after.any(|event| matches!(event, AcceptsUnheard | FailsPassing | FailsLasting | Second | Deadline))
+    /// Whether the service refused a report after the shutdown began: refused reports are not retried.
+    fn has_refused_at_shutdown(&self) -> bool {
+        self.path.iter().skip_while(|event| **event != ShutsDown).any(|event| *event == FailsLasting)
     }
 }
