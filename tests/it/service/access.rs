@@ -121,7 +121,7 @@ async fn without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else(
     Answer::of(lower).await.expect(200);
 }
 
-async fn ten_thousand_guesses_learn_nothing(database: Database) {
+async fn wrong_tokens_get_identical_401_for_any_organization(database: Database) {
     let service = Running::start(database).await;
     let mut seen = std::collections::BTreeSet::new();
     let mut guesses = tokio::task::JoinSet::new();
@@ -170,6 +170,6 @@ super::on_both!(
     who_may_not_is_told_what_it_takes_and_no_more,
     an_organization_that_is_not_there_answers_as_one_that_is_another_s,
     without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else,
-    ten_thousand_guesses_learn_nothing,
+    wrong_tokens_get_identical_401_for_any_organization,
     a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overlap,
 );
