@@ -14,7 +14,7 @@ use crate::agent::environment::read_config;
 use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
-use crate::agent::{Environment, OwnPod, Plan};
+use crate::agent::{Environment, OwnPod, Plan, Summary};
 use crate::api::{self, Client};
 use crate::cluster::{self, Access, Cluster, PodsFile};
 use crate::domain::collapse::Counting;
@@ -153,7 +153,8 @@ enum Containers {
 }
 
 impl Agent {
-    pub(super) async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
+    /// Returns the summary of each report, if there is an end: `--once`.
+    pub(super) async fn run(&self, rest: Rest) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan().map_err(|failure| vec![failure])?;
         let patience = api::Patience::default().hastened(self.watching.hasten);
         // Before the cluster is asked for anything: a mistake here should not cost it a list.
@@ -164,13 +165,13 @@ impl Agent {
         };
         match client {
             Some(client) if !self.once => {
-                self.watch(plan, client, rest).await.map_err(|failure| vec![failure])
+                self.watch(plan, client, rest).await.map(|()| Vec::new()).map_err(|failure| vec![failure])
             }
             client => self.report_once(&plan, client.as_ref()).await,
         }
     }
 
-    async fn report_once(&self, plan: &Plan, client: Option<&Client>) -> Result<(), Vec<Failure>> {
+    async fn report_once(&self, plan: &Plan, client: Option<&Client>) -> Result<Vec<Summary>, Vec<Failure>> {
         let deadline = Deadline::after(self.once_only.timeout, Backoff::default());
         let source = self.source(deadline).await.map_err(|failure| vec![failure])?;
         let mut stdout = io::stdout();
@@ -178,9 +179,14 @@ impl Agent {
             Some(client) => Destination::Service(client),
             None => Destination::Output(&mut stdout),
         };
-        let mut failures = once::run(plan, &source, destination, deadline).await.err().unwrap_or_default();
-        failures.retain(|failure| !is_closed_pipe(failure));
-        if failures.is_empty() { Ok(()) } else { Err(failures.into_iter().map(Into::into).collect()) }
+        once::run(plan, &source, destination, deadline).await.or_else(|mut failures| {
+            failures.retain(|failure| !is_closed_pipe(failure));
+            if failures.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Err(failures.into_iter().map(Into::into).collect())
+            }
+        })
     }
 
     async fn watch(&self, plan: Plan, client: Client, rest: Rest) -> Result<(), Failure> {

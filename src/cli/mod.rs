@@ -211,7 +211,7 @@ impl Cli {
     /// All that went wrong, each with its exit code; the first one's is the process's.
     pub async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
         match &self.command {
-            Command::Agent(agent) => agent.run(rest).await,
+            Command::Agent(agent) => agent.run(rest).await.map(drop),
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),

@@ -1,7 +1,7 @@
-//! What time it is for the service.
+//! The service's source of the current time.
 //!
-//! It is the system's, unless whoever starts a service gives it a clock that they hold the hand of, as the demo
-//! does to have lived through the days before. Waits, and what is measured, go by other clocks, which nobody moves.
+//! The default is the system's clock. A caller that embeds the service can inject a clock and set it back with its
+//! [`Hand`]. Timers and measured durations use tokio's and the system's monotonic clocks, which are not affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,7 +28,7 @@ const UNTESTED: &str = "notification received, signature verified: storefront is
 
   trigger      ON_NON_COMPLIANT_ENV
   environment  storefront, snapshot 2
-  artifact     registry.example.com/shop/web:1.6.0  29e31483ea
+  artifact     registry.example.com/shop/web:1.6.0  29e31483ea70
   reason       unit-tests of the flow web is missing
 ";
 
@@ -53,27 +53,27 @@ fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
         "pay/api:2.0.4 from acme/api@e5a96f0: 96 tests, 1 failed",
         "3. Report the cluster",
         "demo: 11 artifacts reported, new snapshot",
-        "4. Ask what runs",
-        "demo  registry.example.com/shop/web:1.4.2   374ffdff09  4f1c2e7  pass",
-        "demo  registry.example.com/pay/api:2.0.4    24a3767b39  e5a96f0  fail",
+        "4. List the running artifacts",
+        "demo  registry.example.com/shop/web:1.4.2   374ffdff09fe  4f1c2e7  pass",
+        "demo  registry.example.com/pay/api:2.0.4    24a3767b3968  e5a96f0  fail",
         "5. Roll out shop/web:1.5.0",
         "demo: 12 artifacts reported, new snapshot",
-        "6. Ask what changed",
+        "6. Show the change",
         "snapshot 1 gave way to snapshot 2",
-        "-  registry.example.com/shop/web:1.4.2  374ffdff09",
+        "-  registry.example.com/shop/web:1.4.2  374ffdff09fe",
         "+  registry.example.com/shop/web:1.5.0  ",
-        "7. Report once more",
+        "7. Report the same pods again",
         "demo: 12 artifacts reported, unchanged",
-        "snapshot 2 stands",
-        "8. Say what may run in the storefront",
+        "snapshot 2 is still current",
+        "8. Require unit tests in the storefront",
         "storefront requires unit-tests of the flow web; redis:8.2 is allowed",
         "action 1 calls a webhook on ON_NON_COMPLIANT_ENV and ON_COMPLIANT_ENV",
         "9. Report the storefront",
         "storefront: 3 artifacts reported, new snapshot",
         "notification received, signature verified: storefront is COMPLIANT",
         "trigger      ON_COMPLIANT_ENV",
-        "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb  UNKNOWN",
-        "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb  COMPLIANT",
+        "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb99  UNKNOWN",
+        "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb99  COMPLIANT",
         "10. Roll out shop/web:1.6.0",
         UNTESTED,
         "11. Roll back to shop/web:1.5.0",

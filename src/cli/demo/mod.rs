@@ -1,22 +1,25 @@
-//! `supercargo demo`: the whole loop on one machine, without a cluster or an account.
+//! `supercargo demo`: shows the whole loop on one machine, without a cluster or an account.
 //!
-//! It starts the real service on a temporary database, attests and reports to it over HTTP through the
-//! agent's own code, and shows what the service then says and whom it tells. `past` is what lies behind it
-//! where it stays up, `steps` and `judged` tell the story, `sample` is what it is about, `files` is where it lies, `receiver` is who is told, and `screen` and
-//! `table` are how it looks.
+//! It starts the real service on a temporary database, and attests and reports to it over HTTP with the program's own
+//! commands (`runner`). `story` plays the steps, and `history` replays the two days that `--keep` adds. `data` reads
+//! the YAML that both are about, `pods` makes up pods, `receiver` receives notifications, `files` is the temporary
+//! folder, and `screen` prints.
 
+mod data;
 mod files;
-mod judged;
-mod past;
+mod history;
+mod pods;
 mod receiver;
-mod sample;
+mod runner;
 mod screen;
-mod steps;
-mod table;
+mod story;
 
+use std::any::Any;
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -24,20 +27,20 @@ use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, ServiceError};
-use crate::agent::once;
-use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
-use crate::domain::model::InvalidName;
-use crate::process::listener::{Bounds, ListenError};
+use super::Failure;
+use crate::process::listener::Bounds;
 use crate::process::signals;
+use crate::service::random::random;
 use crate::service::{Clock, Delivery, Policy, Service, Setup};
-use crate::store::{InvalidUrl, Patience};
+use crate::store::Patience;
 
+use self::data::{Data, Results, junit_xml};
 use self::files::Files;
-use self::past::Past;
-use self::receiver::Webhook;
+use self::history::History;
+use self::receiver::Receiver;
+use self::runner::Runner;
 use self::screen::Screen;
-use self::steps::{Addresses, Story};
+use self::story::Story;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -48,9 +51,9 @@ pub(super) struct Demo {
 }
 
 const EXAMPLE: &str = "\
-It listens on loopback alone, on ports that are free, and keeps everything in one
-temporary folder, which it removes at the end. With --keep it first lives through
-two days that are made up, and prints a link that signs a browser in once.
+It listens on free ports of loopback only, and keeps everything in one temporary
+folder, which it removes at the end. With --keep it first replays two days of
+made-up history, and prints a link that signs in a browser once.
 
 Example:
   Watch it, then try its commands in another terminal:
@@ -58,156 +61,42 @@ Example:
 
 Exit codes: see supercargo --help";
 
-/// The organization that everything belongs to.
+/// The organization of the bootstrap file.
 const ORGANIZATION: &str = "acme";
 
-/// The environment that the cluster is.
-const CLUSTER: &str = "demo";
+/// The lifetime of the link that signs in.
+const LINK_LIFETIME: Duration = Duration::from_mins(10);
 
-/// The environment that has a policy.
-const STOREFRONT: &str = "storefront";
+/// The network of the receiver: this machine only.
+const ALLOWED_INTERNAL: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::LOCALHOST), 32);
 
-/// The attestation that the policy requires.
-const UNIT_TESTS: &str = "unit-tests";
-
-/// How long the link that signs in does so.
-const INVITED: Duration = Duration::from_mins(10);
-
-/// The number of the action that tells what becomes of the storefront.
-const ACTION: u64 = 1;
-
-/// The network that the webhook is in: this machine alone.
-const RECEIVERS: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::LOCALHOST), 32);
-
-/// A demo that cannot be given.
 #[derive(Debug, thiserror::Error)]
 enum DemoError {
-    #[error("the demo's folder cannot be made")]
-    Folder(#[source] io::Error),
-    #[error("the demo's folder cannot be removed")]
-    Left(#[source] io::Error),
-    #[error("the demo's file \"{}\" cannot be written", .0.display())]
-    File(PathBuf, #[source] io::Error),
-    #[error("no token and no secret can be made: {0}")]
-    Random(#[from] getrandom::Error),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error("the address that the demo's webhook listens on cannot be told")]
-    Address(#[source] io::Error),
-    #[error("no notification that is signed came to the demo's webhook within {0:?}")]
-    Untold(Duration),
-    #[error("the demo's webhook ended on its own")]
-    Deaf(#[source] tokio::task::JoinError),
-    #[error("the demo's pods lack {0}")]
-    Sample(&'static str),
-    #[error("the demo cannot be shown")]
-    Output(#[source] io::Error),
-    #[error("signals cannot be received")]
-    Signals(#[source] io::Error),
-    #[error("the service ended on its own")]
-    Service(#[source] tokio::task::JoinError),
-    #[error(transparent)]
-    Name(#[from] InvalidName),
-    #[error(transparent)]
-    Database(#[from] InvalidUrl),
-    #[error(transparent)]
-    Client(#[from] ServiceError),
+    #[error("failed to write \"{}\"", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+    #[error("the demo's data has no {0}")]
+    Missing(String),
+    #[error("no signed notification arrived within {0:?}")]
+    NoNotification(Duration),
+    #[error("the service did not apply the bootstrap file within {0:?}")]
+    NotReloaded(Duration),
 }
 
-/// Why the story ended before its end.
+/// Why the demo ended early.
 enum Ended {
-    /// Nobody reads on: `| head -1` has seen enough.
-    Unread,
-    /// Something failed.
+    /// The reader of standard output has seen enough, as `head` does.
+    ClosedPipe,
     Failed(Vec<Failure>),
 }
 
-impl Demo {
-    pub(super) async fn run(&self) -> Result<(), Vec<Failure>> {
-        match self.show().await {
-            Ok(()) | Err(Ended::Unread) => Ok(()),
-            Err(Ended::Failed(failures)) => Err(failures),
-        }
-    }
+type Result<T> = std::result::Result<T, Ended>;
 
-    async fn show(&self) -> Result<(), Ended> {
-        let stop = signals::shutdown(signals::FINISHING).map_err(DemoError::Signals)?;
-        let webhook = Webhook::open().await?;
-        let (clock, hand) = Clock::movable();
-        let (reload, reloads) = mpsc::channel(1);
-        let past = self.keep.then(|| Past::begin(hand, reload)).transpose()?;
-        let files = Files::write(&webhook, past.as_ref())?;
-        let service = Service::start(setup(&files, clock)?).await.map_err(Failure::from)?;
-        let addresses = Addresses { service: service.address(), admin: service.admin_address() };
-        let link = service.invite(files.token_itself(), INVITED).map_err(DemoError::Random)?;
-        let client = client(&files, addresses.service)?;
-        let serving = tokio::spawn(service.run(stop.clone(), reloads));
-        // What the service still sends while it ends is still heard.
-        let deaf = CancellationToken::new();
-        let beside = webhook.beside();
-        let (hearing, inbox) = webhook.hear(deaf.clone());
-
-        let mut screen = Screen::stdout();
-        let story = async {
-            let mut story = Story::new(&mut screen, client, &files, addresses, (inbox, beside));
-            story.tell(past).await?;
-            if self.keep {
-                story.stay(&link).await?;
-            }
-            Ok(())
-        };
-        let told: Result<(), Ended> = tokio::select! {
-            told = story => told,
-            () = stop.cancelled() => Ok(()),
-        };
-        stop.cancel();
-        serving.await.map_err(DemoError::Service)?.map_err(Failure::unexpected)?;
-        deaf.cancel();
-        hearing.await.map_err(DemoError::Deaf)?;
-        files.remove()?;
-        told?;
-        Ok(screen.farewell(self.keep)?)
-    }
-}
-
-fn setup(files: &Files, clock: Clock) -> Result<Setup, DemoError> {
-    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Ok(Setup {
-        listen: free,
-        tls: None,
-        admin_listen: free,
-        database: files.database().parse()?,
-        bootstrap: Some(files.bootstrap()),
-        public_url: None,
-        // In its past hours go by within milliseconds: what a target is spared after a failure is no time at all.
-        policy: Policy {
-            delivery: Delivery { rest: Duration::ZERO, ..Delivery::default() },
-            ..Policy::default()
-        },
-        clock,
-        bounds: Bounds::default(),
-        patience: Patience::default(),
-        // Where the demo listens itself for what is sent.
-        allowed_internal: vec![RECEIVERS],
-    })
-}
-
-fn client(files: &Files, address: SocketAddr) -> Result<api::Client, DemoError> {
-    let base_url = BaseUrl::parse(&format!("http://{address}"), PlainHttp::LoopbackOnly);
-    let setup = api::Setup {
-        base_url: base_url.map_err(ServiceError::from)?,
-        organization: ORGANIZATION.parse()?,
-        token: TokenSource::File(files.token()),
-        ca_file: None,
-    };
-    Ok(api::Client::new(setup, api::Patience::default()).map_err(ServiceError::from)?)
-}
-
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Unread,
-            _ => DemoError::Output(error).into(),
+impl<E: Error + 'static> From<E> for Ended {
+    fn from(error: E) -> Self {
+        let io = (&error as &dyn Any).downcast_ref::<io::Error>();
+        match io.map(io::Error::kind) {
+            Some(io::ErrorKind::BrokenPipe) => Self::ClosedPipe,
+            _ => Failure::unexpected(error).into(),
         }
     }
 }
@@ -218,26 +107,97 @@ impl From<Failure> for Ended {
     }
 }
 
-impl From<DemoError> for Ended {
-    fn from(error: DemoError) -> Self {
-        Failure::unexpected(error).into()
+impl Demo {
+    pub(super) async fn run(&self) -> std::result::Result<(), Vec<Failure>> {
+        match self.show().await {
+            Ok(()) | Err(Ended::ClosedPipe) => Ok(()),
+            Err(Ended::Failed(failures)) => Err(failures),
+        }
+    }
+
+    async fn show(&self) -> Result<()> {
+        let stop = signals::shutdown(signals::FINISHING)?;
+        let (data, files) = (Data::read()?, Files::create()?);
+        let token = random::<32>()?;
+        let token_file = files.write(files::TOKEN, &format!("{token}\n"))?;
+        files.write(files::BOOTSTRAP, &data::bootstrap(&[]))?;
+        pods::write(&data, &files)?;
+        for Results { image, version, tests, failures } in &data.results {
+            files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;
+        }
+        let receiver = Receiver::bind(&files).await?;
+        let (clock, hand) = Clock::movable();
+        let (reload, reloads) = mpsc::channel(1);
+        let targets = Arc::clone(&receiver.targets);
+        let mut history = self.keep.then(|| History::begin(&data, &files, hand, reload, targets));
+
+        let service = Service::start(setup(&files, clock)?).await.map_err(Failure::from)?;
+        let (address, admin) = (service.address(), service.admin_address());
+        let link = service.invite(&token, LINK_LIFETIME)?;
+        let runner = Runner::new(address, &token_file)?;
+        let serving = tokio::spawn(service.run(stop.clone(), reloads));
+        // The receiver outlives the service, which sends notifications until it has shut down.
+        let stop_receiver = CancellationToken::new();
+        let (receiving, notifications) = receiver.serve(stop_receiver.clone());
+
+        let mut screen = Screen::stdout();
+        let values = vec![
+            ("program", std::env::args().next().unwrap_or_else(|| "supercargo".to_owned())),
+            ("folder", files.folder().display().to_string()),
+            ("token", screen::quoted(&token_file.display().to_string())),
+            ("database", files.database()),
+            ("base_url", format!("http://{address}")),
+            ("admin", admin.to_string()),
+            ("link", link),
+            ("minutes", (LINK_LIFETIME.as_secs() / 60).to_string()),
+            ("pid", std::process::id().to_string()),
+        ];
+        let story = async {
+            let (screen, runner, history) = (&mut screen, &runner, history.as_mut());
+            let mut story = Story { screen, runner, history, notifications, values, shown: Vec::new() };
+            story.play(story::STEPS).await?;
+            if self.keep {
+                story.play(story::HINTS).await?;
+                story.stay().await?;
+            }
+            Ok(())
+        };
+        let shown: Result<()> = tokio::select! {
+            shown = story => shown,
+            () = stop.cancelled() => Ok(()),
+        };
+        stop.cancel();
+        serving.await??;
+        stop_receiver.cancel();
+        receiving.await?;
+        files.remove()?;
+        shown?;
+        screen.line("", "")?;
+        screen.say("The service has stopped, and its folder is gone.")?;
+        if !self.keep {
+            screen.say("To try the commands, run `supercargo demo --keep`, which stays up.")?;
+        }
+        Ok(())
     }
 }
 
-impl From<InvalidName> for Ended {
-    fn from(error: InvalidName) -> Self {
-        DemoError::from(error).into()
-    }
-}
-
-impl From<api::Error> for Ended {
-    fn from(error: api::Error) -> Self {
-        Failure::from(error).into()
-    }
-}
-
-impl From<Vec<once::Error>> for Ended {
-    fn from(errors: Vec<once::Error>) -> Self {
-        Self::Failed(errors.into_iter().map(Into::into).collect())
-    }
+fn setup(files: &Files, clock: Clock) -> Result<Setup> {
+    let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Ok(Setup {
+        listen: free_port,
+        tls: None,
+        admin_listen: free_port,
+        database: files.database().parse()?,
+        bootstrap: Some(files.path(files::BOOTSTRAP)),
+        public_url: None,
+        // The history passes hours within milliseconds, so a failing target gets no pause.
+        policy: Policy {
+            delivery: Delivery { rest: Duration::ZERO, ..Delivery::default() },
+            ..Policy::default()
+        },
+        clock,
+        bounds: Bounds::default(),
+        patience: Patience::default(),
+        allowed_internal: vec![ALLOWED_INTERNAL],
+    })
 }

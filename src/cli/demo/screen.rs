@@ -1,149 +1,135 @@
-//! How the demo looks: headings, commands and sentences on standard output.
+//! Prints headings, commands, sentences and tables on standard output.
 //!
-//! In a terminal with a little colour; elsewhere, or where colour is unwanted, as plain text.
-//! Sentences take the width of the terminal; everything else but a long path fits 80 columns.
+//! Everything is indented below its heading and wrapped to the terminal's width, or to 80 columns where standard
+//! output is not a terminal. Colour follows the rules of the other commands.
 
-use std::fmt;
+use std::fmt::Display;
 use std::io::{self, Stdout, Write};
 
-use crate::cli::output::terminal_width;
+use crate::cli::output::{Table, terminal_width};
 use crate::process::logs::is_coloured;
 
-/// How wide sentences are where that is not known, in columns.
-const WIDTH: u16 = 80;
+/// The width where standard output is not a terminal, in columns.
+const DEFAULT_WIDTH: u16 = 80;
 
-/// What of the width stays free: the indentation, and as much on the right.
-const MARGINS: usize = 4;
+/// The smallest width that text is wrapped to, in columns.
+const MIN_WIDTH: usize = 20;
 
-/// The least that is left for sentences, whatever the width.
-const LEAST: usize = 20;
-
-/// The look of a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    Plain,
-    Bold,
-    Dim,
-    Good,
-    Bad,
+/// A colour or a weight of text, as an ANSI code.
+#[derive(Clone, Copy)]
+enum Style {
+    Bold = 1,
+    Dim = 2,
+    Red = 31,
+    Green = 32,
 }
 
-/// A word and its look.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word(pub(super) Look, pub(super) String);
-
-/// Something to print on.
 pub(super) struct Screen<W> {
-    to: W,
+    output: W,
     is_coloured: bool,
-    /// How many columns the terminal has, where it is one.
+    /// The terminal's width in columns, if there is a terminal.
     columns: Option<u16>,
 }
 
 impl Screen<Stdout> {
-    /// Standard output.
     pub(super) fn stdout() -> Self {
-        let to = io::stdout();
-        Self { is_coloured: is_coloured(&to), to, columns: terminal_width() }
+        let output = io::stdout();
+        Self { is_coloured: is_coloured(&output), output, columns: terminal_width() }
     }
 }
 
 impl<W: Write> Screen<W> {
-    /// The heading of a step.
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
-        self.line("", &[])?;
-        self.line("", &[Word(Look::Bold, text.to_owned())])
+        let text = self.paint(Style::Bold, text);
+        self.line("", &text)
     }
 
-    /// A command to paste: its parts, a line each.
-    pub(super) fn command(&mut self, parts: &[String]) -> io::Result<()> {
-        let parts: Vec<_> = parts.iter().flat_map(|part| self.fitting(part)).collect();
-        for (n, part) in parts.iter().enumerate() {
-            let indent = if n == 0 { "  " } else { "    " };
-            let goes_on = if n + 1 < parts.len() { " \\" } else { "" };
-            self.line(indent, &[Word(Look::Dim, format!("{part}{goes_on}"))])?;
-        }
-        Ok(())
-    }
-
-    /// An option and what it is given, on two lines where one would be too long for the terminal.
-    fn fitting(&self, part: &str) -> Vec<String> {
-        let takes = MARGINS + part.chars().count() + " \\".len();
-        let is_long = self.columns.is_some_and(|columns| takes > columns.into());
-        match part.split_once(' ') {
-            Some((option, given)) if is_long && option.starts_with("--") => {
-                vec![option.to_owned(), format!("  {given}")]
+    /// A command to paste. Its words are printed as they are: the caller quotes them where a shell needs it.
+    pub(super) fn command(&mut self, words: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+        let width = self.width(" \\".len() + 2);
+        let mut parts: Vec<String> = Vec::new();
+        for word in words {
+            let word = word.as_ref();
+            match parts.last_mut() {
+                // An option stays beside its value if both fit.
+                Some(option)
+                    if is_option(option) && !is_option(word) && option.len() + word.len() < width =>
+                {
+                    option.push(' ');
+                    option.push_str(word);
+                }
+                _ => parts.push(word.to_owned()),
             }
-            _ => vec![part.to_owned()],
         }
-    }
-
-    /// How wide sentences are, in characters, without their indentation.
-    fn width(&self) -> usize {
-        usize::from(self.columns.unwrap_or(WIDTH)).saturating_sub(MARGINS).max(LEAST)
-    }
-
-    /// A sentence, broken between words.
-    pub(super) fn say(&mut self, text: impl fmt::Display) -> io::Result<()> {
-        for line in wrapped(&text.to_string(), self.width()) {
-            self.line("  ", &[Word(Look::Plain, line)])?;
+        let lines = wrap(parts, width);
+        for (n, line) in lines.iter().enumerate() {
+            let indent = if n == 0 { "" } else { "  " };
+            let end = if n + 1 < lines.len() { " \\" } else { "" };
+            let line = self.paint(Style::Dim, &format!("{line}{end}"));
+            self.line(&format!("  {indent}"), &line)?;
         }
         Ok(())
     }
 
-    /// What came of a command: a sentence, and a verdict that stands out.
-    pub(super) fn came(&mut self, text: impl fmt::Display, verdict: Option<Word>) -> io::Result<()> {
-        let mut lines = wrapped(&text.to_string(), self.width() - 2).into_iter();
-        let first = lines.next().unwrap_or_default();
-        let mut words = vec![Word(Look::Plain, first)];
-        words.extend(verdict);
-        self.line("  → ", &words)?;
-        lines.try_for_each(|line| self.line("    ", &[Word(Look::Plain, line)]))
+    pub(super) fn say(&mut self, text: impl Display) -> io::Result<()> {
+        for line in wrap(text.to_string().split_whitespace(), self.width(0)) {
+            self.line("  ", &line)?;
+        }
+        Ok(())
     }
 
-    /// A table, apart from what is around it.
-    pub(super) fn table(&mut self, lines: &[Vec<Word>]) -> io::Result<()> {
-        self.line("", &[])?;
-        lines.iter().try_for_each(|line| self.line("  ", line))
+    /// The result of a command. A verdict at its end is coloured.
+    pub(super) fn result(&mut self, text: impl Display) -> io::Result<()> {
+        let mut lines = wrap(text.to_string().split_whitespace(), self.width(2));
+        if let Some(last) = lines.last_mut() {
+            let (start, word) = last.split_at(last.rfind(' ').map_or(0, |space| space + 1));
+            *last = match word {
+                "passed" | "COMPLIANT" => format!("{start}{}", self.paint(Style::Green, word)),
+                "failed" | "NON-COMPLIANT" => format!("{start}{}", self.paint(Style::Red, word)),
+                _ => format!("{start}{word}"),
+            };
+        }
+        for (n, line) in lines.iter().enumerate() {
+            self.line(if n == 0 { "  → " } else { "    " }, line)?;
+        }
+        Ok(())
     }
 
-    /// A line of words, one space between two.
-    pub(super) fn line(&mut self, indent: &str, words: &[Word]) -> io::Result<()> {
-        let words: Vec<_> = words.iter().map(|word| self.painted(word)).collect();
-        let line = format!("{indent}{}", words.join(" "));
-        // In one piece, and at once: whoever waits for a line gets it.
-        self.to.write_all(format!("{}\n", line.trim_end()).as_bytes())?;
-        self.to.flush()
+    /// An empty line, then a table.
+    pub(super) fn table(&mut self, table: &Table) -> io::Result<()> {
+        self.line("", "")?;
+        let width = self.columns.map(|columns| columns.saturating_sub(2));
+        table.render(width, self.is_coloured).lines().try_for_each(|line| self.line("  ", line))
     }
 
-    /// The last line.
-    pub(super) fn farewell(&mut self, was_kept: bool) -> io::Result<()> {
-        self.line("", &[])?;
-        self.say(if was_kept {
-            "The service has stopped, and its folder is gone."
-        } else {
-            "The service has stopped, and its folder is gone. `supercargo demo --keep` stays up, so that each command above can be tried."
-        })
+    /// A text that has to stay on one line.
+    pub(super) fn line(&mut self, indent: &str, text: &str) -> io::Result<()> {
+        // One write, flushed: readers of a pipe get whole lines at once.
+        self.output.write_all(format!("{}\n", format!("{indent}{text}").trim_end()).as_bytes())?;
+        self.output.flush()
     }
 
-    fn painted(&self, Word(look, text): &Word) -> String {
-        let code = match look {
-            Look::Plain => return text.clone(),
-            Look::Bold => "1",
-            Look::Dim => "2",
-            Look::Good => "32",
-            Look::Bad => "31",
-        };
-        if self.is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.clone() }
+    fn paint(&self, style: Style, text: &str) -> String {
+        if self.is_coloured { format!("\x1b[{}m{text}\x1b[0m", style as u8) } else { text.to_owned() }
+    }
+
+    /// The columns that are left for text between two margins and beside this many others.
+    fn width(&self, others: usize) -> usize {
+        usize::from(self.columns.unwrap_or(DEFAULT_WIDTH)).saturating_sub(4 + others).max(MIN_WIDTH)
     }
 }
 
-/// A text in lines of at most so many characters, broken at spaces.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+/// Whether it is an option without its value.
+fn is_option(word: &str) -> bool {
+    word.starts_with("--") && !word.contains(' ')
+}
+
+/// Lines of at most this many characters. A longer word stays whole.
+fn wrap(words: impl IntoIterator<Item = impl AsRef<str>>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        let word = word.as_ref();
         match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
                 line.push_str(word);
@@ -168,50 +154,42 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_sentence_is_broken_between_words_and_a_long_word_stays_whole() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("a incomprehensibilities b", 5), ["a", "incomprehensibilities", "b"]);
+    fn print(columns: Option<u16>, is_coloured: bool) -> String {
+        let mut screen = Screen { output: Vec::new(), is_coloured, columns };
+        screen.command(["attest", "--flow", "web", "--fingerprint", &"a".repeat(30), "f.xml"]).unwrap();
+        screen.say("one two three four five six").unwrap();
+        screen.result("1 test, 1 failed").unwrap();
+        String::from_utf8(screen.output).unwrap()
     }
 
     #[test]
-    fn what_the_terminal_has_no_room_for_in_a_line_has_several() {
-        let print = |columns| {
-            let mut screen = Screen { to: Vec::new(), is_coloured: false, columns };
-            screen.command(&["attest".to_owned(), format!("--fingerprint {}", "a".repeat(20))]).unwrap();
-            screen.say("one two three four five six seven eight nine ten eleven twelve").unwrap();
-            String::from_utf8(screen.to).unwrap()
-        };
-        let digest = "a".repeat(20);
+    fn output_is_wrapped_to_the_terminal_and_commands_can_be_pasted() {
+        let digest = "a".repeat(30);
         assert_eq!(
-            print(Some(30)),
+            print(Some(28), false),
             format!(
-                "  attest \\\n    --fingerprint \\\n      {digest}\n  one two three four five\n  six seven eight nine ten\n  eleven twelve\n"
+                "  attest --flow web \\\n    --fingerprint \\\n    {digest} \\\n    f.xml\n  one two three four five\n  six\n  → 1 test, 1 failed\n"
             )
         );
         assert_eq!(
-            print(None),
+            print(None, false),
             format!(
-                "  attest \\\n    --fingerprint {digest}\n  one two three four five six seven eight nine ten eleven twelve\n"
+                "  attest --flow web --fingerprint {digest} f.xml\n  one two three four five six\n  → 1 test, 1 failed\n"
             )
         );
     }
 
     #[test]
-    fn a_path_is_quoted_where_a_shell_would_read_it_otherwise() {
+    fn commands_are_dim_and_a_verdict_is_coloured() {
+        let printed = print(Some(100), true);
+        assert!(printed.starts_with("  \x1b[2mattest --flow"), "{printed:?}");
+        assert!(printed.ends_with("  → 1 test, 1 \x1b[31mfailed\x1b[0m\n"), "{printed:?}");
+    }
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
         assert_eq!(quoted("/tmp/a-b_c.json"), "/tmp/a-b_c.json");
         assert_eq!(quoted("/tmp/it's $here"), "'/tmp/it'\\''s $here'");
         assert_eq!(quoted(""), "''");
-    }
-
-    #[test]
-    fn a_command_can_be_pasted_and_colour_is_there_only_where_it_is_wanted() {
-        let print = |is_coloured| {
-            let mut screen = Screen { to: Vec::new(), is_coloured, columns: None };
-            screen.command(&["curl -sS".to_owned(), "http://x".to_owned()]).unwrap();
-            String::from_utf8(screen.to).unwrap()
-        };
-        assert_eq!(print(false), "  curl -sS \\\n    http://x\n");
-        assert_eq!(print(true), "  \x1b[2mcurl -sS \\\x1b[0m\n    \x1b[2mhttp://x\x1b[0m\n");
     }
 }

@@ -189,8 +189,8 @@ impl Cell {
     /// A word of the service, which stands out where it is good or bad.
     pub(in crate::cli) fn word(word: &str) -> Self {
         let look = match word.to_ascii_lowercase().as_str() {
-            "compliant" | "approved" | "ok" => Look::Good,
-            "non-compliant" | "unapproved" | "failing" => Look::Bad,
+            "compliant" | "approved" | "ok" | "pass" => Look::Good,
+            "non-compliant" | "unapproved" | "failing" | "fail" => Look::Bad,
             _ => Look::Plain,
         };
         Self { look, ..Self::text(word) }

@@ -1,7 +1,7 @@
 //! A link that signs in once, in place of a token that is typed.
 //!
-//! Whoever starts a service within their own process may have one, and the demo does; `serve` has none. What the link
-//! holds is compared by its hash, which is all that is kept of it, and in memory alone.
+//! A process that embeds the service can ask for one; `serve` does not. Only the hash of the link's code is kept, in
+//! memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
