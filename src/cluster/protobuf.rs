@@ -246,9 +246,9 @@ mod tests {
     #[test]
     fn a_list_that_ends_anywhere_before_its_end_is_no_list() {
         // Behind `raw` the envelope has two more, empty fields, which say nothing.
-        let essential = LIST.len() - 4;
+        let essential = PAGE.len() - 4;
         for end in 0..essential {
-            assert_eq!(read([&LIST[..end]]), Err(Garbled::Truncated), "{end}");
+            assert_eq!(read([&PAGE[..end]]), Err(Garbled::Truncated), "{end}");
         }
     }
 

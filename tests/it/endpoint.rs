@@ -11,7 +11,7 @@ const UNCHANGED: &str = r#""report processed, no new snapshots to create""#;
 
 /// Reports the recorded pods to the environment `prod`.
 fn report(endpoint: &Server) -> Outcome {
-    once().args(["--environment", "prod", "--timeout", "1s"]).recorded_pods().service(endpoint).run()
+    once().args(["--environment", "prod", "--timeout", "2s"]).recorded_pods().service(endpoint).run()
 }
 
 #[test]
@@ -305,12 +305,16 @@ fn plain_http_never_goes_through_a_proxy() {
 
 /// So many pods, of about 200 bytes each in a report.
 fn many_pods(n: usize) -> String {
+    pods_with_image(n, "web")
+}
+
+fn pods_with_image(n: usize, image: &str) -> String {
     let digest = "ab".repeat(32);
     let pods = (0..n).map(|n| {
         serde_json::json!({
             "kind": "Pod",
             "metadata": {"name": format!("web-{n:05}"), "namespace": "shop", "creationTimestamp": "2026-11-21T10:30:28Z"},
-            "status": {"containerStatuses": [{"name": "web", "image": format!("web:{n}"), "imageID": digest}]},
+            "status": {"containerStatuses": [{"name": "web", "image": format!("{image}:{n}"), "imageID": digest}]},
         })
     });
     serde_json::json!({"kind": "List", "items": pods.collect::<Vec<_>>()}).to_string()
@@ -320,7 +324,8 @@ fn many_pods(n: usize) -> String {
 fn report_much(endpoint: &Server) -> Outcome {
     once()
         .args(["--environment", "prod", "--pods-from", "-"])
-        .stdin(many_pods(60_000))
+        // Long names (1,024 bytes are allowed), so that fewer pods have to be read.
+        .stdin(pods_with_image(10_000, &format!("registry.example.com/{}", "a".repeat(980))))
         .service(endpoint)
         .run()
 }

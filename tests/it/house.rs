@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -68,12 +69,12 @@ fn outside_tests<'a>(path: &Path, code: &'a str) -> &'a str {
 
 /// The rooms that a piece of code names by `crate::…`, groups included.
 fn rooms_named(code: &str) -> BTreeSet<String> {
-    let path = Regex::new(r"\bcrate::(?:\{([^;]*)\}|(\w+))").unwrap();
-    let word = Regex::new(r"(?:^|,)\s*(\w+)").unwrap();
-    path.captures_iter(code)
+    static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(?:\{([^;]*)\}|(\w+))").unwrap());
+    static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|,)\s*(\w+)").unwrap());
+    PATH.captures_iter(code)
         .flat_map(|found| match (found.get(1), found.get(2)) {
             (Some(group), _) => {
-                word.captures_iter(group.as_str()).map(|w| w[1].to_owned()).collect::<Vec<_>>()
+                WORD.captures_iter(group.as_str()).map(|w| w[1].to_owned()).collect::<Vec<_>>()
             }
             (None, Some(room)) => vec![room.as_str().to_owned()],
             (None, None) => vec![],

@@ -57,11 +57,10 @@ fn the_proxy_of_the_environment_is_used_unless_no_proxy_names_the_cluster() {
     let with = |program: Program| {
         program
             .args(DRY)
-            .args(["--timeout", "1s"])
             .kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Nobody))
             .env("HTTPS_PROXY", &proxy.url().replace("http://", "http://user:pr0xy-pass@"))
     };
-    let through = with(once()).run();
+    let through = with(once()).args(["--timeout", "3s"]).run();
     through.says(8, &["got no answer"]);
     assert!(!through.stderr.contains("pr0xy-pass"), "{through:#?}");
     assert_eq!(proxy.seen()[0].method, "CONNECT");

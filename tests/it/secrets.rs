@@ -31,7 +31,7 @@ fn no_token_is_in_any_output_with_every_log_turned_on() {
         ["message", "text", "html", "redirect", "retry"].map(|name| format!("- name: {name}\n")).join("");
     let program = || {
         once()
-            .args(["-vvv", "--config", "c.yaml", "--ca-file", "ca.pem", "--timeout", "2s"])
+            .args(["-vvv", "--config", "c.yaml", "--ca-file", "ca.pem", "--timeout", "4s"])
             .file("c.yaml", format!("environments:\n{config}"))
             .file("ca.pem", authority.pem())
             .kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Token(CLUSTER_TOKEN)))

@@ -1,5 +1,5 @@
-//! The watch against an API server that answers as recorded: that the wires are connected. What it does
-//! about each failure, `domain::watch` tests.
+//! The watch against an API server that answers with recorded bytes, and against answers that only a real connection
+//! can show. `domain::watch` tests the reaction to each failure; `daemon` tests that no pod is lost by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -55,10 +55,6 @@ impl Live {
             Heard::State(_) => {}
             Heard::Settled => self.settled += 1,
         }
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.pods.keys().map(String::as_str).collect()
     }
 }
 
@@ -160,43 +156,6 @@ fn a_recorded_streaming_list_and_the_watch_behind_it_give_the_pods_in_both_encod
 }
 
 #[test]
-fn a_server_without_streaming_lists_is_read_in_pages_and_followed_from_there() {
-    let api = Server::start(|seen| match asked(seen).as_str() {
-        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
-        "watch from 301" => stream(EVENTS[0], "watch"),
-        _ => protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen)))),
-    });
-    let live = watch_until(&api.url(), |live| live.events.len() == 17);
-    assert_eq!((live.lists, live.pods.len()), (1, 27));
-    assert_eq!(live.restarts, [Restart::Refused]);
-    assert!(live.failures[0].0.contains("sendInitialEvents is forbidden"), "{:?}", live.failures);
-    let asked: Vec<_> = api.seen().iter().map(asked).collect();
-    assert_eq!(asked, ["stream", "page 1", "page 2", "page 3", "watch from 301"]);
-}
-
-#[test]
-fn an_expired_watch_leads_to_a_new_list_which_removes_what_is_gone() {
-    let lists = AtomicUsize::new(0);
-    let api = Server::start(move |seen| match asked(seen).as_str() {
-        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
-        "watch from 301" => stream(EVENTS[0], "watch-410"),
-        // The first list has a page more than the second.
-        "page 3" if lists.fetch_add(1, Ordering::Relaxed) > 0 => {
-            protobuf(200, crate::fake::pods::list([], ""))
-        }
-        _ => protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen)))),
-    });
-    let first = watch_until(&api.url(), |live| live.lists == 1);
-    let api_names: Vec<_> = first.names().into_iter().map(str::to_owned).collect();
-    assert_eq!(api_names.len(), 26);
-
-    let live = watch_until(&api.url(), |live| live.lists >= 2);
-    assert_eq!(live.names(), &api_names[..20]);
-    assert!(live.restarts.starts_with(&[Restart::Refused, Restart::Expired]), "{:?}", live.restarts);
-    assert!(live.failures[1].0.contains("410 Gone: too old resource version"), "{:?}", live.failures);
-}
-
-#[test]
 fn a_list_without_the_right_to_watch_says_which_verb_is_missing() {
     let api = Server::start(|seen| match asked(seen).as_str() {
         "page 1" => protobuf(200, fixture("pod-list.pb")),
@@ -215,27 +174,6 @@ fn a_list_without_the_right_to_watch_says_which_verb_is_missing() {
             "{hint:?}"
         );
     }
-}
-
-#[test]
-fn a_stream_that_is_cut_in_the_middle_of_an_event_goes_on_behind_the_last_whole_one() {
-    let tries = AtomicUsize::new(0);
-    let api = Server::start(move |seen| match asked(seen).as_str() {
-        "stream" => {
-            let headers = vec![("content-type", EVENTS[0].0.to_owned())];
-            Reply::Answer(200, headers, fixture("watch-streaming-list.pb").into())
-        }
-        "watch from 301" if tries.fetch_add(1, Ordering::Relaxed) == 0 => {
-            let mut body = fixture("watch.pb");
-            body.truncate(body.len() - 10);
-            Reply::Answer(200, vec![("content-type", EVENTS[0].0.to_owned())], body.into())
-        }
-        _ => stream(EVENTS[0], "watch-410"),
-    });
-    let live = watch_until(&api.url(), |live| live.restarts.contains(&Restart::Expired));
-    assert_eq!(live.restarts[..2], [Restart::Ended, Restart::BrokenOff]);
-    assert!(live.failures[1].0.contains("broke off"), "{:?}", live.failures);
-    assert_eq!(asked(&api.seen()[2]), "watch from 337");
 }
 
 /// Reads a request to its end.

@@ -228,8 +228,8 @@ fn what_nests_too_deep_is_refused_and_many_tests_are_counted() {
     assert_eq!(counted(&nested(255)), ": 1/0/0/0 - -\n");
     assert!(refused(nested(5_000)).ends_with("elements nest deeper than 256 levels"));
     let many =
-        format!("<testsuite>{}</testsuite>", "<testcase time=\"1\"><failure/></testcase>".repeat(200_000));
-    assert_eq!(counted(&many), ": 200000/200000/0/0 200000 -\n");
+        format!("<testsuite>{}</testsuite>", "<testcase time=\"1\"><failure/></testcase>".repeat(20_000));
+    assert_eq!(counted(&many), ": 20000/20000/0/0 20000 -\n");
     let wide = format!("<testsuite {}/>", "a=\"\" ".repeat(200_000));
     assert_eq!(counted(&wide), ": 0/0/0/0 - -\n");
 }

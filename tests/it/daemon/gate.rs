@@ -328,6 +328,12 @@ impl Gate {
         self.reports().into_iter().filter(is).collect()
     }
 
+    /// The number of reports that the service took.
+    pub fn accepted_so_far(&self, environment: &str) -> usize {
+        let kept = self.shared.kept();
+        kept.reports.iter().filter(|report| report.is_accepted && report.environment == environment).count()
+    }
+
     pub fn last_accepted(&self, environment: &str) -> Option<Report> {
         self.accepted(environment).pop()
     }

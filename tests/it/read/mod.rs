@@ -267,7 +267,7 @@ fn each_status_has_its_exit_code_and_what_to_do_about_it() {
     }
     for status in [408, 409, 429, 500, 503] {
         let server = Server::start(move |_| Reply::json(status, r#"{"message": "busy"}"#));
-        run(&server, "list trails --timeout 100ms").says(6, &["gave up after 1 try", "busy"]);
+        run(&server, "list trails --timeout 400ms").says(6, &["gave up after 1 try", "busy"]);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::program::once;
 use crate::service::ADMIN;
 
 /// How an agent is run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct How {
     /// Without `--once`, `--config`, `--listen`, and what leads to the cluster.
     pub args: Vec<String>,
@@ -76,32 +76,39 @@ enum Holding {
 
 /// Every request of such an agent.
 pub async fn asked(how: &How) -> BTreeSet<Need> {
-    let mut needs = BTreeSet::new();
-    for holding in [Holding::Pods, Holding::Nothing] {
-        for has_streaming_lists in [true, false] {
-            let cluster = Cluster::start();
-            cluster.add(pod("elsewhere", "web-1").image("registry.example.com/web:1", 'a'));
-            for namespace in how.namespaces() {
-                cluster.create_namespace(&namespace);
-                if holding == Holding::Pods {
-                    cluster.add(pod(&namespace, "web-1").image("registry.example.com/web:1", 'a'));
-                }
-            }
-            if !has_streaming_lists {
-                without_streaming_lists(&cluster);
-            }
-            let gate = Gate::alone();
-            if how.is_once {
-                report_once(how, &cluster, &gate).await;
-            } else {
-                watch(how, &cluster, &gate).await;
-            }
-            let requests = cluster.requests();
-            assert!(!requests.is_empty() && !cluster.asked().is_empty(), "{how:?}");
-            needs.extend(requests.iter().map(Need::of));
-        }
+    let (streamed, paged) =
+        tokio::join!(asked_of(how, Holding::Pods, true), asked_of(how, Holding::Pods, false));
+    let mut needs: BTreeSet<_> = streamed.into_iter().chain(paged).collect();
+    // Only namespaces that are named are looked up.
+    if !how.namespaces().is_empty() {
+        let (streamed, paged) =
+            tokio::join!(asked_of(how, Holding::Nothing, true), asked_of(how, Holding::Nothing, false));
+        needs.extend(streamed.into_iter().chain(paged));
     }
     needs
+}
+
+async fn asked_of(how: &How, holding: Holding, has_streaming_lists: bool) -> BTreeSet<Need> {
+    let cluster = Cluster::start();
+    cluster.add(pod("elsewhere", "web-1").image("registry.example.com/web:1", 'a'));
+    for namespace in how.namespaces() {
+        cluster.create_namespace(&namespace);
+        if holding == Holding::Pods {
+            cluster.add(pod(&namespace, "web-1").image("registry.example.com/web:1", 'a'));
+        }
+    }
+    if !has_streaming_lists {
+        without_streaming_lists(&cluster);
+    }
+    let gate = Gate::alone();
+    if how.is_once {
+        report_once(how, &cluster, &gate).await;
+    } else {
+        watch(how, &cluster, &gate).await;
+    }
+    let requests = cluster.requests();
+    assert!(!requests.is_empty() && !cluster.asked().is_empty(), "{how:?}");
+    requests.iter().map(Need::of).collect()
 }
 
 /// Watches until each environment is reported, or is withheld for good.

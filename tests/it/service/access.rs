@@ -167,9 +167,12 @@ async fn a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overl
 
 super::on_both!(
     each_role_does_what_it_is_for_and_nothing_else,
+    wrong_tokens_get_identical_401_for_any_organization,
+    a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overlap,
+);
+
+super::on_sqlite!(
     who_may_not_is_told_what_it_takes_and_no_more,
     an_organization_that_is_not_there_answers_as_one_that_is_another_s,
     without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else,
-    wrong_tokens_get_identical_401_for_any_organization,
-    a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overlap,
 );

@@ -300,4 +300,6 @@ async fn every_way_from_a_page_leads_to_a_page(database: Database) {
     assert!(!places.is_empty());
 }
 
-super::on_both!(every_address_in_an_answer_leads_to_what_it_names, every_way_from_a_page_leads_to_a_page,);
+super::on_both!(every_way_from_a_page_leads_to_a_page);
+
+super::on_sqlite!(every_address_in_an_answer_leads_to_what_it_names);

@@ -406,12 +406,15 @@ async fn what_is_another_s_is_refused_alike_wherever_its_name_stands(database: D
 
 super::on_both!(
     who_reads_slowly_holds_up_their_own_token_alone,
+    one_tenant_s_reports_do_not_stand_between_others_and_the_database,
+    one_token_has_a_hundred_sessions_at_a_time,
+);
+
+super::on_sqlite!(
     a_token_that_has_too_many_answers_under_way_is_told_to_wait,
     the_tokens_of_one_tenant_leave_some_of_the_answers_to_others,
     whoever_asks_for_pages_without_end_leaves_some_to_others,
-    one_tenant_s_reports_do_not_stand_between_others_and_the_database,
     one_tenant_s_slow_bodies_leave_half_of_the_memory_to_others,
-    one_token_has_a_hundred_sessions_at_a_time,
     #[cfg(target_os = "linux")]
     one_address_takes_half_of_the_connections_at_most,
     one_tenant_s_slow_receivers_leave_half_of_the_sending_to_others,

@@ -312,9 +312,12 @@ super::on_both!(
     an_attestation_is_listed_and_shows_in_its_trail,
     the_latest_attestation_of_a_name_counts_and_the_one_before_stays,
     times_in_a_trail_only_go_forward,
-    links_are_the_web_s_and_without_credentials,
     an_attachment_is_kept_with_its_hash_and_never_unpacked,
     parts_may_come_in_any_order_and_an_empty_attachment_is_none,
+);
+
+super::on_sqlite!(
+    links_are_the_web_s_and_without_credentials,
     what_is_too_large_is_413_and_at_the_limit_it_is_not,
     a_form_that_is_wrong_is_refused_and_says_how,
     a_field_that_is_wrong_is_named,

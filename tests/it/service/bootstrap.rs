@@ -261,13 +261,16 @@ async fn what_is_taken_out_of_it_is_closed_and_kept(database: Database) {
 super::on_both!(
     a_token_may_move_to_another_organization,
     what_is_taken_out_of_it_is_closed_and_kept,
+    a_lower_generation_is_refused_at_the_start_and_later,
+    an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,
+    without_a_file_and_without_an_organization_it_does_not_start,
+);
+
+super::on_sqlite!(
     a_mistake_is_named_with_its_key_and_place,
     a_mistake_in_what_is_judged_and_told_is_named_as_well,
     a_token_in_the_place_of_its_hash_is_not_shown,
     a_file_that_cannot_be_used_leaves_what_was_there,
-    a_lower_generation_is_refused_at_the_start_and_later,
-    an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,
-    without_a_file_and_without_an_organization_it_does_not_start,
 );
 
 #[test]

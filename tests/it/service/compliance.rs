@@ -125,16 +125,26 @@ async fn an_approval_is_for_its_environment_or_for_any(database: Database) {
 }
 
 async fn an_entry_of_the_allow_list_ends_by_itself(database: Database) {
-    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
-    let allowed =
-        format!("{UNIT}, allowed: [{{artifact: {}, reason: r, author: kim, expires: {soon}}}]", digest('a'));
+    const EXPIRE: [&str; 2] = [
+        "UPDATE allowances SET expires_at = expires_at - 3600000000",
+        "UPDATE environments SET compliant_until = compliant_until - 3600000000",
+    ];
+    let in_an_hour = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let allowed = format!(
+        "{UNIT}, allowed: [{{artifact: {}, reason: r, author: kim, expires: {in_an_hour}}}]",
+        digest('a')
+    );
     let policy = Policy { expiry_interval: std::time::Duration::from_millis(20), ..Policy::default() };
     let service =
         Running::start_with(database, Options { policy, ..options(declared(1, &allowed, "")) }).await;
     attest(&service, "web", "unit", 'a', 0).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     let before = ["ON_STARTED_ARTIFACT", "ON_ALLOWED_ARTIFACT", "ON_COMPLIANT_ENV"];
-    assert_eq!(events(&service).await[..3], before);
+    assert_eq!(events(&service).await, before);
+    // As if the hour had passed.
+    for statement in EXPIRE {
+        service.database.execute(statement).await;
+    }
     eventually("its end", async || {
         events(&service).await.last().is_some_and(|event| event == "ON_NON_COMPLIANT_ENV")
     })

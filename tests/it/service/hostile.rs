@@ -244,12 +244,15 @@ async fn a_form_that_never_begins_is_not_searched_again_and_again(database: Data
 }
 
 super::on_both!(
-    a_report_that_is_wrong_is_refused_and_says_where,
-    what_the_public_service_s_reporter_sends_is_taken,
     markup_and_sql_are_text_wherever_they_stand,
-    a_body_over_the_limit_is_413_announced_or_not,
     a_million_pods_are_over_the_limit_and_a_hundred_thousand_are_kept,
     ten_thousand_images_in_one_pod_are_kept,
+);
+
+super::on_sqlite!(
+    a_report_that_is_wrong_is_refused_and_says_where,
+    what_the_public_service_s_reporter_sends_is_taken,
+    a_body_over_the_limit_is_413_announced_or_not,
     a_report_counts_by_what_it_takes_to_record_it,
     headers_take_no_more_than_their_bound,
     a_form_that_never_begins_is_not_searched_again_and_again,

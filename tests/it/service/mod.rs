@@ -1,7 +1,8 @@
 //! The service, over real HTTP, on SQLite and on PostgreSQL.
 //!
-//! Each test is a function of a [`Database`]; `on_both!` runs it on a new SQLite file, and, where
-//! `SUPERCARGO_TEST_DATABASE` names a PostgreSQL server (`tests/README.md`), on a new database there.
+//! Each test is a function of a [`Database`]. `on_sqlite!` runs it on a new SQLite file. `on_both!` runs it also on a
+//! new database of the PostgreSQL server that `SUPERCARGO_TEST_DATABASE` names (`tests/README.md`): tests whose result
+//! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
 mod access;
 mod addresses;
@@ -60,7 +61,7 @@ pub fn is_committed(file: &str, text: &str) {
     assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "run with INSTA_UPDATE=always");
 }
 
-/// Runs each test on a database of each kind.
+/// Runs each test on SQLite and on PostgreSQL.
 macro_rules! on_both {
     ($($(#[$only:meta])* $test:ident),* $(,)?) => {
         mod sqlite {
@@ -81,3 +82,17 @@ macro_rules! on_both {
     };
 }
 pub(crate) use on_both;
+
+/// Runs each test on SQLite only.
+macro_rules! on_sqlite {
+    ($($(#[$only:meta])* $test:ident),* $(,)?) => {
+        mod sqlite_only {
+            $($(#[$only])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::service::Database::sqlite()).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_sqlite;

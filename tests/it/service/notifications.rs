@@ -334,12 +334,15 @@ super::on_both!(
     what_happens_arrives_signed_and_once,
     what_does_not_arrive_comes_again_under_the_same_identifier,
     what_never_arrives_is_given_up_and_says_why,
-    either_secret_verifies_while_one_takes_the_other_s_place,
-    a_target_that_never_answers_holds_up_no_other,
     however_much_waits_for_targets_that_never_answer_others_get_theirs,
     a_time_that_a_fast_clock_left_holds_up_nothing,
     nothing_waits_for_an_organization_that_is_closed,
+    a_target_that_is_taken_out_gets_nothing_more,
+);
+
+super::on_sqlite!(
+    either_secret_verifies_while_one_takes_the_other_s_place,
+    a_target_that_never_answers_holds_up_no_other,
     an_internal_address_is_not_connected_to_however_it_is_written,
     an_address_is_a_credential_that_only_an_admin_sees,
-    a_target_that_is_taken_out_gets_nothing_more,
 );

@@ -205,12 +205,13 @@ async fn more_connections_than_there_may_be_wait_for_their_turn(database: Databa
     second.read_exact(&mut first_byte).await.unwrap();
 }
 
-super::on_both!(
+super::on_both!(a_database_that_goes_away_is_503_and_not_ready_until_it_is_back);
+
+super::on_sqlite!(
     what_is_not_there_is_json_too,
     the_document_describes_the_routes_and_needs_no_token,
     requests_are_counted_by_route_and_never_by_name,
     probes_tell_life_from_readiness,
-    a_database_that_goes_away_is_503_and_not_ready_until_it_is_back,
     a_request_under_way_is_finished_when_the_service_stops,
     a_request_that_never_ends_does_not_hold_up_the_end,
     more_connections_than_there_may_be_wait_for_their_turn,

@@ -220,11 +220,14 @@ async fn many_wrong_tokens_wait_here_too(database: Database) {
 
 super::on_both!(
     a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out,
+    a_session_ends_with_its_token_and_when_nobody_uses_it,
+    of_many_environments_some_are_on_a_page,
+);
+
+super::on_sqlite!(
     who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there,
     another_site_s_form_is_refused_and_nobody_is_led_elsewhere,
     who_signs_in_gets_what_they_wanted_behind_a_proxy_too,
-    a_session_ends_with_its_token_and_when_nobody_uses_it,
-    of_many_environments_some_are_on_a_page,
     browsers_are_told_to_run_nothing,
     who_sends_a_form_without_end_keeps_nobody_from_pages,
     many_wrong_tokens_wait_here_too,

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, STRANGER};
+pub use crate::daemon::eventually;
 
 /// The tokens of every test, and whatever stands at `more`.
 pub fn bootstrap(generation: i64, more: &str) -> String {
@@ -104,18 +105,6 @@ impl supercargo::service::Reloads for Reloads {
     async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
-}
-
-/// Waits until it is so, or fails.
-pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
-    let waiting = async {
-        while !is_so().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), waiting)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not in a minute"));
 }
 
 /// What came back.

@@ -97,7 +97,7 @@ async fn a_link_that_signs_in_is_good_whatever_others_guessed(database: Database
     assert_eq!(Browser::of(&service).get(path).await.status, 429, "it was used");
 }
 
-super::on_both!(
+super::on_sqlite!(
     ten_wrong_tokens_make_an_address_wait_but_not_a_token_that_is_valid,
     who_waited_is_asked_again,
     a_token_that_was_valid_and_is_no_longer_waits_like_others,

@@ -260,12 +260,13 @@ async fn requests_that_break_off_record_nothing_and_harm_nobody(database: Databa
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
 }
 
-super::on_both!(
+super::on_both!(clients_that_leave_at_any_moment_leave_nothing_broken_behind);
+
+super::on_sqlite!(
     a_client_that_sends_a_byte_at_a_time_is_timed_out,
     those_who_only_announce_a_body_take_nothing_from_others,
     answers_that_nobody_reads_take_no_more_memory_than_their_bound,
     a_refusal_is_read_even_by_a_client_that_is_still_sending,
     who_may_not_is_told_before_the_body_is_read,
-    clients_that_leave_at_any_moment_leave_nothing_broken_behind,
     requests_that_break_off_record_nothing_and_harm_nobody,
 );

@@ -178,7 +178,10 @@ async fn an_action_that_is_not_there_or_another_s_is_not_found(database: Databas
 
 crate::service::on_both!(
     an_action_shows_what_was_sent_and_what_came_of_it,
-    what_does_not_arrive_says_why_and_when_it_is_tried_again,
     older_deliveries_are_a_page_further,
+);
+
+crate::service::on_sqlite!(
+    what_does_not_arrive_says_why_and_when_it_is_tried_again,
     an_action_that_is_not_there_or_another_s_is_not_found,
 );

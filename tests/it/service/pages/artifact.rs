@@ -157,8 +157,9 @@ async fn a_long_name_fills_no_page(database: Database) {
 
 crate::service::on_both!(
     of_many_the_latest_are_listed,
-    a_long_name_fills_no_page,
     an_artifact_tells_all_that_is_known_of_it,
     it_is_called_as_it_was_last,
     each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,
 );
+
+crate::service::on_sqlite!(a_long_name_fills_no_page);

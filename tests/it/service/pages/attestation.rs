@@ -105,8 +105,9 @@ async fn an_attestation_of_another_trail_or_organization_is_not_found(database: 
     }
 }
 
-crate::service::on_both!(
-    an_attestation_shows_what_went_wrong_first,
+crate::service::on_both!(an_attestation_shows_what_went_wrong_first);
+
+crate::service::on_sqlite!(
     where_the_tests_cannot_be_told_that_is_said,
     an_attestation_of_another_trail_or_organization_is_not_found,
 );

@@ -301,8 +301,11 @@ async fn ten_thousand_artifacts_come_in_pages(database: Database) {
 crate::service::on_both!(
     what_runs_is_told_by_owner_with_the_reason,
     what_ran_is_shown_with_the_verdict_of_then_and_of_today,
-    an_environment_may_be_called_as_its_organization_is,
     who_allowed_what_runs_is_said_with_the_reason,
+);
+
+crate::service::on_sqlite!(
+    an_environment_may_be_called_as_its_organization_is,
     what_is_not_known_of_a_moment_is_said,
     what_is_wrong_is_refused_and_what_is_not_there_is_not_found,
     ten_thousand_artifacts_come_in_pages,

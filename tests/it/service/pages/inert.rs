@@ -338,4 +338,4 @@ async fn all_that_comes_from_outside_is_text_on_every_page(database: Database) {
     assert_eq!(listed["data"][0]["name"], json!(trail));
 }
 
-crate::service::on_both!(all_that_comes_from_outside_is_text_on_every_page);
+crate::service::on_sqlite!(all_that_comes_from_outside_is_text_on_every_page);

@@ -183,5 +183,6 @@ crate::service::on_both!(
     fifty_of_a_kind_are_shown_and_every_page_asks,
     of_many_flows_the_newest_trails_are_shown,
     what_is_long_over_is_found_by_its_whole_name,
-    what_is_asked_for_in_another_way_is_refused,
 );
+
+crate::service::on_sqlite!(what_is_asked_for_in_another_way_is_refused);

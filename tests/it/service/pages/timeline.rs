@@ -274,6 +274,9 @@ crate::service::on_both!(
     snapshots_are_told_newest_first_with_what_changed,
     silences_stand_where_they_were,
     the_list_ends_where_the_retention_does,
+);
+
+crate::service::on_sqlite!(
     pages_are_bounded_and_wrong_ones_are_refused,
     an_environment_that_was_only_declared_has_no_snapshot,
     ten_thousand_artifacts_are_not_all_listed,

@@ -139,5 +139,6 @@ crate::service::on_both!(
     of_many_targets_and_addresses_the_first_are_listed,
     lists_read_no_more_of_an_attestation_than_they_show,
     a_trail_shows_what_counts,
-    a_trail_that_is_not_there_or_another_s_is_not_found,
 );
+
+crate::service::on_sqlite!(a_trail_that_is_not_there_or_another_s_is_not_found);
