@@ -8,17 +8,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use super::Plan;
+use super::intake::{self, MAX_NAMED};
 use super::retry::{Deadline, GaveUp};
-use super::summary::{log_skips, unreadable};
-use crate::cluster::{self, Cluster, FileError, Listed, PodsFile};
-use crate::domain::collapse::PodSkip;
+use crate::cluster::{self, Cluster, FileError, Heard, PodsFile, Unreadable};
 use crate::domain::model::NamespaceName;
+use crate::domain::pod::PodView;
 use crate::domain::roster::Roster;
 use crate::domain::selection::{Scope, TooManyNamespaces};
 use crate::domain::visible::Visible;
-
-/// How many pods that cannot be read are named one by one.
-const MOST_NAMED: usize = 10;
+use crate::process::causes;
 
 /// Where pods come from.
 pub enum Source {
@@ -118,10 +116,10 @@ pub(super) async fn gather(
         }
     }
     let Notes { problems, repeated } = intake.noted;
-    for problem in problems.iter().take(MOST_NAMED) {
-        tracing::warn!("a pod cannot be read and is left out: {}", Visible(problem));
+    for problem in problems.iter().take(MAX_NAMED as usize) {
+        tracing::warn!("{}", intake::warning(problem));
     }
-    if problems.len() > MOST_NAMED {
+    if problems.len() > MAX_NAMED as usize {
         tracing::warn!("{} pods in all cannot be read and are left out", problems.len());
     }
     for name in &repeated {
@@ -136,7 +134,7 @@ async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Re
     let (shown, start) = (file.clone(), Instant::now());
     let read = spawn_blocking(move || {
         intake.begin(None);
-        file.read(&mut |listed| intake.take(None, listed)).map(|()| {
+        file.read(&mut |pod| intake.add(None, pod)).map(|()| {
             intake.complete(None);
             intake
         })
@@ -164,34 +162,30 @@ impl Intake {
         };
         let listed = deadline.persist(namespaces, asking, async |namespace| {
             let namespace = namespace.as_ref();
-            self.begin(namespace);
-            cluster.list_pods(namespace, |listed| self.take(namespace, listed)).await?;
-            self.complete(namespace);
-            Ok(())
+            cluster.list_pods(namespace, |heard| self.hear(namespace, heard)).await
         });
         listed.await
     }
 
-    /// Takes in one pod, where any environment wants it.
-    fn take(&mut self, of: Option<&NamespaceName>, listed: Listed) {
-        let pod = match listed {
-            Listed::Pod(pod) if self.plan.leaves_out(&pod) => return,
-            Listed::Pod(pod) => pod,
-            Listed::Unreadable(unreadable) => {
-                let pod = unreadable.pod.as_ref();
-                self.roster.unreadable(of, pod.map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
-                return self.noted_here.problem(unreadable.problem);
+    /// Applies what the list of a namespace, or of the cluster, brought.
+    fn hear(&mut self, of: Option<&NamespaceName>, heard: Heard) {
+        match heard {
+            Heard::Begin => self.begin(of),
+            Heard::Pod(pod) => self.add(of, pod),
+            Heard::Complete => self.complete(of),
+            Heard::Failed { error, .. } => {
+                tracing::debug!("{}; the list begins again", causes::said_once(&error).join(": "));
             }
-            Listed::StartOver => return self.begin(of),
-        };
-        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-        let applied = self.roster.apply(of, pod);
-        log_skips(&namespace, &name, &applied);
-        match applied.left_out {
-            Some(PodSkip::Unreadable) => self.noted_here.problem(unreadable(&namespace, &name)),
-            _ if applied.is_repeated => _ = self.noted_here.repeated.insert(format!("{namespace}/{name}")),
             _ => {}
         }
+    }
+
+    fn add(&mut self, of: Option<&NamespaceName>, pod: Result<PodView, Unreadable>) {
+        let added = intake::add(&self.plan, &mut self.roster, of, pod);
+        if let Some(problem) = added.problem {
+            self.noted_here.problem(problem);
+        }
+        self.noted_here.repeated.extend(added.repeated);
     }
 
     /// A list begins, or begins again. Of one that never ends, the roster keeps what it brought; no
@@ -211,6 +205,6 @@ impl Intake {
 
 impl Notes {
     fn problem(&mut self, problem: String) {
-        self.problems.push(if self.problems.len() < MOST_NAMED { problem } else { String::new() });
+        self.problems.push(if self.problems.len() < MAX_NAMED as usize { problem } else { String::new() });
     }
 }

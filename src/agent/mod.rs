@@ -7,6 +7,7 @@
 pub mod daemon;
 pub mod environment;
 pub mod gather;
+mod intake;
 pub mod once;
 mod plan;
 pub mod retry;

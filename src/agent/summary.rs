@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::Accepted;
 use crate::domain::model::EnvironmentName;
-use crate::domain::roster::{Applied, Tally};
+use crate::domain::roster::Tally;
 use crate::domain::visible::Visible;
 
 /// What became of a report.
@@ -77,28 +77,6 @@ impl Outcome {
             Self::Accepted(Accepted::Unsaid) => "reported",
         }
     }
-}
-
-/// Names a pod that is left out, or of which a container is: a detail, since their number is in the
-/// summary.
-pub(super) fn log_skips(namespace: &str, name: &str, applied: &Applied) {
-    let (namespace, name) = (Visible(namespace), Visible(name));
-    if let Some(why) = &applied.left_out {
-        tracing::debug!("left out: the pod {namespace}/{name}, {why}");
-    }
-    for (why, n) in &applied.skipped {
-        tracing::debug!("left out: {} of {namespace}/{name}, {why}", counted(*n, "container"));
-    }
-}
-
-/// What is wrong with a pod of which nothing can be reported.
-pub(super) fn unreadable(namespace: &str, name: &str) -> String {
-    let why = match (namespace, name) {
-        ("", _) => "has no namespace",
-        (_, "") => "has no name",
-        _ => "has no creation time, or a name that no pod can have",
-    };
-    format!("\"{namespace}/{name}\" {why}")
 }
 
 /// `2 pods ended, 1 container not started`; empty where nothing was left out.

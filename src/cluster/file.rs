@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_saphyr::NonFiniteFloatPolicy;
 
 use super::document::{self, NoPods, Pods};
-use super::list::Listed;
 use super::unreadable::Unreadable;
+use crate::domain::pod::PodView;
 use crate::domain::visible::Visible;
 
 /// A file, or standard input.
@@ -74,7 +74,7 @@ impl PodsFile {
     ///
     /// [`FileError`] where the file cannot be read to its end as a list of pods; what was handed out
     /// until then is void. One pod that cannot be read is no error, it is handed out as such.
-    pub fn read(&self, each: &mut dyn FnMut(Listed)) -> Result<(), FileError> {
+    pub fn read(&self, each: &mut dyn FnMut(Result<PodView, Unreadable>)) -> Result<(), FileError> {
         let unreadable = |e| FileError::Unreadable(self.clone(), e);
         let file: Box<dyn Read> = match self {
             Self::Stdin => Box::new(io::stdin().lock()),
@@ -82,16 +82,13 @@ impl PodsFile {
         };
         let (first, reader) = first_byte(BufReader::with_capacity(64 * 1024, file)).map_err(unreadable)?;
         let mut hand_out = |index: Option<usize>, pod: Result<super::messages::Pod, Unreadable>| {
-            each(match pod {
-                Ok(pod) => Listed::Pod(pod.into()),
-                Err(Unreadable { pod, problem }) => {
-                    let problem = match index {
-                        Some(index) => format!("items[{index}] of {self}, {problem}"),
-                        None => format!("{self}, {problem}"),
-                    };
-                    Listed::Unreadable(Unreadable { pod, problem })
-                }
-            });
+            each(pod.map(Into::into).map_err(|Unreadable { pod, problem }| {
+                let problem = match index {
+                    Some(index) => format!("items[{index}] of {self}, {problem}"),
+                    None => format!("{self}, {problem}"),
+                };
+                Unreadable { pod, problem }
+            }));
         };
         let mut hand_out_item = |index, pod| hand_out(Some(index), pod);
         let pods = match first {

@@ -16,14 +16,12 @@ use crate::domain::watch::{Act, Listing, Restart, State, Step};
 pub enum Heard {
     /// A list begins; what it does not bring until it is complete, is gone.
     Begin,
-    /// A pod that there is, as it is.
-    Pod(PodView),
+    /// A pod that exists, as it is now. One that cannot be read is in the list, where its name is known.
+    Pod(Result<PodView, Unreadable>),
     /// A pod that there is no longer, as it was last.
     Gone(PodView),
     /// A pod that there is no longer, of which nothing else can be read.
     GoneByName(PodName),
-    /// A pod that cannot be read. Where its name is known, it is in the list.
-    Unreadable(Unreadable),
     /// The list is complete.
     Complete,
     /// When the set was last known to be what the API server holds.
@@ -136,12 +134,11 @@ impl<F: FnMut(Heard)> Listener<F> {
             Event::Error(status) => Noted::Error(status),
             Event::Pod { change, pod, resource_version } => {
                 match (change, pod) {
-                    (Change::Added | Change::Modified, Ok(pod)) => self.hear(Heard::Pod(pod)),
                     (Change::Deleted, Ok(pod)) => self.hear(Heard::Gone(pod)),
                     (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
                         self.hear(Heard::GoneByName(name));
                     }
-                    (_, Err(unreadable)) => self.hear(Heard::Unreadable(unreadable)),
+                    (_, pod) => self.hear(Heard::Pod(pod)),
                 }
                 Noted::Pod(change, resource_version)
             }

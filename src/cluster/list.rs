@@ -1,23 +1,21 @@
-//! A list of pods from an API server: the driver of `domain::paging`.
+//! The paths and queries of lists, and their answers: a page, or a whole list.
 //!
-//! Pages are decoded as they arrive, one pod in memory at a time.
+//! Called by `watch`. Answers are decoded as they arrive, one pod in memory at a time.
 
 use std::time::Duration;
 
-use http::StatusCode;
 use kube::client::Body;
 use serde_json::value::RawValue;
 
-use super::answer::{ACCEPT, Encoding, message};
+use super::answer::{Encoding, message};
 use super::connect::{Answer, Cluster};
 use super::document::Pods;
-use super::error::{Error, Request, Right};
+use super::error::{Error, Request};
 use super::messages::ListMeta;
 use super::protobuf::PodListReader;
 use super::unreadable::Unreadable;
 use super::{document, messages};
 use crate::domain::model::NamespaceName;
-use crate::domain::paging::{self, Ask, Paging, Step};
 use crate::domain::pod::PodView;
 
 /// How many pods a page holds.
@@ -27,85 +25,13 @@ const PAGE: u32 = 500;
 /// can send protobuf.
 const MOST_JSON_BYTES: usize = 64 * 1024 * 1024;
 
-/// What a list brings.
-#[derive(Debug)]
-pub enum Listed {
-    /// A pod.
-    Pod(PodView),
-    /// A pod that cannot be read.
-    Unreadable(Unreadable),
-    /// The list begins again: what it brought so far is void.
-    StartOver,
-}
-
-impl Cluster {
-    /// Reads the pods of one namespace, or of the whole cluster, and hands out each as it comes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] as soon as any part of the list fails; what was handed out until then is no
-    /// complete list.
-    pub async fn list_pods(
-        &self,
-        namespace: Option<&NamespaceName>,
-        mut each: impl FnMut(Listed),
-    ) -> Result<(), Error> {
-        let path = path(namespace);
-        let request = self.request(&path, Right::ListPods(namespace.cloned()));
-        let mut paging = Paging::default();
-        let mut ask = paging.first();
-        loop {
-            let answer = match self.page(&request, &format!("{path}{}", query(&ask)), &mut each).await {
-                // It would lead here for ever.
-                Ok(ListMeta { continue_token, .. }) if ask == Ask::Page(Some(continue_token.clone())) => {
-                    let problem = "its continue token leads to itself".to_owned();
-                    return Err(Error::Garbled { request, problem });
-                }
-                Ok(metadata) => paging::Answer::Read(metadata.continue_token),
-                Err(Error::Answered { status: StatusCode::GONE, .. }) if ask != Ask::Whole => {
-                    paging::Answer::Expired
-                }
-                Err(error) => return Err(self.cleaned(error)),
-            };
-            ask = match paging.after(answer) {
-                Step::Complete => return Ok(()),
-                Step::Ask(next) => next,
-                Step::StartOver(next) => {
-                    tracing::debug!("the continue token has expired; the list begins again");
-                    each(Listed::StartOver);
-                    next
-                }
-            };
-        }
-    }
-}
-
-impl Cluster {
-    async fn page(
-        &self,
-        request: &Request,
-        path_and_query: &str,
-        each: &mut impl FnMut(Listed),
-    ) -> Result<ListMeta, Error> {
-        let mut answer = self.get(request.clone(), path_and_query, ACCEPT).await?;
-        let hand_out = |pod: Result<messages::Pod, Unreadable>| {
-            each(pod.map_or_else(Listed::Unreadable, |pod| Listed::Pod(pod.into())));
-        };
-        read(self, request, &mut answer, self.patience().frame, hand_out).await
-    }
-}
-
-/// Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
-/// Concepts", Resource versions).
-pub(super) fn query(ask: &Ask) -> String {
+/// The query of a page: the first, or the one behind a continue token.
+pub(super) fn page_query(token: Option<&str>) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    match ask {
-        Ask::Whole => return String::new(),
-        Ask::Page(None) => query.append_pair("limit", &PAGE.to_string()),
-        Ask::Page(Some(token)) => {
-            query.append_pair("limit", &PAGE.to_string()).append_pair("continue", token)
-        }
-    };
+    query.append_pair("limit", &PAGE.to_string());
+    if let Some(token) = token {
+        query.append_pair("continue", token);
+    }
     format!("?{}", query.finish())
 }
 
@@ -115,8 +41,9 @@ pub(super) async fn read(
     request: &Request,
     answer: &mut Answer,
     within: Duration,
-    mut each: impl FnMut(Result<messages::Pod, Unreadable>),
+    mut each: impl FnMut(Result<PodView, Unreadable>),
 ) -> Result<ListMeta, Error> {
+    let mut each = |pod: Result<messages::Pod, Unreadable>| each(pod.map(Into::into));
     let Answer { encoding, body } = answer;
     let garbled = |problem: String| Error::Garbled { request: request.clone(), problem };
     match encoding {

@@ -27,5 +27,4 @@ pub use connect::{Cluster, Patience};
 pub use error::Error;
 pub use file::{FileError, PodsFile};
 pub use heard::{EventType, Heard};
-pub use list::Listed;
 pub use unreadable::{PodName, Unreadable};

@@ -1,8 +1,8 @@
-//! The pods of a namespace, or of the whole cluster, for ever: the driver of `domain::watch`.
+//! Lists and watches the pods of a namespace, or of the whole cluster: the driver of `domain::watch`.
 //!
-//! `agent` gives it a listener that keeps the live set. What to ask, how long to wait and what a
-//! failure means is the machine's to say; here it is asked, read and waited, and what came of it is
-//! put in the machine's words.
+//! `agent` passes a listener that keeps the live set: `agent::daemon` follows a watch, `agent::gather`
+//! reads one list. `domain::watch` decides what to request, how long to wait and what a failure means;
+//! the driver sends the requests, reads the answers and translates the results.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,13 +16,11 @@ use super::connect::{Answer, Cluster, bytes};
 use super::error::{Error, Request, Right};
 use super::events::{Change, EventReader, Garbled};
 use super::heard::{Heard, Listener, Noted};
+use super::list;
 use super::messages::{ListMeta, Status};
-use super::unreadable::Unreadable;
-use super::{list, messages};
 use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{self, Retryable};
-use crate::domain::paging::Ask;
-use crate::domain::watch::{self, Act, Input, Policy, Watch};
+use crate::domain::watch::{self, Act, Input, Listing, Policy, Step, Streaming, Watch};
 use crate::process::rest::Rest;
 
 /// An answer that is being read.
@@ -48,7 +46,48 @@ enum Outcome {
     Failed(Error),
 }
 
+/// One list, and the watch that follows it: the machine, its listener, and the answer that is open.
+struct Driver<'a, F> {
+    cluster: &'a Cluster,
+    namespace: Option<&'a NamespaceName>,
+    watch: Watch,
+    step: Step,
+    open: Open,
+    listener: Listener<F>,
+}
+
 impl Cluster {
+    /// Lists the pods of one namespace, or of all, once and in pages, and tells what it hears. Requires
+    /// the right to list pods only.
+    ///
+    /// Only the restarts that need no pause are made here, as after an expired continue token. Everything
+    /// else is left to the caller, who owns the deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] as soon as a request would have to be retried after a pause. The pods that were told
+    /// until then are no complete list.
+    pub async fn list_pods(
+        &self,
+        namespace: Option<&NamespaceName>,
+        tell: impl FnMut(Heard),
+    ) -> Result<(), Error> {
+        let policy =
+            Policy { streaming: Streaming::Never, page_silence: self.patience().frame, ..Policy::default() };
+        // The seed is for pauses, and for the watch.
+        let mut driver = Driver::new(self, namespace, Watch::new(policy, 0), tell);
+        loop {
+            let error = driver.advance().await;
+            match (&driver.step.act, error) {
+                (Act::Wait(_), Some(error)) => return Err(error),
+                (_, error) => driver.tell_step(error),
+            }
+            if driver.step.listing == Some(Listing::Complete) {
+                return Ok(());
+            }
+        }
+    }
+
     /// Lists the pods of one namespace, or of all, follows them by a watch, and tells what it hears.
     /// It never ends by itself; it may be dropped at any time, which closes its connection.
     ///
@@ -56,54 +95,19 @@ impl Cluster {
     /// list is read, nobody rests.
     pub async fn watch_pods(
         &self,
-        namespace: Option<NamespaceName>,
+        namespace: Option<&NamespaceName>,
         policy: Policy,
         seed: u64,
         rest: &Rest,
         tell: impl FnMut(Heard),
     ) -> Infallible {
-        let mut listener = Listener::new(tell, now());
-        let mut watch = Watch::new(policy, seed);
-        let mut step = watch.start(now());
-        let mut open = Open::Nothing;
+        let mut driver = Driver::new(self, namespace, Watch::new(policy, seed), tell);
         loop {
-            listener.hear_state(watch.state());
-            listener.hear_listing(step.listing, watch.contact());
-            listener.breathe(watch.contact(), now());
-            let is_urgent = matches!(step.act, Act::Ask(_) | Act::Read { may_gather: false, .. });
+            let is_urgent = matches!(driver.step.act, Act::Ask(_) | Act::Read { may_gather: false, .. });
             let hurry = is_urgent.then(|| rest.hurry());
-            let read = match step.act {
-                Act::Ask(request) => {
-                    listener.settle(watch.contact(), now());
-                    // What is open is closed before there is another.
-                    drop(std::mem::replace(&mut open, Open::Nothing));
-                    self.open(namespace.as_ref(), &request).await.map(|answer| {
-                        open = answer;
-                        Outcome::Answered
-                    })
-                }
-                Act::Read { within, .. } => match &mut open {
-                    Open::Nothing => Ok(Outcome::Ended),
-                    Open::Page(request, answer) => {
-                        let each = |pod: Result<messages::Pod, Unreadable>| {
-                            listener.hear(pod.map_or_else(Heard::Unreadable, |pod| Heard::Pod(pod.into())));
-                        };
-                        list::read(self, request, answer, within, each).await.map(Outcome::Page)
-                    }
-                    Open::Stream(stream) => stream.read(within, watch.contact(), &mut listener).await,
-                },
-                Act::Wait(pause) => {
-                    listener.settle(watch.contact(), now());
-                    drop(std::mem::replace(&mut open, Open::Nothing));
-                    sleep(pause).await;
-                    Ok(Outcome::Waited)
-                }
-            };
+            let error = driver.advance().await;
             drop(hurry);
-            let outcome = read.unwrap_or_else(|error| Outcome::Failed(self.cleaned(error)));
-            step = watch.next(outcome.input(), now());
-            let error = outcome.into_error(&open, |text| self.without_secrets(text));
-            listener.hear_restart(&step, error);
+            driver.tell_step(error);
         }
     }
 
@@ -111,7 +115,7 @@ impl Cluster {
         let path = list::path(namespace);
         let namespace = namespace.cloned();
         let events = |query: String| (Right::WatchPods(namespace.clone()), query, ACCEPT_EVENTS);
-        let page = |ask: &Ask| (Right::ListPods(namespace.clone()), list::query(ask), ACCEPT);
+        let page = |query: String| (Right::ListPods(namespace.clone()), query, ACCEPT);
         let (right, query, accept) = match ask {
             watch::Request::StreamingList { timeout_seconds } => events(format!(
                 "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}"
@@ -122,8 +126,10 @@ impl Cluster {
                     "?watch=1&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}&resourceVersion={from}"
                 ))
             }
-            watch::Request::Page { token } => page(&Ask::Page(token.clone())),
-            watch::Request::Whole => page(&Ask::Whole),
+            // Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
+            // Concepts", Resource versions).
+            watch::Request::Page { token } => page(list::page_query(token.as_deref())),
+            watch::Request::Whole => page(String::new()),
         };
         let request = self.request(&path, right);
         let mut answer = self.get(request.clone(), &format!("{path}{query}"), accept).await?;
@@ -132,6 +138,58 @@ impl Cluster {
             (_, Some(reader)) => Ok(Open::Stream(Stream { request, answer, reader })),
             (_, None) => Err(list::foreign(self, &request, &mut answer.body, self.patience().frame).await),
         }
+    }
+}
+
+impl<'a, F: FnMut(Heard)> Driver<'a, F> {
+    fn new(cluster: &'a Cluster, namespace: Option<&'a NamespaceName>, mut watch: Watch, tell: F) -> Self {
+        let step = watch.start(now());
+        let listener = Listener::new(tell, now());
+        let mut driver = Self { cluster, namespace, watch, step, open: Open::Nothing, listener };
+        driver.tell_step(None);
+        driver
+    }
+
+    /// Carries out the act of the current step, and takes the next step: the error, if there was one.
+    async fn advance(&mut self) -> Option<Error> {
+        let Self { cluster, watch, listener, open, .. } = self;
+        let read = match &self.step.act {
+            Act::Ask(request) => {
+                listener.settle(watch.contact(), now());
+                // What is open is closed before there is another.
+                drop(std::mem::replace(open, Open::Nothing));
+                cluster.open(self.namespace, request).await.map(|answer| {
+                    *open = answer;
+                    Outcome::Answered
+                })
+            }
+            Act::Read { within, .. } => match open {
+                Open::Nothing => Ok(Outcome::Ended),
+                Open::Page(request, answer) => {
+                    let each = |pod| listener.hear(Heard::Pod(pod));
+                    list::read(cluster, request, answer, *within, each).await.map(Outcome::Page)
+                }
+                Open::Stream(stream) => stream.read(*within, watch.contact(), listener).await,
+            },
+            Act::Wait(pause) => {
+                listener.settle(watch.contact(), now());
+                drop(std::mem::replace(open, Open::Nothing));
+                sleep(*pause).await;
+                Ok(Outcome::Waited)
+            }
+        };
+        let outcome = read.unwrap_or_else(|error| Outcome::Failed(cluster.cleaned(error)));
+        self.step = watch.next(outcome.input(), now());
+        outcome.into_error(open, |text| cluster.without_secrets(text))
+    }
+
+    /// Tells the listener about the current step, and the error that led to it.
+    fn tell_step(&mut self, error: Option<Error>) {
+        let Self { watch, step, listener, .. } = self;
+        listener.hear_restart(step, error);
+        listener.hear_state(watch.state());
+        listener.hear_listing(step.listing, watch.contact());
+        listener.breathe(watch.contact(), now());
     }
 }
 

@@ -17,7 +17,6 @@ pub mod model;
 pub mod notification;
 pub mod outage;
 pub mod outcome;
-pub mod paging;
 pub mod pod;
 #[cfg(feature = "agent")]
 pub mod provenance;

@@ -1,7 +1,7 @@
 //! Pods: the answer of a watch, in either encoding, and a file that `kubectl` wrote.
 
 use super::{in_file, is_told, report};
-use crate::cluster::{Heard, Listed, PodName, PodsFile, Unreadable, fuzzing};
+use crate::cluster::{Heard, PodName, PodsFile, Unreadable, fuzzing};
 use crate::domain::collapse::Counting;
 use crate::domain::roster::Roster;
 use crate::domain::selection::Selection;
@@ -14,12 +14,12 @@ pub(super) fn of_watch(bytes: &[u8]) {
     roster.begin(None);
     roster.complete(None, |_| unreachable!("nothing has come"));
     fuzzing::watch(bytes, |heard| match heard {
-        Heard::Pod(pod) => left.extend(roster.apply(None, pod).departures),
+        Heard::Pod(Ok(pod)) => left.extend(roster.apply(None, pod).departures),
+        Heard::Pod(Err(unreadable)) => unread(&mut roster, &unreadable),
         Heard::Gone(pod) => left.extend(roster.remove(None, &pod)),
         Heard::GoneByName(PodName { namespace, name }) => {
             left.extend(roster.remove_named(None, &namespace, &name));
         }
-        Heard::Unreadable(unreadable) => unread(&mut roster, &unreadable),
         _ => {}
     });
     report::of_roster(&roster, left.iter().map(|departure| departure.artifact.clone()).collect());
@@ -31,10 +31,9 @@ pub(super) fn of_watch(bytes: &[u8]) {
 pub(super) fn of_file(bytes: &[u8]) {
     let mut roster = empty();
     let read = in_file(bytes, |path| {
-        PodsFile::Path(path.to_owned()).read(&mut |listed| match listed {
-            Listed::Pod(pod) => drop(roster.apply(None, pod)),
-            Listed::Unreadable(unreadable) => unread(&mut roster, &unreadable),
-            Listed::StartOver => unreachable!("a file has no pages"),
+        PodsFile::Path(path.to_owned()).read(&mut |pod| match pod {
+            Ok(pod) => drop(roster.apply(None, pod)),
+            Err(unreadable) => unread(&mut roster, &unreadable),
         })
     });
     match read {

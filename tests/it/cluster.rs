@@ -179,13 +179,6 @@ fn an_expired_continue_token_begins_the_list_again_and_the_inconsistent_one_is_n
 }
 
 #[test]
-fn a_continue_token_that_leads_to_itself_is_not_followed() {
-    let api = Server::start(|_| protobuf(200, list(&[], "again")));
-    nothing_is_sent(&api, &["its continue token leads to itself"]);
-    assert_eq!(api.seen().len(), 2);
-}
-
-#[test]
 fn a_server_that_is_not_there_or_says_nothing_is_waited_for_until_the_timeout() {
     let gone = Server::start(recorded);
     let url = gone.url();
@@ -284,18 +277,16 @@ fn an_environment_whose_pods_cannot_be_read_is_not_empty() {
 }
 
 #[test]
-fn a_json_list_whose_continue_token_cannot_be_read_is_no_complete_list() {
-    let api = Server::start(|_| {
-        Reply::json(200, r#"{"kind": "PodList", "metadata": {"continue": 5}, "items": []}"#)
-    });
-    nothing_is_sent(&api, &["its metadata cannot be read", "expected a string"]);
-    let api = Server::start(|seen| {
-        let mut list: serde_json::Value = serde_json::from_slice(&fixture("pod-list.json")).unwrap();
-        list["metadata"] = serde_json::Value::Null;
-        assert!(!parameters(seen).contains_key("continue"));
-        Reply::json(200, list.to_string())
-    });
-    assert_eq!(once().args(DRY).cluster(&api).run().says(0, &[]).stdout, recorded_report());
+fn list_without_usable_metadata_is_rejected() {
+    for (metadata, words) in [
+        (r#"{"continue": 5}"#, &["its metadata cannot be read", "expected a string"][..]),
+        ("null", &["the list has no resourceVersion"]),
+    ] {
+        let list = format!(r#"{{"kind": "PodList", "metadata": {metadata}, "items": []}}"#);
+        let api = Server::start(move |_| Reply::json(200, list.clone()));
+        nothing_is_sent(&api, words);
+        assert_eq!(api.seen().len(), 1);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use supercargo::api::{self, BaseUrl, PlainHttp, TokenSource};
 use supercargo::cluster::{self, Access, Cluster};
 use supercargo::domain::collapse::Counting;
 use supercargo::domain::outcome::Retryable;
+use supercargo::domain::pod::PodView;
 use supercargo::domain::report::Report;
 use supercargo::domain::roster::Roster;
 use supercargo::domain::selection::Selection;
@@ -57,8 +58,8 @@ fn an_api_server_that_is_silent_before_or_amid_its_answer_is_given_up() {
 fn report(url: &str, patience: api::Patience) -> Result<api::Accepted, api::Error> {
     let mut roster = Roster::new(vec![Selection::default()], Counting::All);
     let file = cluster::PodsFile::Path(fixture_path("pod-list.json"));
-    let mut take = |listed| {
-        let cluster::Listed::Pod(pod) = listed else { panic!("{listed:?}") };
+    let mut take = |pod: Result<PodView, cluster::Unreadable>| {
+        let pod = pod.unwrap();
         for copy in 0..1_000 {
             let mut pod = pod.clone();
             pod.name = format!("{}-{copy}", pod.name);

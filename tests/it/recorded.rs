@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use supercargo::cluster::{Listed, PodsFile};
+use supercargo::cluster::{PodsFile, Unreadable};
 use supercargo::domain::collapse::{Counting, collapse};
+use supercargo::domain::pod::PodView;
 
 use crate::fake::kube::fixture_path;
 
 #[test]
 fn each_recorded_pod_becomes_the_artifact_that_the_design_says() {
     let mut artifacts = BTreeMap::new();
-    let mut take = |listed| {
-        let Listed::Pod(pod) = listed else { panic!("{listed:?}") };
+    let mut take = |pod: Result<PodView, Unreadable>| {
+        let pod = pod.unwrap();
         let name = pod.name.clone();
         let collapsed = collapse(pod.clone(), Counting::All, &[]);
         let shown = match &collapsed.workload {

@@ -38,12 +38,12 @@ impl Live {
         match heard {
             Heard::Begin => self.seen.clear(),
             Heard::Pod(pod) => {
+                let pod = pod.unwrap();
                 self.seen.insert(name(&pod));
                 self.pods.insert(name(&pod), pod);
             }
             Heard::Gone(pod) => assert!(self.pods.remove(&name(&pod)).is_some(), "{pod:?}"),
             Heard::GoneByName(pod) => panic!("{pod:?}"),
-            Heard::Unreadable(unreadable) => panic!("{unreadable:?}"),
             Heard::Complete => {
                 self.pods.retain(|name, _| self.seen.contains(name));
                 self.lists += 1;

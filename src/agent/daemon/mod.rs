@@ -109,7 +109,7 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         let policy = policy.watch.clone();
         watching.spawn(async move {
             let of = shared.scope_of(n);
-            cluster.watch_pods(of, policy, seed(), &rest, |heard| shared.hear(n, heard)).await;
+            cluster.watch_pods(of.as_ref(), policy, seed(), &rest, |heard| shared.hear(n, heard)).await;
         });
     }
     watching.spawn(lookups::look_up(Arc::clone(&shared), cluster.clone(), policy.lookup, policy.remind));

@@ -13,16 +13,14 @@ use super::metrics::{self, Metrics};
 use super::policy::{Policy, Witnessing};
 use super::standing::{Reported, Standing};
 use super::watched::Watched;
-use crate::agent::Plan;
-use crate::agent::summary::{log_skips, unreadable};
+use crate::agent::{Plan, intake};
 use crate::api::Client;
-use crate::cluster::{EventType, Heard, PodName, Unreadable};
+use crate::cluster::{EventType, Heard, PodName};
 use crate::domain::cadence::{Knowledge, View};
-use crate::domain::collapse::PodSkip;
 use crate::domain::confirmation::{Emptiness, Existence, Withheld};
 use crate::domain::departure::{Departure, Revision};
 use crate::domain::model::NamespaceName;
-use crate::domain::roster::{Roster, Snapshot, Unread};
+use crate::domain::roster::{Roster, Snapshot};
 use crate::domain::selection::Scope;
 use crate::domain::witness::{Carried, Witness};
 
@@ -106,19 +104,17 @@ impl Shared {
                 watched.begins(Instant::now());
                 roster.begin(of);
             }
-            Heard::Pod(pod) | Heard::Gone(pod) if self.plan.leaves_out(&pod) => {}
             Heard::Pod(pod) => {
-                let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-                let applied = roster.apply(of, pod);
-                log_skips(&namespace, &name, &applied);
-                if applied.left_out == Some(PodSkip::Unreadable) {
+                let added = intake::add(&self.plan, roster, of, pod);
+                if let Some(problem) = added.problem {
                     look_again(environments);
-                    watched.unreadable(&unreadable(&namespace, &name), Instant::now());
+                    watched.unreadable(&problem, Instant::now());
                 }
-                for departure in applied.departures {
+                for departure in added.departures {
                     depart(environments, &departure, roster.latest());
                 }
             }
+            Heard::Gone(pod) if self.plan.leaves_out(&pod) => {}
             Heard::Gone(pod) => {
                 if let Some(departure) = roster.remove(of, &pod) {
                     depart(environments, &departure, roster.latest());
@@ -127,13 +123,6 @@ impl Shared {
             Heard::GoneByName(PodName { namespace, name }) => {
                 if let Some(departure) = roster.remove_named(of, &namespace, &name) {
                     depart(environments, &departure, roster.latest());
-                }
-            }
-            Heard::Unreadable(Unreadable { pod, problem }) => {
-                let name = pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str()));
-                if roster.unreadable(of, name) != Unread::NotTaken {
-                    look_again(environments);
-                    watched.unreadable(&problem, Instant::now());
                 }
             }
             Heard::Complete => {

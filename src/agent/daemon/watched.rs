@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::metrics::{self, Metrics};
 use crate::agent::counted;
+use crate::agent::intake::{self, MAX_NAMED};
 use crate::cluster;
 use crate::domain::model::NamespaceName;
 use crate::domain::outage::{Outage, Say};
 use crate::domain::roster::Swept;
-use crate::domain::visible::{Visible, shortened};
 use crate::domain::watch::{Restart, State};
 use crate::process::causes;
 
@@ -42,12 +42,6 @@ struct Unreadable {
 
 /// So many failures in a row may be details: two watches that are silent, and the list that follows.
 const MOST_AT_ONCE: u32 = 3;
-
-/// How much is shown of what is wrong with a pod, in characters.
-const SHOWN: usize = 512;
-
-/// How many pods that cannot be read are named a minute.
-const MOST_NAMED: u32 = 10;
 
 impl Watched {
     pub(super) fn new(of: Option<NamespaceName>, remind: Duration) -> Self {
@@ -164,12 +158,11 @@ impl Watched {
             *unreadable = Unreadable { since: now, named: 0 };
         }
         unreadable.named += 1;
-        let problem = &shortened(problem, SHOWN);
-        let problem = Visible(problem);
-        if unreadable.named <= MOST_NAMED {
-            tracing::warn!(watch = self.label(), "a pod cannot be read and is left out: {problem}");
+        let warning = intake::warning(problem);
+        if unreadable.named <= MAX_NAMED {
+            tracing::warn!(watch = self.label(), "{warning}");
         } else {
-            tracing::debug!("a pod cannot be read and is left out: {problem}");
+            tracing::debug!("{warning}");
         }
     }
 

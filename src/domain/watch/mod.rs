@@ -1,9 +1,9 @@
 //! A list and the watch that follows it, as a state machine: what happened in, what to do next out.
 //!
 //! `cluster` drives it: it asks, reads and waits as it is told, and hands the pods that it reads to the
-//! live set. Nothing here sees a socket or a clock, and no pod passes through. The rules are those of
-//! the Kubernetes API ("Kubernetes API Concepts": watch, streaming lists, chunks), and of servers that
-//! do not keep to it.
+//! live set. The daemon follows it for ever, `--once` up to the first complete list. Nothing here sees a
+//! socket or a clock, and no pod passes through. The rules are those of the Kubernetes API ("Kubernetes
+//! API Concepts": watch, streaming lists, chunks), and of servers that do not keep to it.
 
 mod policy;
 mod words;
@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 pub use policy::{Policy, Streaming};
 pub use words::{Act, Event, Input, Listing, Request, Restart, State, Step};
 
-use super::paging::{self, Ask, Paging};
 use words::Failure;
 
 /// So many watches in a row from one resourceVersion that bring no frame, and the next thing is a list:
@@ -64,8 +63,8 @@ pub struct Watch {
 enum Place {
     /// A streaming list, up to its bookmark.
     Streaming,
-    /// A list in pages, or in one.
-    Paged(Paging, Ask),
+    /// A list in pages, or in one answer.
+    Paged(Paging),
     /// A watch.
     Watching(Brought),
     /// Nothing is open.
@@ -86,8 +85,19 @@ enum Brought {
 #[derive(Debug, Clone)]
 enum Next {
     List,
-    Paged(Paging, Ask),
+    Paged(Paging),
     Watch,
+}
+
+/// The page of a list that is requested or read (Kubernetes documentation, "Kubernetes API Concepts",
+/// Retrieving large results sets in chunks).
+#[derive(Debug, Clone, Default)]
+struct Paging {
+    /// The continue token; `None` for the first page.
+    token: Option<String>,
+    /// Number of continue tokens that expired. After the second one the list is requested in one answer,
+    /// which cannot expire.
+    expirations: u32,
 }
 
 /// When it is done.
@@ -97,6 +107,15 @@ enum Pace {
     AtOnce,
     /// After a pause that grows with the number of failures in a row.
     Backoff(u32),
+}
+
+impl Paging {
+    fn request(&self) -> Request {
+        match self {
+            Self { token: None, expirations: 2.. } => Request::Whole,
+            Self { token, .. } => Request::Page { token: token.clone() },
+        }
+    }
 }
 
 impl Default for Place {
@@ -158,7 +177,7 @@ impl Watch {
             (Place::Waiting(next), _) => self.wait(next, self.policy.backoff.first),
             (place, Input::Answered) => self.read(place, now),
             (Place::Streaming, input) => self.streaming(input, now),
-            (Place::Paged(paging, ask), input) => self.paged(paging, ask, input, now),
+            (Place::Paged(paging), input) => self.paged(paging, input, now),
             (Place::Watching(brought), input) => self.watching(brought, input, now),
         }
     }
@@ -189,44 +208,36 @@ impl Watch {
             }
             None => {}
         }
-        let paging = Paging::default();
-        let first = paging.first();
-        self.retry(failure, Pace::AtOnce, Next::Paged(paging, first), now)
+        self.retry(failure, Pace::AtOnce, Next::Paged(Paging::default()), now)
     }
 
-    fn paged(&mut self, mut paging: Paging, ask: Ask, input: Input<'_>, now: Instant) -> Step {
+    fn paged(&mut self, paging: Paging, input: Input<'_>, now: Instant) -> Step {
         let failure = match input {
             Input::Page { token: "", resource_version: "" } => return self.give_up(Restart::Garbled, now),
             // It would lead here for ever.
-            Input::Page { token, .. } if matches!(&ask, Ask::Page(Some(asked)) if asked == token) => {
+            Input::Page { token, .. } if paging.token.as_deref() == Some(token) => {
                 return self.give_up(Restart::Garbled, now);
             }
-            Input::Page { token, resource_version } => {
-                return match paging.after(paging::Answer::Read(token.to_owned())) {
-                    paging::Step::Complete => {
-                        self.complete(resource_version, now);
-                        Step { listing: Some(Listing::Complete), ..self.go(Next::Watch, now) }
-                    }
-                    paging::Step::Ask(next) | paging::Step::StartOver(next) => {
-                        self.failures_of_lists = 0;
-                        self.go(Next::Paged(paging, next), now)
-                    }
-                };
+            Input::Page { token: "", resource_version } => {
+                self.complete(resource_version, now);
+                return Step { listing: Some(Listing::Complete), ..self.go(Next::Watch, now) };
+            }
+            Input::Page { token, .. } => {
+                self.failures_of_lists = 0;
+                return self.go(Next::Paged(Paging { token: Some(token.to_owned()), ..paging }), now);
             }
             // A list has its end in itself, so one that ends before it broke off.
             input => input.failure().unwrap_or(Failure::of(Restart::BrokenOff)),
         };
-        let has_token = matches!(ask, Ask::Page(Some(_)));
+        let has_token = paging.token.is_some();
         if !has_token || !failure.is_refusal() {
             let is_lost = has_token && self.failures_of_lists + 1 >= MOST_OF_A_PAGE;
-            let next = if is_lost { Next::List } else { Next::Paged(paging, ask) };
+            let next = if is_lost { Next::List } else { Next::Paged(paging) };
             return self.list_failed(failure, next, now);
         }
-        // The token is at fault. The one that the answer may offer instead is never used.
-        let next = match paging.after(paging::Answer::Expired) {
-            paging::Step::Ask(next) | paging::Step::StartOver(next) => Next::Paged(paging, next),
-            paging::Step::Complete => Next::List,
-        };
+        // The server rejected the continue token. A 410 offers another one, which is never used: a list
+        // that goes on with it is not consistent.
+        let next = Next::Paged(Paging { token: None, expirations: paging.expirations + 1 });
         match failure.why {
             Restart::Expired => self.retry(failure, Pace::AtOnce, next, now),
             _ => self.list_failed(failure, next, now),
@@ -371,23 +382,13 @@ impl Watch {
                 let request = Request::StreamingList { timeout_seconds: self.timeout_seconds() };
                 (Place::Streaming, Some(Listing::Begin), request)
             }
-            Next::List => {
-                let paging = Paging::default();
-                let first = paging.first();
-                return self.go(Next::Paged(paging, first), now);
-            }
-            // Behind a token the list goes on as it was. Any other is a new snapshot, and what was read
-            // of the one before proves nothing.
-            Next::Paged(paging, Ask::Page(Some(token))) => {
-                let ask = Ask::Page(Some(token.clone()));
-                (Place::Paged(paging, ask), None, Request::Page { token: Some(token) })
-            }
-            Next::Paged(paging, Ask::Page(None)) => {
-                let request = Request::Page { token: None };
-                (Place::Paged(paging, Ask::Page(None)), Some(Listing::Begin), request)
-            }
-            Next::Paged(paging, Ask::Whole) => {
-                (Place::Paged(paging, Ask::Whole), Some(Listing::Begin), Request::Whole)
+            Next::List => return self.go(Next::Paged(Paging::default()), now),
+            Next::Paged(paging) => {
+                // Behind a token the list goes on as it was. Any other is a new snapshot, and what was read
+                // of the one before proves nothing.
+                let listing = if paging.token.is_some() { None } else { Some(Listing::Begin) };
+                let request = paging.request();
+                (Place::Paged(paging), listing, request)
             }
         };
         self.place = place;
