@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use supercargo::cli::{Cli, Exit, Failure, Threads};
 use supercargo::process::causes;
 use supercargo::process::logs;
-use supercargo::process::rest::Rest;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
@@ -22,15 +21,14 @@ fn run() -> ExitCode {
         logs::fail(format, &causes::said_once(&error), None);
         return Exit::Usage.into();
     }
-    let rest = Rest::default();
-    let runtime = match runtime(cli.threads(), rest.clone()) {
+    let runtime = match runtime(cli.threads()) {
         Ok(runtime) => runtime,
         Err(error) => {
             logs::fail(format, &[format!("the runtime cannot be started: {error}")], None);
             return Exit::Unexpected.into();
         }
     };
-    let outcome = runtime.block_on(cli.run(rest));
+    let outcome = runtime.block_on(cli.run());
     // What runs on threads of its own and hangs (a credential plugin, a name server, a silent pipe)
     // is not waited for.
     runtime.shutdown_background();
@@ -41,13 +39,9 @@ fn run() -> ExitCode {
     failures.first().map_or(ExitCode::SUCCESS, |failure| Failure::exit(failure).into())
 }
 
-fn runtime(threads: Threads, rest: Rest) -> std::io::Result<Runtime> {
+fn runtime(threads: Threads) -> std::io::Result<Runtime> {
     let mut builder = match threads {
-        Threads::One => {
-            let mut builder = Builder::new_current_thread();
-            builder.on_thread_park(move || rest.take());
-            builder
-        }
+        Threads::One => Builder::new_current_thread(),
         #[cfg(feature = "service")]
         Threads::Many => Builder::new_multi_thread(),
     };

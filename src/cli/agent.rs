@@ -22,7 +22,6 @@ use crate::domain::confirmation::Emptiness;
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::outcome::Backoff;
 use crate::domain::selection::{Contradiction, Selection};
-use crate::process::rest::Rest;
 use crate::process::{listener, signals};
 
 #[derive(Debug, Args)]
@@ -154,7 +153,7 @@ enum Containers {
 
 impl Agent {
     /// Returns the summary of each report, if there is an end: `--once`.
-    pub(super) async fn run(&self, rest: Rest) -> Result<Vec<Summary>, Vec<Failure>> {
+    pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan().map_err(|failure| vec![failure])?;
         let patience = api::Patience::default().hastened(self.watching.hasten);
         // Before the cluster is asked for anything: a mistake here should not cost it a list.
@@ -165,7 +164,7 @@ impl Agent {
         };
         match client {
             Some(client) if !self.once => {
-                self.watch(plan, client, rest).await.map(|()| Vec::new()).map_err(|failure| vec![failure])
+                self.watch(plan, client).await.map(|()| Vec::new()).map_err(|failure| vec![failure])
             }
             client => self.report_once(&plan, client.as_ref()).await,
         }
@@ -189,7 +188,7 @@ impl Agent {
         })
     }
 
-    async fn watch(&self, plan: Plan, client: Client, rest: Rest) -> Result<(), Failure> {
+    async fn watch(&self, plan: Plan, client: Client) -> Result<(), Failure> {
         let shutdown = signals::shutdown(daemon::STOPPING)
             .map_err(|error| Failure::unexpected(AgentError::Signals(error)))?;
         let listener = match self.watching.listen {
@@ -209,7 +208,6 @@ impl Agent {
             client,
             listener,
             witnessing,
-            rest,
             policy: policy.hastened(self.watching.hasten),
         };
         daemon::run(setup, shutdown).await.map_err(Into::into)

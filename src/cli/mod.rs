@@ -37,7 +37,6 @@ use secrecy::SecretString;
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
 use crate::process::logs::{self, Format, Verbosity};
-use crate::process::rest::Rest;
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
 #[derive(Debug, Parser)]
@@ -209,9 +208,9 @@ impl Cli {
     /// # Errors
     ///
     /// All that went wrong, each with its exit code; the first one's is the process's.
-    pub async fn run(&self, rest: Rest) -> Result<(), Vec<Failure>> {
+    pub async fn run(&self) -> Result<(), Vec<Failure>> {
         match &self.command {
-            Command::Agent(agent) => agent.run(rest).await.map(drop),
+            Command::Agent(agent) => agent.run().await.map(drop),
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
 use super::transport;
@@ -77,10 +78,14 @@ pub(super) struct Configured {
 
 /// Makes a client of the configuration, and says where it leads. A credential plugin is run, and no
 /// connection is made yet.
-pub(super) async fn client(access: Access, within: Duration) -> Result<Configured, ConnectError> {
+pub(super) async fn client(
+    access: Access,
+    read_pause: ReadPause,
+    within: Duration,
+) -> Result<Configured, ConnectError> {
     // kube waits for the plugin without yielding, so it does that on a thread of its own.
     let runtime = Handle::current();
-    let configured = spawn_blocking(move || runtime.block_on(configured(&access)));
+    let configured = spawn_blocking(move || runtime.block_on(configured(&access, read_pause)));
     match timeout(within, configured).await {
         Ok(Ok(done)) => done,
         // kube's way to say that a credential plugin printed a token with a line break.
@@ -91,7 +96,7 @@ pub(super) async fn client(access: Access, within: Duration) -> Result<Configure
     }
 }
 
-async fn configured(access: &Access) -> Result<Configured, ConnectError> {
+async fn configured(access: &Access, read_pause: ReadPause) -> Result<Configured, ConnectError> {
     let (mut config, own_proxy) = match kubeconfig(access)? {
         Some(kubeconfig) => {
             let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
@@ -116,7 +121,7 @@ async fn configured(access: &Access) -> Result<Configured, ConnectError> {
     };
     let has_plugin = config.auth_info.exec.is_some();
     let secrets = Secrets::of(&config.auth_info);
-    let client = transport::client(&config).map_err(|error| match error {
+    let client = transport::client(&config, read_pause).map_err(|error| match error {
         kube::Error::RustlsTls(error) => {
             ConnectError::Kubeconfig(Identity::of(&config.auth_info).wrong(&error))
         }

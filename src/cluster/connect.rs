@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::answer::{self, Encoding};
 use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
 use super::error::{Cause, Error, Request, Right};
+use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
 
@@ -32,15 +33,18 @@ pub struct Patience {
     pub frame: Duration,
     /// For the text of an error.
     pub error_text: Duration,
+    /// Pause after all bytes of a watch that arrived were read. The events that arrive meanwhile are read together.
+    pub read_pause: Duration,
 }
 
 impl Default for Patience {
-    /// 30 s, 60 s, 2 s.
+    /// 30 s, 60 s, 2 s, 25 ms.
     fn default() -> Self {
         Self {
             headers: Duration::from_secs(30),
             frame: Duration::from_mins(1),
             error_text: Duration::from_secs(2),
+            read_pause: Duration::from_millis(25),
         }
     }
 }
@@ -49,8 +53,13 @@ impl Patience {
     /// The same, so many times shorter.
     #[must_use]
     pub fn hastened(self, times: u32) -> Self {
-        let Self { headers, frame, error_text } = self;
-        Self { headers: headers / times, frame: frame / times, error_text: error_text / times }
+        let Self { headers, frame, error_text, read_pause } = self;
+        Self {
+            headers: headers / times,
+            frame: frame / times,
+            error_text: error_text / times,
+            read_pause: read_pause / times,
+        }
     }
 }
 
@@ -64,6 +73,7 @@ pub struct Cluster {
     /// Where a credential plugin may be run before a request: one such at a time.
     plugin: Option<Arc<Mutex<()>>>,
     patience: Patience,
+    read_pause: ReadPause,
 }
 
 /// A success: its headers were seen, its body was not.
@@ -84,9 +94,11 @@ impl Cluster {
         patience: Patience,
         within: Duration,
     ) -> Result<Self, ConnectError> {
+        let read_pause = ReadPause::new(patience.read_pause);
         let Configured { client, url, token_file, secrets, has_plugin } =
-            configuration::client(access, within).await?;
-        Ok(Self { client, url, token_file, secrets, plugin: has_plugin.then(Arc::default), patience })
+            configuration::client(access, read_pause.clone(), within).await?;
+        let plugin = has_plugin.then(Arc::default);
+        Ok(Self { client, url, token_file, secrets, plugin, patience, read_pause })
     }
 
     /// Where the API server is, without credentials.
@@ -204,6 +216,11 @@ impl Cluster {
     pub(super) fn without_secrets(&self, text: &str) -> String {
         let sent = self.token_file.as_ref().map(TokenFile::last);
         self.secrets.redacted(text, sent.as_ref())
+    }
+
+    /// The pauses of the connections of watches.
+    pub(super) fn read_pause(&self) -> &ReadPause {
+        &self.read_pause
     }
 
     /// How long a list may be silent between two frames.

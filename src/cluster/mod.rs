@@ -16,6 +16,7 @@ mod list;
 mod messages;
 mod namespace;
 mod protobuf;
+mod read_pause;
 mod secrets;
 mod token_file;
 mod transport;

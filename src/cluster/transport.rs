@@ -13,11 +13,13 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{ClientBuilder, ConfigExt};
 use tokio::time::timeout;
 use tower::util::{BoxCloneSyncService, ServiceExt};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
+
+use super::read_pause::ReadPause;
 
 /// How much a connection reads ahead at most, in bytes. The head of an answer has to fit in.
 const READ_AHEAD: usize = 32 * 1024;
@@ -39,11 +41,11 @@ impl Connection for Box<dyn Socket> {
 }
 
 /// A client of this configuration. No connection is made yet; a credential plugin may be run.
-pub(super) fn client(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+pub(super) fn client(config: &kube::Config, read_pause: ReadPause) -> Result<kube::Client, kube::Error> {
     // Another one is there already where this is not the first; it is the same.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let auth = config.auth_layer()?;
-    let tls = config.rustls_https_connector_with_connector(road(config)?)?;
+    let tls = config.rustls_https_connector_with_connector(road(config, read_pause)?)?;
     let connector = service_fn(move |server: Uri| Box::pin(timeout(CONNECTING, tls.clone().oneshot(server))));
     let connector = connector.map_result(|connected| connected.map_err(BoxError::from)?);
     let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(READ_AHEAD).build(connector);
@@ -57,9 +59,10 @@ pub(super) fn client(config: &kube::Config) -> Result<kube::Client, kube::Error>
 }
 
 /// The proxy is one of `http`, `https` and `socks5`.
-fn road(config: &kube::Config) -> Result<Road, kube::Error> {
+fn road(config: &kube::Config, read_pause: ReadPause) -> Result<Road, kube::Error> {
     let mut direct = HttpConnector::new();
     direct.enforce_http(false);
+    let direct = direct.map_response(move |socket| TokioIo::new(read_pause.stream(socket.into_inner())));
     let Some(proxy) = &config.proxy_url else { return Ok(boxed(direct)) };
     Ok(match proxy.scheme_str() {
         Some("socks5") => boxed(socks(proxy, direct)),

@@ -20,8 +20,7 @@ use super::list;
 use super::messages::{ListMeta, Status};
 use crate::domain::model::NamespaceName;
 use crate::domain::outcome::{self, Retryable};
-use crate::domain::watch::{self, Act, Input, Listing, Policy, Step, Streaming, Watch};
-use crate::process::rest::Rest;
+use crate::domain::watch::{self, Act, Input, Listing, Policy, State, Step, Streaming, Watch};
 
 /// An answer that is being read.
 enum Open {
@@ -91,22 +90,17 @@ impl Cluster {
     /// Lists the pods of one namespace, or of all, follows them by a watch, and tells what it hears.
     /// It never ends by itself; it may be dropped at any time, which closes its connection.
     ///
-    /// `seed` is for all that is random: another one for each watch. While an answer is waited for, and a
-    /// list is read, nobody rests.
+    /// `seed` is for all that is random: another one for each watch.
     pub async fn watch_pods(
         &self,
         namespace: Option<&NamespaceName>,
         policy: Policy,
         seed: u64,
-        rest: &Rest,
         tell: impl FnMut(Heard),
     ) -> Infallible {
         let mut driver = Driver::new(self, namespace, Watch::new(policy, seed), tell);
         loop {
-            let is_urgent = matches!(driver.step.act, Act::Ask(_) | Act::Read { may_gather: false, .. });
-            let hurry = is_urgent.then(|| rest.hurry());
             let error = driver.advance().await;
-            drop(hurry);
             driver.tell_step(error);
         }
     }
@@ -153,6 +147,8 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
     /// Carries out the act of the current step, and takes the next step: the error, if there was one.
     async fn advance(&mut self) -> Option<Error> {
         let Self { cluster, watch, listener, open, .. } = self;
+        // A list is read as fast as it arrives.
+        let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
         let read = match &self.step.act {
             Act::Ask(request) => {
                 listener.settle(watch.contact(), now());
@@ -163,7 +159,7 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
                     Outcome::Answered
                 })
             }
-            Act::Read { within, .. } => match open {
+            Act::Read { within } => match open {
                 Open::Nothing => Ok(Outcome::Ended),
                 Open::Page(request, answer) => {
                     let each = |pod| listener.hear(Heard::Pod(pod));

@@ -1,6 +1,6 @@
 //! What a process needs whatever it does: logs, small files, files in YAML, bundles of authorities, a working copy,
-//! what it may have of the machine, the causes beneath a failure, the proxy variables, signals, a rest between two
-//! bursts, a listener for HTTP or HTTPS, and probes and metrics to serve on one.
+//! what it may have of the machine, the causes beneath a failure, the proxy variables, signals, a
+//! listener for HTTP or HTTPS, and probes and metrics to serve on one.
 //!
 //! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
 //! or services.
@@ -17,7 +17,6 @@ pub mod machine;
 pub mod metrics;
 pub mod peers;
 pub mod proxy;
-pub mod rest;
 pub mod signals;
 pub mod tls;
 pub mod yaml;

@@ -34,13 +34,16 @@ fn list(api: &Server, patience: cluster::Patience) -> Result<(), cluster::Error>
     })
 }
 
+const PATIENT: cluster::Patience =
+    cluster::Patience { headers: LONG, frame: LONG, error_text: LONG, read_pause: Duration::ZERO };
+
 #[test]
 fn an_api_server_that_is_silent_before_or_amid_its_answer_is_given_up() {
-    let patience = cluster::Patience { headers: SHORT, frame: LONG, error_text: LONG };
+    let patience = cluster::Patience { headers: SHORT, ..PATIENT };
     let error = list(&Server::start(|_| Reply::Stall), patience).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("was met with silence for 50ms"), "{error}");
 
-    let patience = cluster::Patience { headers: LONG, frame: SHORT, error_text: LONG };
+    let patience = cluster::Patience { frame: SHORT, ..PATIENT };
     let stalls = |_: &_| {
         let headers = vec![("content-type", PROTOBUF.into())];
         Reply::StallAfter(200, headers, fixture("pod-list.pb").into(), 20_000)
@@ -48,7 +51,7 @@ fn an_api_server_that_is_silent_before_or_amid_its_answer_is_given_up() {
     let error = list(&Server::start(stalls), patience).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("was met with silence for 50ms"), "{error}");
 
-    let patience = cluster::Patience { headers: LONG, frame: LONG, error_text: SHORT };
+    let patience = cluster::Patience { error_text: SHORT, ..PATIENT };
     let stalls = |_: &_| Reply::StallAfter(403, vec![], "forbidden, because".into(), 9);
     let error = list(&Server::start(stalls), patience).unwrap_err();
     assert!(!error.is_transient() && error.to_string().contains("403 Forbidden: forbidden"), "{error}");

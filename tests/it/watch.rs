@@ -11,7 +11,6 @@ use supercargo::cluster::{Access, Cluster, EventType, Heard, Patience};
 use supercargo::domain::outcome::Backoff;
 use supercargo::domain::pod::PodView;
 use supercargo::domain::watch::{Policy, Restart};
-use supercargo::process::rest::Rest;
 use tokio::sync::Notify;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf};
@@ -60,6 +59,10 @@ impl Live {
 
 /// Watches all pods until what was heard is enough.
 fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
+    watch_with(Patience::default(), url, is_enough)
+}
+
+fn watch_with(patience: Patience, url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig(url, None, &User::Nobody)).unwrap();
     let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
@@ -68,9 +71,9 @@ fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
     let policy = Policy { backoff, ..Policy::default() };
     let mut live = Live::default();
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        let cluster = Cluster::configure(access, Patience::default(), LONG).await.unwrap();
-        let (enough, rest) = (Notify::new(), Rest::default());
-        let watch = cluster.watch_pods(None, policy, 7, &rest, |heard| {
+        let cluster = Cluster::configure(access, patience, LONG).await.unwrap();
+        let enough = Notify::new();
+        let watch = cluster.watch_pods(None, policy, 7, |heard| {
             // A listener looks at the set when all that came was told.
             let is_settled = matches!(heard, Heard::Settled);
             live.hear(heard);
@@ -238,6 +241,34 @@ fn events_that_have_come_are_read_together_although_each_is_a_chunk_of_its_own()
     assert_eq!(live.lists, 1);
     // Whoever hears that looks at the whole set.
     assert!(live.settled < EVENTS / 10, "{} times", live.settled);
+    drop(server.join().unwrap());
+}
+
+#[test]
+fn events_that_arrive_during_the_read_pause_are_read_together() {
+    const EVENTS: usize = 50;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let list = fixture("watch-streaming-list.pb");
+    let watch = fixture("watch.pb");
+    let length = 4 + u32::from_be_bytes(*watch.first_chunk().unwrap()) as usize;
+    let event = watch[..length].to_vec();
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        read_request(&mut connection);
+        write!(connection, "HTTP/1.1 200 OK\r\ncontent-type: {PROTOBUF};stream=watch\r\n\r\n").unwrap();
+        connection.write_all(&list).unwrap();
+        for _ in 0..EVENTS {
+            // Apart, so that without a pause each would be read alone.
+            std::thread::sleep(Duration::from_millis(2));
+            connection.write_all(&event).unwrap();
+        }
+        connection
+    });
+    let patience = Patience { read_pause: Duration::from_secs(1), ..Patience::default() };
+    let live = watch_with(patience, &url, |live| live.events.len() >= EVENTS);
+    assert_eq!(live.lists, 1);
+    assert!(live.settled < EVENTS / 5, "{} times", live.settled);
     drop(server.join().unwrap());
 }
 

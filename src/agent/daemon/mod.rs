@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::policy::{Policy, Witnessing};
 
 use self::health::Health;
-use self::reporter::{Reporter, Sender};
+use self::reporter::Reporter;
 use self::shared::Shared;
 use super::Plan;
 use super::retry::seed;
@@ -34,7 +34,6 @@ use crate::api::Client;
 use crate::cluster::Cluster;
 use crate::domain::selection::{Scope, TooManyNamespaces};
 use crate::process::listener::{self, Bounds};
-use crate::process::rest::Rest;
 use crate::process::{admin, metrics as registry};
 
 /// What is said at the first signal.
@@ -61,8 +60,6 @@ pub struct Setup {
     pub listener: Option<TcpListener>,
     /// Whether pods are reported that came and went since the last report.
     pub witnessing: Witnessing,
-    /// Rests while all that there is to do is to watch.
-    pub rest: Rest,
     /// Its durations.
     pub policy: Policy,
 }
@@ -87,8 +84,7 @@ pub enum Error {
 ///
 /// [`Error`] where it cannot begin, or a part of it panicked; the others were told to end, and did.
 pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error> {
-    let Setup { plan, cluster, client, listener, witnessing, rest, policy } = setup;
-    rest.set(policy.rest);
+    let Setup { plan, cluster, client, listener, witnessing, policy } = setup;
     let scope = Scope::covering(plan.environments.iter().map(|e| &e.selection)).map_err(Error::Scope)?;
     let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(Error::Address)?;
     introduce(&plan, &scope, &cluster, &client, &policy, witnessing, address);
@@ -105,17 +101,16 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
     }
     for n in 0..shared.watches() {
-        let (shared, cluster, rest) = (Arc::clone(&shared), cluster.clone(), rest.clone());
+        let (shared, cluster) = (Arc::clone(&shared), cluster.clone());
         let policy = policy.watch.clone();
         watching.spawn(async move {
             let of = shared.scope_of(n);
-            cluster.watch_pods(of.as_ref(), policy, seed(), &rest, |heard| shared.hear(n, heard)).await;
+            cluster.watch_pods(of.as_ref(), policy, seed(), |heard| shared.hear(n, heard)).await;
         });
     }
     watching.spawn(lookups::look_up(Arc::clone(&shared), cluster.clone(), policy.lookup, policy.remind));
     for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
-        let sender = Sender { client: client.clone(), rest: rest.clone() };
-        let reporter = Reporter::new(Arc::clone(&shared), n, name, sender, &policy, seed());
+        let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &policy, seed());
         reporting.spawn(reporter.run(ending.clone()));
     }
 

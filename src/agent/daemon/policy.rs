@@ -25,22 +25,18 @@ pub struct Policy {
     pub cadence: cadence::Policy,
     /// From one look for a namespace that is not there to the next.
     pub lookup: Duration,
-    /// How long it rests when all has been read that watches have brought, so that a busy cluster
-    /// wakes it 40 times a second and not for each event.
-    pub rest: Duration,
     /// From one line about a failure that goes on to the next.
     pub remind: Duration,
 }
 
 impl Default for Policy {
-    /// A minute each, 25 ms of rest, and the defaults of the others.
+    /// A minute each, and the defaults of the others.
     fn default() -> Self {
         let minute = Duration::from_mins(1);
         Self {
             watch: watch::Policy::default(),
             cadence: cadence::Policy::default(),
             lookup: minute,
-            rest: Duration::from_millis(25),
             remind: minute,
         }
     }
@@ -54,7 +50,6 @@ impl Policy {
             watch: self.watch.hastened(times),
             cadence: self.cadence.hastened(times),
             lookup: self.lookup / times,
-            rest: self.rest / times,
             remind: self.remind / times,
         }
     }

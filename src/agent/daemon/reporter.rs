@@ -24,14 +24,13 @@ use crate::domain::report::Report;
 use crate::domain::roster::Tally;
 use crate::domain::visible::Visible;
 use crate::process::causes;
-use crate::process::rest::Rest;
 
 /// The task of one environment.
 pub(super) struct Reporter {
     shared: Arc<Shared>,
     n: usize,
     name: EnvironmentName,
-    sender: Sender,
+    client: Client,
     cadence: Cadence,
     flight: Option<Flight>,
     has_reported: bool,
@@ -50,13 +49,6 @@ pub(super) struct Reporter {
 
 type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>;
 
-/// Where reports go, and what does not rest meanwhile.
-#[derive(Clone)]
-pub(super) struct Sender {
-    pub(super) client: Client,
-    pub(super) rest: Rest,
-}
-
 /// A report that is under way.
 struct Flight {
     upload: Upload,
@@ -68,19 +60,12 @@ struct Flight {
     tally: Tally,
 }
 
-impl Sender {
-    async fn send(self, name: EnvironmentName, report: Report) -> Result<Accepted, api::Error> {
-        let _hurry = self.rest.hurry();
-        self.client.report_k8s(&name, &report).await
-    }
-}
-
 impl Reporter {
     pub(super) fn new(
         shared: Arc<Shared>,
         n: usize,
         name: EnvironmentName,
-        sender: Sender,
+        client: Client,
         policy: &Policy,
         seed: u64,
     ) -> Self {
@@ -88,7 +73,7 @@ impl Reporter {
             shared,
             n,
             name,
-            sender,
+            client,
             cadence: Cadence::new(policy.cadence, seed),
             flight: None,
             has_reported: false,
@@ -149,7 +134,8 @@ impl Reporter {
                     report.content_length()
                 );
                 let artifacts = report.len();
-                let upload = Box::pin(self.sender.clone().send(self.name.clone(), report));
+                let (client, name) = (self.client.clone(), self.name.clone());
+                let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
                 self.flight = Some(Flight { upload, why, start: now, set, artifacts, tally });
             }
         }
@@ -239,7 +225,7 @@ impl Reporter {
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
-                let hint = self.sender.client.hint(error, About::Environment(environment));
+                let hint = self.client.hint(error, About::Environment(environment));
                 let words = causes::with_hint(&words, hint);
                 let again = if is_final { "" } else { "; trying again" };
                 tracing::warn!(environment, "{name}: not reported: {words}{again}");

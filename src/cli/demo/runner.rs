@@ -9,7 +9,6 @@ use super::{Ended, ORGANIZATION, Result};
 use crate::agent::Summary;
 use crate::api::{Client, Patience};
 use crate::cli::{Cli, Command, Service};
-use crate::process::rest::Rest;
 
 pub(super) struct Runner {
     pub(super) client: Client,
@@ -40,8 +39,8 @@ impl Runner {
         let words = words.iter().chain(&self.options).map(String::as_str);
         let cli = Cli::try_parse_from(std::iter::once("supercargo").chain(words))?;
         let ran = match &cli.command {
-            Command::Agent(agent) => agent.run(Rest::default()).await,
-            _ => Box::pin(cli.run(Rest::default())).await.map(|()| Vec::new()),
+            Command::Agent(agent) => agent.run().await,
+            _ => Box::pin(cli.run()).await.map(|()| Vec::new()),
         };
         ran.map_err(Ended::Failed)
     }

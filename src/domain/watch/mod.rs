@@ -356,16 +356,16 @@ impl Watch {
 
     fn read(&mut self, place: Place, now: Instant) -> Step {
         let policy = &self.policy;
-        let (within, may_gather) = match place {
-            Place::Streaming => (policy.stream_silence, false),
-            Place::Paged(..) => (policy.page_silence, false),
+        let within = match place {
+            Place::Streaming => policy.stream_silence,
+            Place::Paged(..) => policy.page_silence,
             Place::Watching(_) | Place::Waiting(_) => {
                 let due = self.relist_at.map(|at| at.saturating_duration_since(now));
-                (policy.watch_silence.min(due.unwrap_or(Duration::MAX)), true)
+                policy.watch_silence.min(due.unwrap_or(Duration::MAX))
             }
         };
         self.place = place;
-        Step { listing: None, restart: None, act: Act::Read { within, may_gather } }
+        Step { listing: None, restart: None, act: Act::Read { within } }
     }
 
     fn go(&mut self, next: Next, now: Instant) -> Step {

@@ -154,7 +154,7 @@ impl History {
             }
             (Act::Ask(_), _) => self.tell(Input::Unreachable, None),
             (Act::Read { .. }, Behaviour::Good) => return self.read(),
-            (Act::Read { within, .. }, Behaviour::Silent) => {
+            (Act::Read { within }, Behaviour::Silent) => {
                 self.now += within;
                 self.tell(Input::Silent, None);
             }

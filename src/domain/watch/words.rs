@@ -84,8 +84,6 @@ pub enum Act {
     Read {
         /// The longest silence: before the next event, or amid a page.
         within: Duration,
-        /// Whether what comes may gather before it is read; a list is read as it comes.
-        may_gather: bool,
     },
     /// Nothing, for so long.
     Wait(Duration),

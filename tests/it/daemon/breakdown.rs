@@ -11,7 +11,6 @@ use supercargo::cluster::{self, Access};
 use supercargo::domain::collapse::Counting;
 use supercargo::domain::confirmation::Emptiness;
 use supercargo::domain::selection::Selection;
-use supercargo::process::rest::Rest;
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -73,7 +72,6 @@ async fn where_a_part_panics_the_others_have_their_last_word_and_the_daemon_ends
         .unwrap(),
         listener: None,
         witnessing: Witnessing::On,
-        rest: Rest::default(),
         policy,
     };
     let logged = tracing::subscriber::set_default(registry().with(Panics("prod: 1 artifact reported")));

@@ -29,7 +29,7 @@ fn said(step: &Step) -> String {
         Act::Ask(Request::Page { token: Some(token) }) => format!("ask for the page behind {token}"),
         Act::Ask(Request::Whole) => "ask for all".to_owned(),
         Act::Ask(Request::Watch { from, .. }) => format!("watch from {from}"),
-        Act::Read { within, .. } => format!("read {} s", within.as_secs()),
+        Act::Read { within } => format!("read {} s", within.as_secs()),
         Act::Wait(pause) => format!(
             "wait {} s",
             match pause.as_secs() {

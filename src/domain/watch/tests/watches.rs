@@ -248,17 +248,6 @@ fn nothing_but_a_frame_of_a_watch_or_a_complete_list_is_contact() {
 }
 
 #[test]
-fn what_is_read_may_gather_once_the_list_is_complete() {
-    let may_gather = |story: &Story| match story.last.act {
-        Act::Read { may_gather, .. } => may_gather,
-        _ => panic!("{:?}", story.last),
-    };
-    assert!(!may_gather(&streaming().then(Answered, "read 30 s")));
-    assert!(!may_gather(&paging().then(Answered, "read 60 s")));
-    assert!(may_gather(&watching()));
-}
-
-#[test]
 fn it_says_what_it_is_about() {
     assert_eq!(streaming().watch.state(), State::Listing);
     assert_eq!(paging().watch.state(), State::Listing);

@@ -1,0 +1,147 @@
+//! Batches the events of a watch: a connection to the API server pauses after all bytes that arrived were read.
+//!
+//! `transport` wraps each TCP connection, and `watch` suspends the pauses while it reads a list. During a pause the
+//! socket is not registered with the runtime. A registered socket would wake the thread for each packet, even if nobody
+//! reads it, and that costs more than to decode an event. Timers and other sockets are not delayed, the first bytes after
+//! a silence are read at once, and a silent connection causes no wake-ups.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+/// The pause of all connections to one API server.
+#[derive(Debug, Clone)]
+pub(super) struct ReadPause {
+    duration: Duration,
+    suspensions: Arc<AtomicUsize>,
+}
+
+/// Connections do not pause while this exists.
+#[must_use]
+pub(super) struct Suspension(Arc<AtomicUsize>);
+
+/// A connection that pauses its reads.
+pub(super) struct PausingStream {
+    socket: Socket,
+    read_pause: ReadPause,
+    /// Bytes were read since the last pause.
+    has_read: bool,
+}
+
+enum Socket {
+    Registered(TcpStream),
+    Paused(std::net::TcpStream, Pin<Box<Sleep>>),
+    /// Registering it failed.
+    Closed,
+}
+
+impl ReadPause {
+    pub(super) fn new(duration: Duration) -> Self {
+        Self { duration, suspensions: Arc::default() }
+    }
+
+    pub(super) fn suspend(&self) -> Suspension {
+        self.suspensions.fetch_add(1, Ordering::Relaxed);
+        Suspension(Arc::clone(&self.suspensions))
+    }
+
+    pub(super) fn stream(&self, socket: TcpStream) -> PausingStream {
+        PausingStream { socket: Socket::Registered(socket), read_pause: self.clone(), has_read: false }
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.duration.is_zero() || self.suspensions.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Suspension {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PausingStream {
+    fn pause(&mut self) -> io::Result<()> {
+        self.has_read = false;
+        if let Socket::Registered(socket) = std::mem::replace(&mut self.socket, Socket::Closed) {
+            self.socket = Socket::Paused(socket.into_std()?, Box::pin(sleep(self.read_pause.duration)));
+        }
+        Ok(())
+    }
+
+    /// Ends the pause, if there is one.
+    fn registered(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        if let Socket::Paused(..) = self.socket
+            && let Socket::Paused(socket, _) = std::mem::replace(&mut self.socket, Socket::Closed)
+        {
+            self.socket = Socket::Registered(TcpStream::from_std(socket)?);
+        }
+        match &mut self.socket {
+            Socket::Registered(socket) => Ok(Pin::new(socket)),
+            Socket::Paused(..) | Socket::Closed => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+impl AsyncRead for PausingStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if let Socket::Paused(_, sleep) = &mut self.socket {
+                ready!(sleep.as_mut().poll(context));
+            }
+            let before = buffer.filled().len();
+            let read = self.registered()?.poll_read(context, buffer);
+            if read.is_ready() {
+                self.has_read |= buffer.filled().len() > before;
+                return read;
+            }
+            if !self.has_read || self.read_pause.is_suspended() {
+                return Poll::Pending;
+            }
+            self.pause()?;
+        }
+    }
+}
+
+impl AsyncWrite for PausingStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.registered()?.poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is buffered here, and a flush must not end the pause.
+        match &mut self.socket {
+            Socket::Registered(socket) => Pin::new(socket).poll_flush(context),
+            Socket::Paused(..) | Socket::Closed => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.registered()?.poll_shutdown(context)
+    }
+}
+
+impl Connection for PausingStream {
+    fn connected(&self) -> Connected {
+        match &self.socket {
+            Socket::Registered(socket) => socket.connected(),
+            Socket::Paused(..) | Socket::Closed => Connected::new(),
+        }
+    }
+}
