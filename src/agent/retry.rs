@@ -211,7 +211,7 @@ mod tests {
 
     type Results = Vec<Result<(), GaveUp<Fake>>>;
 
-    /// Runs the attempts with delays of at least 10 ms between them. An attempt gets the number of the task and of its
+    /// Runs the attempts with delays of 10 to 100 ms between them. An attempt gets the number of the task and of its
     /// earlier tries.
     fn run(
         within: Duration,
@@ -220,7 +220,8 @@ mod tests {
     ) -> (Results, Vec<usize>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let deadline = Deadline::after(within, Backoff::default().hastened(100));
+            let (first, most) = (Duration::from_millis(10), Duration::from_millis(100));
+            let deadline = Deadline::after(within, Backoff { first, most, ..Backoff::default() });
             let mut tries = vec![0; tasks];
             let attempt_one = async |task: &usize| {
                 tries[*task] += 1;

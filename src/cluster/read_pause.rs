@@ -24,7 +24,7 @@ pub(super) struct ReadPause {
     suspensions: Arc<AtomicUsize>,
 }
 
-/// Connections do not pause while this exists.
+/// No pause begins while this exists; a current one ends within its duration.
 #[must_use]
 pub(super) struct Suspension(Arc<AtomicUsize>);
 
@@ -70,7 +70,6 @@ impl Drop for Suspension {
 
 impl PausingStream {
     fn pause(&mut self) -> io::Result<()> {
-        self.has_read = false;
         if let Socket::Registered(socket) = std::mem::replace(&mut self.socket, Socket::Closed) {
             self.socket = Socket::Paused(socket.into_std()?, Box::pin(sleep(self.read_pause.duration)));
         }
@@ -107,7 +106,8 @@ impl AsyncRead for PausingStream {
                 self.has_read |= buffer.filled().len() > before;
                 return read;
             }
-            if !self.has_read || self.read_pause.is_suspended() {
+            let has_read = std::mem::take(&mut self.has_read);
+            if !has_read || self.read_pause.is_suspended() {
                 return Poll::Pending;
             }
             self.pause()?;
@@ -121,6 +121,10 @@ impl AsyncWrite for PausingStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if let Socket::Paused(..) = self.socket {
+            // The reader waits for the end of the pause, which ends here.
+            context.waker().wake_by_ref();
+        }
         self.registered()?.poll_write(context, bytes)
     }
 

@@ -73,7 +73,7 @@ impl Cluster {
     ) -> Result<(), Error> {
         let policy =
             Policy { streaming: Streaming::Never, page_silence: self.patience().frame, ..Policy::default() };
-        // The seed is for pauses, and for the watch.
+        // The seed has no effect: nothing here backs off or watches.
         let mut driver = Driver::new(self, namespace, Watch::new(policy, 0), tell);
         loop {
             let error = driver.advance().await;
@@ -137,8 +137,8 @@ impl Cluster {
 
 impl<'a, F: FnMut(Heard)> Driver<'a, F> {
     fn new(cluster: &'a Cluster, namespace: Option<&'a NamespaceName>, mut watch: Watch, tell: F) -> Self {
-        let step = watch.start(now());
-        let listener = Listener::new(tell, now());
+        let step = watch.start(Instant::now());
+        let listener = Listener::new(tell, Instant::now());
         let mut driver = Self { cluster, namespace, watch, step, open: Open::Nothing, listener };
         driver.tell_step(None);
         driver
@@ -147,11 +147,11 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
     /// Carries out the act of the current step, and takes the next step: the error, if there was one.
     async fn advance(&mut self) -> Option<Error> {
         let Self { cluster, watch, listener, open, .. } = self;
-        // A list is read as fast as it arrives.
+        // Reads of a list are not paused.
         let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
         let read = match &self.step.act {
             Act::Ask(request) => {
-                listener.settle(watch.contact(), now());
+                listener.settle(watch.contact(), Instant::now());
                 // What is open is closed before there is another.
                 drop(std::mem::replace(open, Open::Nothing));
                 cluster.open(self.namespace, request).await.map(|answer| {
@@ -168,14 +168,14 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
                 Open::Stream(stream) => stream.read(*within, watch.contact(), listener).await,
             },
             Act::Wait(pause) => {
-                listener.settle(watch.contact(), now());
+                listener.settle(watch.contact(), Instant::now());
                 drop(std::mem::replace(open, Open::Nothing));
                 sleep(*pause).await;
                 Ok(Outcome::Waited)
             }
         };
         let outcome = read.unwrap_or_else(|error| Outcome::Failed(cluster.cleaned(error)));
-        self.step = watch.next(outcome.input(), now());
+        self.step = watch.next(outcome.input(), Instant::now());
         outcome.into_error(open, |text| cluster.without_secrets(text))
     }
 
@@ -185,7 +185,7 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
         listener.hear_restart(step, error);
         listener.hear_state(watch.state());
         listener.hear_listing(step.listing, watch.contact());
-        listener.breathe(watch.contact(), now());
+        listener.breathe(watch.contact(), Instant::now());
     }
 }
 
@@ -218,7 +218,7 @@ impl Stream {
             let frame = if let Some(frame) = there {
                 frame
             } else {
-                listener.settle(contact, now());
+                listener.settle(contact, Instant::now());
                 let silent = |_| Error::Silent { request: request.clone(), after: within };
                 timeout_at(deadline, bytes(request, body)).await.map_err(silent)??
             };
@@ -304,9 +304,4 @@ impl Outcome {
 fn retry_after_of(status: &Status) -> Option<Duration> {
     let seconds = u64::try_from(status.details?.retry_after_seconds).ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
-/// The runtime's clock, which tests can stop.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

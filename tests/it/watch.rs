@@ -55,6 +55,10 @@ impl Live {
             Heard::Settled => self.settled += 1,
         }
     }
+
+    fn names(&self) -> Vec<&str> {
+        self.pods.keys().map(String::as_str).collect()
+    }
 }
 
 /// Watches all pods until what was heard is enough.
@@ -242,6 +246,49 @@ fn events_that_have_come_are_read_together_although_each_is_a_chunk_of_its_own()
     // Whoever hears that looks at the whole set.
     assert!(live.settled < EVENTS / 10, "{} times", live.settled);
     drop(server.join().unwrap());
+}
+
+#[test]
+fn expired_watch_is_relisted_and_missing_pods_are_removed() {
+    let lists = AtomicUsize::new(0);
+    let api = Server::start(move |seen| match asked(seen).as_str() {
+        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
+        "watch from 301" => stream(EVENTS[0], "watch-410"),
+        // The first list has a page more than the second.
+        "page 3" if lists.fetch_add(1, Ordering::Relaxed) > 0 => {
+            protobuf(200, crate::fake::pods::list([], ""))
+        }
+        _ => protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen)))),
+    });
+    let first = watch_until(&api.url(), |live| live.lists == 1);
+    let api_names: Vec<_> = first.names().into_iter().map(str::to_owned).collect();
+    assert_eq!(api_names.len(), 26);
+
+    let live = watch_until(&api.url(), |live| live.lists >= 2);
+    assert_eq!(live.names(), &api_names[..20]);
+    assert!(live.restarts.starts_with(&[Restart::Refused, Restart::Expired]), "{:?}", live.restarts);
+    assert!(live.failures[1].0.contains("410 Gone: too old resource version"), "{:?}", live.failures);
+}
+
+#[test]
+fn cut_stream_resumes_after_the_last_whole_event() {
+    let tries = AtomicUsize::new(0);
+    let api = Server::start(move |seen| match asked(seen).as_str() {
+        "stream" => {
+            let headers = vec![("content-type", EVENTS[0].0.to_owned())];
+            Reply::Answer(200, headers, fixture("watch-streaming-list.pb").into())
+        }
+        "watch from 301" if tries.fetch_add(1, Ordering::Relaxed) == 0 => {
+            let mut body = fixture("watch.pb");
+            body.truncate(body.len() - 10);
+            Reply::Answer(200, vec![("content-type", EVENTS[0].0.to_owned())], body.into())
+        }
+        _ => stream(EVENTS[0], "watch-410"),
+    });
+    let live = watch_until(&api.url(), |live| live.restarts.contains(&Restart::Expired));
+    assert_eq!(live.restarts[..2], [Restart::Ended, Restart::BrokenOff]);
+    assert!(live.failures[1].0.contains("broke off"), "{:?}", live.failures);
+    assert_eq!(asked(&api.seen()[2]), "watch from 337");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::Stdout;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::history::History;
 use super::runner::Runner;
@@ -91,11 +91,12 @@ impl Story<'_> {
                     self.screen.result(text)?;
                 }
                 ("=", "compliance") => self.show_compliance().await?,
-                ("=", _) => {
+                ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
                     let missing = DemoError::NoNotification(NOTIFICATION_TIMEOUT);
                     self.show_notification(&next.ok_or(missing)?)?;
                 }
+                ("=", name) => return Err(DemoError::Missing(format!("{name} to show")).into()),
                 _ => self.screen.say(self.fill(line))?,
             }
         }
@@ -104,7 +105,8 @@ impl Story<'_> {
 
     /// Shows notifications until the demo is stopped.
     pub(super) async fn stay(&mut self) -> Result<()> {
-        let mut reports = tokio::time::interval(REPORT_INTERVAL);
+        let mut reports = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
+        reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 notification = self.notifications.recv() => {

@@ -97,9 +97,9 @@ async fn departed_pod_is_reported_when_an_outage_ends_after_sigterm() {
         gate.misbehave(always(fault.clone()));
         pod_departs(&cluster, &daemon).await;
         daemon.says("; trying again").await;
+        let before = gate.reports().len();
         daemon.signal(Signal::SIGTERM);
         daemon.says("stopping").await;
-        let before = gate.reports().len();
         eventually("the last report is sent", async || gate.reports().len() > before).await;
         gate.behave();
         departed_pod_is_reported(daemon, &gate, &cluster).await;

@@ -141,7 +141,7 @@ async fn an_entry_of_the_allow_list_ends_by_itself(database: Database) {
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     let before = ["ON_STARTED_ARTIFACT", "ON_ALLOWED_ARTIFACT", "ON_COMPLIANT_ENV"];
     assert_eq!(events(&service).await, before);
-    // As if the hour had passed.
+    // Moves the expiry back by one hour.
     for statement in EXPIRE {
         service.database.execute(statement).await;
     }

@@ -227,9 +227,7 @@ super::on_both!(
     trails_are_listed_newest_first_and_filtered,
     a_trail_is_held_to_its_flow_s_template,
     attestations_are_listed_by_flow_and_time,
+    a_page_that_would_take_too_much_is_refused_and_a_smaller_one_has_all,
 );
 
-super::on_sqlite!(
-    a_page_that_would_take_too_much_is_refused_and_a_smaller_one_has_all,
-    a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over,
-);
+super::on_sqlite!(a_parameter_that_is_wrong_is_named_and_an_unknown_one_is_not_passed_over,);
