@@ -18,14 +18,13 @@ use std::path::{Path, PathBuf};
 use self::budgets::{BUDGETS, Bound, Budget, program};
 
 fn main() {
-    let built = fs::metadata(program()).unwrap().modified().unwrap();
-    for (key, program) in [("size.all", released("")), ("size.agent", released("agent"))] {
-        if let Some(program) = program {
-            let file = fs::metadata(program).unwrap();
-            let hours = built.duration_since(file.modified().unwrap()).unwrap_or_default().as_secs() / 3600;
-            let note = if hours == 0 { String::new() } else { format!("built {hours} h before the others") };
-            Budget::of(key).record(file.len() as f64 / 1e6, &note);
-        }
+    let program = program();
+    let built = fs::metadata(&program).unwrap().modified().unwrap();
+    for (key, program) in [("size.all", Some(program.clone())), ("size.agent", agent_alone(&program))] {
+        let Some(file) = program.and_then(|program| fs::metadata(program).ok()) else { continue };
+        let hours = built.duration_since(file.modified().unwrap()).unwrap_or_default().as_secs() / 3600;
+        let note = if hours == 0 { String::new() } else { format!("built {hours} h before the others") };
+        Budget::of(key).record(file.len() as f64 / 1e6, &note);
     }
     println!("{:<56} {:>24} {:>10} {:>8}", "what", "bound", "measured", "of bound");
     for budget in &BUDGETS {
@@ -49,13 +48,9 @@ fn main() {
     }
 }
 
-/// The program as it is released (`scripts/as-released cargo build --profile dist`), where it was built: that with
-/// everything, or one of other features in a target folder of its own.
-fn released(folder: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join(folder);
-    let triples = fs::read_dir(target).ok()?.map(|entry| entry.unwrap().path());
-    let programs = triples.map(|triple| triple.join("dist/supercargo"));
-    programs
-        .filter(|program| program.is_file())
-        .max_by_key(|program| fs::metadata(program).unwrap().modified().unwrap())
+/// The agent alone, where it was built with `--target-dir target/agent` for the same target and in the same profile:
+/// `target/agent/TARGET/PROFILE/supercargo` beside `target/TARGET/PROFILE/supercargo`.
+fn agent_alone(program: &Path) -> Option<PathBuf> {
+    let target = program.ancestors().nth(3)?;
+    Some(target.join("agent").join(program.strip_prefix(target).ok()?))
 }

@@ -245,7 +245,7 @@ fn while_it_stays_up_whoever_rolls_out_by_hand_sees_the_notification_arrive() {
 }
 
 #[test]
-fn every_file_that_a_command_names_is_there() {
+fn printed_commands_name_existing_files_and_sighup_removes_them() {
     let kept = Kept::start();
     let words =
         kept.text.split([' ', '\n', '@', '"']).filter(|word| word.starts_with('/')).map(PathBuf::from);
@@ -253,7 +253,8 @@ fn every_file_that_a_command_names_is_there() {
         words.filter(|path| path.extension().is_some_and(|e| e == "json" || e == "xml")).collect();
     assert!(files.len() >= 7, "{files:?}");
     assert!(files.iter().all(|file| file.exists()), "{files:?}");
-    kept.stop(Signal::SIGINT);
+    // As a terminal that is closed.
+    kept.stop(Signal::SIGHUP);
 }
 
 /// A header of an answer.

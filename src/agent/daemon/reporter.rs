@@ -220,7 +220,8 @@ impl Reporter {
 
     fn failed(&mut self, error: &api::Error, now: Instant) {
         // A shutdown retries as long as its deadline allows, which the cadence decides.
-        let is_final = self.is_ending && self.cadence.next(&self.shared.view(self.n).0, now) == Step::Stop;
+        let (view, _) = self.shared.view(self.n);
+        let is_final = self.is_ending && self.cadence.shutdown_step(&view, now) == Step::Stop;
         let words = causes::said_once(error).join(": ");
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {

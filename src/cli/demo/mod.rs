@@ -117,7 +117,7 @@ impl Demo {
 
     async fn show(&self) -> Result<()> {
         let stop = signals::shutdown(signals::FINISHING)?;
-        let (data, files) = (Data::read()?, Files::create()?);
+        let (data, files, mut hangups) = (Data::read()?, Files::create()?, signals::hangups()?);
         let token = random::<32>()?;
         let token_file = files.write(files::TOKEN, &format!("{token}\n"))?;
         files.write(files::BOOTSTRAP, &data::bootstrap(&[]))?;
@@ -139,7 +139,6 @@ impl Demo {
         // The receiver outlives the service, which sends notifications until it has shut down.
         let stop_receiver = CancellationToken::new();
         let (receiving, notifications) = receiver.serve(stop_receiver.clone());
-
         let mut screen = Screen::stdout();
         let values = vec![
             ("program", std::env::args().next().unwrap_or_else(|| "supercargo".to_owned())),
@@ -165,6 +164,7 @@ impl Demo {
         let shown: Result<()> = tokio::select! {
             shown = story => shown,
             () = stop.cancelled() => Ok(()),
+            _ = hangups.recv() => Ok(()), // The terminal was closed.
         };
         stop.cancel();
         serving.await??;

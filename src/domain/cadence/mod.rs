@@ -268,14 +268,16 @@ impl Cadence {
 
     /// The next step of a shutdown. Spacing and the backoff from before the shutdown do not apply.
     fn end(&mut self, view: &View, now: Instant) -> Step {
-        let step = self.end_step(view, now);
+        let step = self.shutdown_step(view, now);
         if let (Some(ending), Step::Stop) = (&mut self.ending, step) {
             ending.is_over = true;
         }
         step
     }
 
-    fn end_step(&self, view: &View, now: Instant) -> Step {
+    /// The step that [`Cadence::next`] takes once the shutdown has begun. Changes nothing.
+    #[must_use]
+    pub fn shutdown_step(&self, view: &View, now: Instant) -> Step {
         let Some(ending) = self.ending else { return Step::Stop };
         if ending.is_over || has_come(ending.deadline, now) {
             return Step::Stop;
