@@ -149,3 +149,34 @@ impl Connection for PausingStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn suspension_and_write_override_the_pause() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connect = TcpStream::connect(listener.local_addr().unwrap());
+        let (socket, (mut peer, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
+        let read_pause = ReadPause::new(Duration::from_hours(1));
+        let suspension = read_pause.suspend();
+        let (mut reader, mut writer) = split(read_pause.stream(socket));
+        let mut byte = [0];
+        for sent in [b"a", b"b"] {
+            let (read, written) = tokio::join!(reader.read_exact(&mut byte), peer.write_all(sent));
+            assert!(read.is_ok() && written.is_ok() && &byte == sent);
+        }
+        drop(suspension);
+        // The reader is polled first, and pauses.
+        let write = async {
+            peer.write_all(b"c").await?;
+            writer.write_all(b"d").await
+        };
+        let (read, written) = tokio::join!(reader.read_exact(&mut byte), write);
+        assert!(read.is_ok() && written.is_ok() && &byte == b"c");
+    }
+}
