@@ -152,7 +152,7 @@ impl<'a, F: FnMut(Heard)> Driver<'a, F> {
         let read = match &self.step.act {
             Act::Ask(request) => {
                 listener.settle(watch.contact(), Instant::now());
-                // What is open is closed before there is another.
+                // Close the old answer before the next request.
                 drop(std::mem::replace(open, Open::Nothing));
                 cluster.open(self.namespace, request).await.map(|answer| {
                     *open = answer;

@@ -46,7 +46,7 @@ pub(super) struct Story<'a> {
     pub(super) notifications: mpsc::Receiver<Content>,
     /// The values of the scripts' variables.
     pub(super) values: Vec<(&'static str, String)>,
-    /// What ran in the cluster when it was shown last.
+    /// The running artifacts, as they were shown last.
     pub(super) shown: Vec<Row>,
 }
 
