@@ -88,7 +88,8 @@ person('the keyboard alone signs in, searches and opens an artifact', {}, async 
     assert.fail(`40 times Tab do not lead to ${what}`);
   };
   await page.goto('/ui');
-  // The field has the focus.
+  // Browsers apply `autofocus` after the page was loaded (HTML Standard, "flush autofocus candidates").
+  await page.locator('input[name="token"]:focus').waitFor();
   await page.keyboard.type(shown.token);
   await press('Enter');
   await page.waitForURL(`**/ui/${shown.organization}`);
