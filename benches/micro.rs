@@ -14,12 +14,12 @@ use std::time::Duration;
 use budgets::Budget;
 use divan::{AllocProfiler, Bencher, black_box};
 use nix::time::{ClockId, clock_gettime};
-use supercargo::domain::collapse::{Counting, collapse};
+use supercargo::domain::live::collapse::{Counting, collapse};
+use supercargo::domain::live::live_set::Roster;
+use supercargo::domain::live::pod::{ContainerView, PodView};
+use supercargo::domain::live::report::Report;
+use supercargo::domain::live::selection::Selection;
 use supercargo::domain::model::OwnerReference;
-use supercargo::domain::pod::{ContainerView, PodView};
-use supercargo::domain::report::Report;
-use supercargo::domain::roster::Roster;
-use supercargo::domain::selection::Selection;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use supercargo::cli::{Cli, Exit, Failure, Threads};
-use supercargo::process::causes;
+use supercargo::process::error_causes;
 use supercargo::process::logs;
 use tokio::runtime::{Builder, Runtime};
 
@@ -18,7 +18,7 @@ fn run() -> ExitCode {
     let cli = Cli::of_process();
     let (format, verbosity) = cli.logging();
     if let Err(error) = logs::start(format, verbosity) {
-        logs::fail(format, &causes::said_once(&error), None);
+        logs::fail(format, &error_causes::said_once(&error), None);
         return Exit::Usage.into();
     }
     let runtime = match runtime(cli.threads()) {

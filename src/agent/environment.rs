@@ -9,10 +9,10 @@ use std::str::FromStr;
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
 
-use crate::domain::confirmation::Emptiness;
+use crate::domain::escape::Visible;
+use crate::domain::live::confirmation::Emptiness;
+use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::selection::{Contradiction, Selection};
-use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 use crate::process::yaml;
 
@@ -226,7 +226,7 @@ mod tests {
             ("{", "line 1"),
         ] {
             let error = read(text).unwrap_err();
-            let all = crate::process::causes::said_once(&error).join("; ");
+            let all = crate::process::error_causes::said_once(&error).join("; ");
             assert!(all.contains(says) && !all.contains("\\n"), "{text:?}: {all}");
         }
     }

@@ -11,12 +11,12 @@ use super::Plan;
 use super::intake::{self, MAX_NAMED};
 use super::retry::{Deadline, GaveUp};
 use crate::cluster::{self, Cluster, FileError, Heard, PodsFile, Unreadable};
+use crate::domain::escape::Visible;
+use crate::domain::live::live_set::Roster;
+use crate::domain::live::pod::PodView;
+use crate::domain::live::selection::{Scope, TooManyNamespaces};
 use crate::domain::model::NamespaceName;
-use crate::domain::pod::PodView;
-use crate::domain::roster::Roster;
-use crate::domain::selection::{Scope, TooManyNamespaces};
-use crate::domain::visible::Visible;
-use crate::process::causes;
+use crate::process::error_causes;
 
 /// Where pods come from.
 pub enum Source {
@@ -174,7 +174,7 @@ impl Intake {
             Heard::Pod(pod) => self.add(of, pod),
             Heard::Complete => self.complete(of),
             Heard::Failed { error, .. } => {
-                tracing::debug!("{}; the list begins again", causes::said_once(&error).join(": "));
+                tracing::debug!("{}; the list begins again", error_causes::said_once(&error).join(": "));
             }
             _ => {}
         }

@@ -7,12 +7,12 @@
 use super::Plan;
 use super::summary::counted;
 use crate::cluster::Unreadable;
-use crate::domain::collapse::PodSkip;
-use crate::domain::departure::Departure;
+use crate::domain::escape::{Visible, shortened};
+use crate::domain::live::collapse::PodSkip;
+use crate::domain::live::departure::Departure;
+use crate::domain::live::live_set::{Applied, Roster, Unread};
+use crate::domain::live::pod::PodView;
 use crate::domain::model::NamespaceName;
-use crate::domain::pod::PodView;
-use crate::domain::roster::{Applied, Roster, Unread};
-use crate::domain::visible::{Visible, shortened};
 
 /// Maximum number of unreadable pods that are named in warnings: by the one shot, and by each watch of the
 /// daemon per minute.

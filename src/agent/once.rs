@@ -12,11 +12,11 @@ use super::summary::{Outcome, Summary};
 use super::{Environment, Plan};
 use crate::api::{self, About, Client};
 use crate::cluster::{self, PodsFile};
-use crate::domain::confirmation::{self, Emptiness, Existence, Facts, Withheld};
+use crate::domain::escape::Visible;
+use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
+use crate::domain::live::live_set::{Snapshot, Tally};
+use crate::domain::live::report::Report;
 use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::report::Report;
-use crate::domain::roster::{Snapshot, Tally};
-use crate::domain::visible::Visible;
 
 /// Where reports go.
 pub enum Destination<'a> {

@@ -1,8 +1,8 @@
 //! What to report: the same for the one shot and the daemon.
 
 use super::Environment;
-use crate::domain::collapse::Counting;
-use crate::domain::pod::PodView;
+use crate::domain::live::collapse::Counting;
+use crate::domain::live::pod::PodView;
 
 /// What to report.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::domain::outcome::{self, Backoff, Retryable};
-use crate::process::causes;
+use crate::domain::retry::{self, Backoff, Retryable};
+use crate::process::error_causes;
 
 /// Something was tried, and tried again where that made sense, in vain.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +136,7 @@ impl Deadline {
                     continue;
                 }
                 Ok(Err(failure)) => {
-                    asked = failure.retry_after().and_then(|v| outcome::retry_after(v, SystemTime::now()));
+                    asked = failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
                     delay = self.backoff.at_least(delay, asked);
                     task.last = Some(Box::new(failure));
                 }
@@ -144,7 +144,7 @@ impl Deadline {
             }
             if delay < self.left() {
                 let why = match &task.last {
-                    Some(failure) => causes::said_once(&**failure).join(": "),
+                    Some(failure) => error_causes::said_once(&**failure).join(": "),
                     None => format!("{} takes longer than its share of the time", asking(&task.what)),
                 };
                 tracing::warn!("{why}; trying again in {:.1} s", delay.as_secs_f32());

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::api::Accepted;
+use crate::domain::escape::Visible;
+use crate::domain::live::live_set::Tally;
 use crate::domain::model::EnvironmentName;
-use crate::domain::roster::Tally;
-use crate::domain::visible::Visible;
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(crate) fn counted(n: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::collapse::{ContainerSkip, PodSkip};
+    use crate::domain::live::collapse::{ContainerSkip, PodSkip};
 
     #[test]
     fn what_was_left_out_is_said_with_its_reason_and_nothing_else() {

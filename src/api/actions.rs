@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::kept::{Kept, null_is_default, time, whole};
+use super::raw_response::{Kept, null_is_default, time, whole};
 use crate::domain::model::Timestamp;
 
 /// An action: what is sent where when something happens.

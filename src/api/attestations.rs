@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::kept::time;
 use super::page::{Identified, Page};
+use super::raw_response::time;
 use crate::domain::model::{self, FlowName, Timestamp};
 
 /// An attestation.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 /// Whether a token may travel unencrypted to a host other than this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

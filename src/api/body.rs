@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::report::{Chunks, Report};
+use crate::domain::live::report::{Chunks, Report};
 
 /// Streams chunks. The size hint is exact, so that the request carries a Content-Length.
 pub(super) struct Upload<C> {

@@ -13,16 +13,16 @@ use reqwest::multipart::Form;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::answer::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
 use super::body::{Progress, Upload};
 use super::error::{Error, Request};
+use super::response::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
 use super::token::{Rotating, Token};
 use super::{BaseUrl, TokenSource};
+use crate::domain::escape::Visible;
+use crate::domain::live::report::Report;
 use crate::domain::model::{OrganizationName, Provider};
-use crate::domain::report::Report;
-use crate::domain::visible::Visible;
-use crate::process::authorities::{self, Unusable};
-use crate::process::causes;
+use crate::process::certificate_authorities::{self, Unusable};
+use crate::process::error_causes;
 use crate::process::files::read_up_to;
 use crate::process::proxy::is_turned_off;
 
@@ -192,7 +192,7 @@ impl Client {
             }
             Error::Unreachable { source, .. } => {
                 let trust = "check the host name, and give the authority that vouches for it by --ca-file";
-                causes::tls(source).map(|tls| tls.hint(trust))
+                error_causes::tls(source).map(|tls| tls.hint(trust))
             }
             Error::Answered { status, message, apart, .. } => match status.as_u16() {
                 401 | 403 => Some(self.not_authorized(*apart)),
@@ -329,7 +329,8 @@ fn unreachable(request: &Request, error: reqwest::Error) -> Error {
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SetupError> {
     let pem = read_up_to(MOST_CA_BYTES, path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
-    let authorities = authorities::read(&pem).map_err(|e| SetupError::Authorities(path.to_owned(), e))?;
+    let authorities =
+        certificate_authorities::read(&pem).map_err(|e| SetupError::Authorities(path.to_owned(), e))?;
     let authorities = authorities.iter().map(|authority| reqwest::Certificate::from_der(authority));
     authorities.collect::<Result<_, _>>().map_err(SetupError::Client)
 }

@@ -7,10 +7,10 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
+use crate::domain::escape::Visible;
 use crate::domain::model::Page;
-use crate::domain::outcome::{Class, Retryable, class};
-use crate::domain::visible::Visible;
-use crate::process::causes;
+use crate::domain::retry::{Class, Retryable, class};
+use crate::process::error_causes;
 
 /// A request to the service, as a person would write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Error {
     /// Whether what came over plain http is no HTTP.
     pub(super) fn is_no_http(&self) -> bool {
         matches!(self, Self::Unreachable { request, source }
-            if request.url.scheme() == "http" && causes::is_no_http(source))
+            if request.url.scheme() == "http" && error_causes::is_no_http(source))
     }
 
     /// What the service's answer means for the request; `None` where there was none of it. An attestation
@@ -114,7 +114,7 @@ impl Error {
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => causes::tls(source).is_none() && !self.is_no_http(),
+            Self::Unreachable { source, .. } => error_causes::tls(source).is_none() && !self.is_no_http(),
             Self::BrokenOff { .. } | Self::Stalled { .. } => true,
             Self::Answered { .. } => self.class() == Some(Class::Transient),
             Self::Token(_) | Self::Foreign { .. } => false,

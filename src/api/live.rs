@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::kept::{Kept, null_is_default, optional_whole, time};
-use crate::domain::collapse::digest_of;
+use super::raw_response::{Kept, null_is_default, optional_whole, time};
+use crate::domain::live::collapse::digest_of;
 use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
-use crate::domain::waiting::Running;
+use crate::domain::wait::Running;
 
 /// What runs of a repository.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

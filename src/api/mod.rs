@@ -5,7 +5,6 @@
 //! log or `Debug`.
 
 mod actions;
-mod answer;
 mod approvals;
 mod attest;
 mod attestations;
@@ -13,10 +12,11 @@ mod base_url;
 mod body;
 mod client;
 mod error;
-mod kept;
 mod live;
 mod page;
+mod raw_response;
 mod report;
+mod response;
 mod token;
 mod trails;
 
@@ -27,9 +27,9 @@ pub use attestations::{Attestation, Span};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use client::{About, Client, Patience, Setup, SetupError};
 pub use error::{Error, Request};
-pub use kept::Kept;
 pub use live::{Artifact, Environment, Joined, LiveArtifact, LiveArtifacts};
 pub use page::{Identified, Page, Pagination, Walk};
+pub use raw_response::Kept;
 pub use report::Accepted;
 pub use token::{TokenError, TokenSource};
 pub use trails::{Commit, Filter, Flow, Trail};

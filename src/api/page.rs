@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::kept::{Kept, optional_whole};
+use super::raw_response::{Kept, optional_whole};
 use crate::domain::model::Page as Asked;
 
 /// A page of a list.

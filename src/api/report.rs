@@ -4,8 +4,8 @@ use http::Method;
 
 use super::client::Client;
 use super::error::{Error, Request};
+use crate::domain::live::report::Report;
 use crate::domain::model::EnvironmentName;
-use crate::domain::report::Report;
 
 /// What a service did with a report that it accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::visible::{Visible, without_secret};
+use crate::domain::escape::{Visible, without_secret};
 use crate::process::files::read_anew;
 
 /// The largest token file that is read, in bytes.

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::{Error, Request};
-use super::kept::{null_is_default, time};
 use super::page::{Identified, Page};
+use super::raw_response::{null_is_default, time};
 use crate::domain::model::{self, Fingerprint, FlowName, Timestamp};
 
 /// A trail.

@@ -17,11 +17,11 @@ use crate::agent::retry::Deadline;
 use crate::agent::{Environment, OwnPod, Plan, Summary};
 use crate::api::{self, Client};
 use crate::cluster::{self, Access, Cluster, PodsFile};
-use crate::domain::collapse::Counting;
-use crate::domain::confirmation::Emptiness;
+use crate::domain::live::collapse::Counting;
+use crate::domain::live::confirmation::Emptiness;
+use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::outcome::Backoff;
-use crate::domain::selection::{Contradiction, Selection};
+use crate::domain::retry::Backoff;
 use crate::process::{listener, signals};
 
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use crate::agent::once;
 use crate::agent::retry::GaveUp;
 use crate::api;
 use crate::cluster::ConnectError;
-use crate::domain::outcome::Class;
-use crate::process::causes;
+use crate::domain::retry::Class;
+use crate::process::error_causes;
 
 /// The exit codes; they are stable, and `--help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Failure {
     /// What happened, outermost first, each cause once.
     #[must_use]
     pub fn causes(&self) -> Vec<String> {
-        causes::said_once(&*self.error)
+        error_causes::said_once(&*self.error)
     }
 
     /// What to do about it.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::domain::collapse::digest_of;
+use crate::domain::escape::{Visible, shortened};
+use crate::domain::live::collapse::digest_of;
 use crate::domain::model::Fingerprint;
-use crate::domain::visible::{Visible, shortened};
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::output::write;
 use super::{Cli, Failure};
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::{Exit, Failure, address, given, whole};
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 use crate::process::listener::Bounds;
 use crate::process::machine;
 use crate::process::signals;

@@ -13,11 +13,11 @@ use super::read::provider;
 use super::{Service, duration};
 use crate::agent::retry::seed;
 use crate::api::{self, About, Client, LiveArtifacts};
+use crate::domain::escape::Visible;
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::outcome::{Class, Retryable, retry_after};
-use crate::domain::visible::Visible;
-use crate::domain::waiting::{Failed, Missing, Running, Until, Waiting};
-use crate::process::causes;
+use crate::domain::retry::{Class, Retryable, retry_after};
+use crate::domain::wait::{Failed, Missing, Running, Until, Waiting};
+use crate::process::error_causes;
 
 #[derive(Debug, Args)]
 #[command(
@@ -112,7 +112,7 @@ impl Wait {
                         return Err(Failure::from(error).hinted(hint));
                     };
                     let seconds = pause.min(left()).as_secs_f32();
-                    let words = causes::said_once(&error).join(": ");
+                    let words = error_causes::said_once(&error).join(": ");
                     progress.changed(&format!("no answer, asking again in {seconds:.1} s: {words}"));
                     failed = Some(error);
                     pause
@@ -144,7 +144,11 @@ impl Wait {
                 match client.live_artifacts(&self.repository, Some(provider)).await {
                     Ok(of) => others.push((provider.as_str(), digests(of.known.running()))),
                     Err(error) => {
-                        tracing::debug!("{}: {}", provider.as_str(), causes::said_once(&error).join(": "));
+                        tracing::debug!(
+                            "{}: {}",
+                            provider.as_str(),
+                            error_causes::said_once(&error).join(": ")
+                        );
                     }
                 }
             }

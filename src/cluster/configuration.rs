@@ -22,8 +22,8 @@ use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
 use super::transport;
-use crate::domain::visible::Visible;
-use crate::process::causes;
+use crate::domain::escape::Visible;
+use crate::process::error_causes;
 use crate::process::proxy::is_turned_off;
 
 /// Which cluster, as the command line has it.
@@ -166,7 +166,7 @@ impl Identity {
                 "an authority of its certificate-authority, or of this system, cannot be read as X.509"
                     .to_owned()
             }
-            other => causes::said_once(other).join(": "),
+            other => error_causes::said_once(other).join(": "),
         }
     }
 }
@@ -215,7 +215,7 @@ fn unusable(error: &KubeconfigError) -> ConnectError {
         KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
         KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),
         KubeconfigError::CurrentContextNotSet => "it has no current-context; give --context".to_owned(),
-        other => causes::said_once(other).join(": "),
+        other => error_causes::said_once(other).join(": "),
     })
 }
 
@@ -226,7 +226,7 @@ pub(super) fn without_secrets(error: &AuthError) -> String {
         AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed, {}", out.status),
         AuthError::AuthExecParse(_) => "what the credential plugin printed is no ExecCredential".to_owned(),
         AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
-        other => causes::said_once(other).join(": "),
+        other => error_causes::said_once(other).join(": "),
     }
 }
 

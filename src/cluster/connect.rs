@@ -14,11 +14,11 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::answer::{self, Encoding};
 use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
 use super::error::{Cause, Error, Request, Right};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
+use super::status::{self, Encoding};
 use super::token_file::TokenFile;
 
 /// How much of an error answer is read, in bytes.
@@ -168,7 +168,7 @@ impl Cluster {
             }
         });
         let _ = read.await;
-        let message = answer::message(encoding, &start, |text| self.without_secrets(text));
+        let message = status::message(encoding, &start, |text| self.without_secrets(text));
         Err(Error::Answered { message, request, status, retry_after })
     }
 

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::messages::{ListMeta, Pod};
 use super::unreadable::{PodName, Unreadable};
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 /// Takes an item's index and the pod, or why it cannot be read.
 pub(super) type Each<'a> = dyn FnMut(usize, Result<Pod, Unreadable>) + 'a;

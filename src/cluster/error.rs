@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::domain::escape::{Visible, shortened};
 use crate::domain::model::NamespaceName;
-use crate::domain::outcome::{Class, Retryable, class};
-use crate::domain::visible::{Visible, shortened};
-use crate::process::causes;
+use crate::domain::retry::{Class, Retryable, class};
+use crate::process::error_causes;
 
 /// How much is shown of what a server says, in characters.
 const SHOWN: usize = 2_000;
@@ -104,7 +104,7 @@ pub enum Error {
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => causes::tls(&**source).is_none(),
+            Self::Unreachable { source, .. } => error_causes::tls(&**source).is_none(),
             Self::Silent { .. } | Self::BrokenOff { .. } | Self::Ended { .. } => true,
             // A continue token that expires again and again: 410 is Gone, yet a new list may do.
             Self::Answered { status, .. } => {
@@ -129,7 +129,7 @@ impl Error {
         match self {
             Self::Unreachable { source, .. } => {
                 let trust = "check the certificate authority and the server name in the kubeconfig";
-                causes::tls(&**source).map(|tls| tls.hint(trust))
+                error_causes::tls(&**source).map(|tls| tls.hint(trust))
             }
             Self::Answered { request, status, .. } => Some(match status.as_u16() {
                 401 => "the API server does not know these credentials; has the token expired?".into(),

@@ -10,8 +10,8 @@ use serde_saphyr::NonFiniteFloatPolicy;
 
 use super::document::{self, NoPods, Pods};
 use super::unreadable::Unreadable;
-use crate::domain::pod::PodView;
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
+use crate::domain::live::pod::PodView;
 
 /// A file, or standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]

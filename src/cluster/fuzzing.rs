@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
-use super::answer::Encoding;
+use super::event::{Heard, Listener};
 use super::events::{Event, EventReader, Garbled};
-use super::heard::{Heard, Listener};
+use super::status::Encoding;
 
 /// Reads the answer of a watch in both encodings; what is heard of it does not depend on how it is cut.
 pub(crate) fn watch(bytes: &[u8], mut hear: impl FnMut(Heard)) {

@@ -7,16 +7,16 @@ use std::time::Duration;
 use kube::client::Body;
 use serde_json::value::RawValue;
 
-use super::answer::{Encoding, message};
 use super::connect::{Answer, Cluster};
 use super::document::Pods;
 use super::error::{Error, Request};
 use super::messages::ListMeta;
 use super::protobuf::PodListReader;
+use super::status::{Encoding, message};
 use super::unreadable::Unreadable;
 use super::{document, messages};
+use crate::domain::live::pod::PodView;
 use crate::domain::model::NamespaceName;
-use crate::domain::pod::PodView;
 
 /// How many pods a page holds.
 const PAGE: u32 = 500;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 
+use crate::domain::live::pod::{ContainerKind, ContainerView, Phase, PodView};
 use crate::domain::model::OwnerReference;
-use crate::domain::pod::{ContainerKind, ContainerView, Phase, PodView};
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]

@@ -2,12 +2,12 @@
 
 use http::StatusCode;
 
-use super::answer::{ACCEPT, Encoding};
 use super::connect::Cluster;
 use super::document::Kind;
 use super::error::{Error, Right};
 use super::protobuf;
-use crate::domain::confirmation::Existence;
+use super::status::{ACCEPT, Encoding};
+use crate::domain::live::confirmation::Existence;
 use crate::domain::model::NamespaceName;
 
 /// The largest answer that is read, in bytes: an API server takes no larger object.

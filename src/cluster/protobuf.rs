@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::document;
-    use crate::domain::pod::PodView;
+    use crate::domain::live::pod::PodView;
 
     const LIST: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list.pb");
     const PAGE: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list-page-1.pb");

@@ -8,7 +8,7 @@ use kube::config::AuthInfo;
 use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::visible::without_secret;
+use crate::domain::escape::without_secret;
 
 /// What stands for a secret.
 const REDACTED: &str = "[token]";

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::outage::{Outage, Say};
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
+use crate::domain::failure_log::{Outage, Say};
 use crate::process::files::read_anew;
 
 /// The largest file that is read, in bytes.

@@ -5,7 +5,7 @@
 use prost::Message;
 
 use super::messages::{NameMeta, NamedOnly, legible};
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 /// A pod that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

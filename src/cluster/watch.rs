@@ -11,16 +11,16 @@ use http::StatusCode;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout_at};
 
-use super::answer::{ACCEPT, ACCEPT_EVENTS};
 use super::connect::{Answer, Cluster, bytes};
 use super::error::{Error, Request, Right};
+use super::event::{Heard, Listener, Noted};
 use super::events::{Change, EventReader, Garbled};
-use super::heard::{Heard, Listener, Noted};
 use super::list;
 use super::messages::{ListMeta, Status};
+use super::status::{ACCEPT, ACCEPT_EVENTS};
+use crate::domain::live::watch::{self, Act, Input, Listing, Policy, State, Step, Streaming, Watch};
 use crate::domain::model::NamespaceName;
-use crate::domain::outcome::{self, Retryable};
-use crate::domain::watch::{self, Act, Input, Listing, Policy, State, Step, Streaming, Watch};
+use crate::domain::retry::{self, Retryable};
 
 /// An answer that is being read.
 enum Open {
@@ -263,7 +263,7 @@ impl Outcome {
                 Error::Garbled { .. } => Input::Garbled,
                 Error::Answered { status, .. } => {
                     let asked = error.retry_after();
-                    let retry_after = asked.and_then(|v| outcome::retry_after(v, SystemTime::now()));
+                    let retry_after = asked.and_then(|v| retry::retry_after(v, SystemTime::now()));
                     Input::Refused { status: status.as_u16(), retry_after }
                 }
             },

@@ -1,8 +1,8 @@
 //! `data_json` of an attestation.
 
 use super::is_told;
+use crate::domain::evidence::verdict;
 use crate::domain::model::{JunitAttestation, JunitResult, commit_url};
-use crate::domain::verdict;
 use crate::service::fuzzing::{self, Refusal};
 
 pub(super) fn target(bytes: &[u8]) {

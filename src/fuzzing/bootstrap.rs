@@ -1,13 +1,13 @@
 //! The bootstrap file of `serve`.
 
 use super::{in_file, is_told};
-use crate::process::causes;
+use crate::process::error_causes;
 use crate::service::bootstrap::BootstrapError;
 use crate::service::fuzzing;
 
 pub(super) fn target(bytes: &[u8]) {
     let Err(error) = in_file(bytes, fuzzing::bootstrap) else { return };
-    let told = causes::said_once(&error).join(": ");
+    let told = error_causes::said_once(&error).join(": ");
     is_told(&told);
     match error {
         // What is no text has no lines.

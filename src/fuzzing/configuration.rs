@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{in_file, is_told};
 use crate::agent::environment::{ConfigError, read_config};
-use crate::process::causes;
+use crate::process::error_causes;
 
 pub(super) fn target(bytes: &[u8]) {
     match in_file(bytes, read_config) {
@@ -18,7 +18,7 @@ pub(super) fn target(bytes: &[u8]) {
             }
         }
         Err(error) => {
-            let told = causes::said_once(&error).join(": ");
+            let told = error_causes::said_once(&error).join(": ");
             is_told(&told);
             match error {
                 // What is no text has no lines.

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::report;
-use crate::domain::collapse::{Collapsed, Container, Counting, collapse, digest_of};
+use crate::domain::live::collapse::{Collapsed, Container, Counting, collapse, digest_of};
+use crate::domain::live::live_set::Roster;
+use crate::domain::live::pod::{ContainerView, PodView};
+use crate::domain::live::selection::Selection;
 use crate::domain::model::{Digests, Fingerprint};
-use crate::domain::pod::{ContainerView, PodView};
-use crate::domain::roster::Roster;
-use crate::domain::selection::Selection;
 
 pub(super) fn target(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

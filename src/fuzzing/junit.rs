@@ -1,7 +1,7 @@
 //! JUnit XML.
 
 use super::{attestation, is_told};
-use crate::domain::junit::{self, Results};
+use crate::domain::attestation::junit::{self, Results};
 use crate::domain::model::{JunitAttestation, JunitResult, ShortText};
 
 pub(super) fn target(bytes: &[u8]) {

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use crate::domain::visible::is_steering;
+use crate::domain::escape::is_steering;
 
 /// Takes any bytes, and panics where something is not as it has to be.
 pub type Target = fn(&[u8]);

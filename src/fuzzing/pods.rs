@@ -2,10 +2,10 @@
 
 use super::{in_file, is_told, report};
 use crate::cluster::{Heard, PodName, PodsFile, Unreadable, fuzzing};
-use crate::domain::collapse::Counting;
-use crate::domain::roster::Roster;
-use crate::domain::selection::Selection;
-use crate::process::causes;
+use crate::domain::live::collapse::Counting;
+use crate::domain::live::live_set::Roster;
+use crate::domain::live::selection::Selection;
+use crate::process::error_causes;
 
 pub(super) fn of_watch(bytes: &[u8]) {
     let mut roster = empty();
@@ -38,7 +38,7 @@ pub(super) fn of_file(bytes: &[u8]) {
     });
     match read {
         Ok(()) => report::of_roster(&roster, vec![]),
-        Err(error) => is_told(&causes::said_once(&error).join(": ")),
+        Err(error) => is_told(&error_causes::said_once(&error).join(": ")),
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::attestation::is_refused;
+use crate::domain::evidence::snapshot::reported::Reported;
+use crate::domain::live::live_set::Roster;
+use crate::domain::live::report::Report;
 use crate::domain::model::{Artifact, Fingerprint};
-use crate::domain::report::Report;
-use crate::domain::roster::Roster;
-use crate::domain::snapshot::reported::Reported;
 use crate::service::fuzzing;
 
 pub(super) fn target(bytes: &[u8]) {

@@ -30,7 +30,7 @@ use super::connection::Connection;
 use super::machine;
 use super::peers::Peers;
 use super::tls::Current;
-use crate::domain::outage::{Outage, Say};
+use crate::domain::failure_log::{Outage, Say};
 
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]

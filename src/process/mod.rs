@@ -6,9 +6,9 @@
 //! or services.
 
 pub mod admin;
-pub mod authorities;
-pub mod causes;
+pub mod certificate_authorities;
 mod connection;
+pub mod error_causes;
 pub mod files;
 pub mod git;
 pub mod listener;

@@ -19,10 +19,10 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::causes;
+use super::error_causes;
 use super::files::read_up_to;
+use crate::domain::failure_log::{Outage, Say};
 use crate::domain::model::Fingerprint;
-use crate::domain::outage::{Outage, Say};
 
 /// Where a certificate and its key are, in PEM.
 #[derive(Debug, Clone)]
@@ -177,7 +177,7 @@ fn told(failing: &mut Outage, outcome: Result<bool, TlsError>) {
             }
         }
         Err(error) => {
-            let words = causes::said_once(&error).join(": ");
+            let words = error_causes::said_once(&error).join(": ");
             match failing.failed(&words, Instant::now()) {
                 Say::Nothing => {}
                 Say::This | Say::Still(..) => {
@@ -285,7 +285,7 @@ mod tests {
     async fn said(certificate: &str, key: &str) -> String {
         let (_folder, files) = folder(certificate, key);
         let error = Identity::load(files).await.err().unwrap();
-        let said = causes::said_once(&error).join(": ");
+        let said = error_causes::said_once(&error).join(": ");
         for file in [certificate, key] {
             for line in file.lines().filter(|line| line.len() > 4) {
                 assert!(!format!("{said} {error:?}").contains(line), "{said}");

@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::app::App;
-use super::problem::Problem;
-use crate::domain::access::{Operation, Refusal, Role, Scope};
+use super::http::problem::Problem;
+use crate::domain::escape::Visible;
+use crate::domain::evidence::access::{Operation, Refusal, Role, Scope};
 use crate::domain::model::Fingerprint;
-use crate::domain::visible::Visible;
 use crate::process::listener::Peer;
 use crate::store;
 use crate::store::access::Token;

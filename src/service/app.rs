@@ -7,19 +7,19 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::sync::{Notify, Semaphore};
 
-use super::attest::MOST_DATA;
-use super::body::{Budget, Pace};
-use super::clock::Clock;
-use super::gate::Gates;
-use super::links::Links;
-use super::metrics::Metrics;
+use super::http::body::{Budget, Pace};
+use super::http::links::Links;
+use super::limits::authentication::Throttle;
+use super::limits::keyed_semaphore::Places;
+use super::limits::organization_lock::Gates;
+use super::maintenance::clock::Clock;
+use super::maintenance::metrics::Metrics;
 use super::notify::Addresses;
+use super::operations::attest::MOST_DATA;
 use super::pages::Invitation;
-use super::places::Places;
-use super::throttle::Throttle;
+use crate::domain::evidence::session;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::outcome::Backoff;
-use crate::domain::session;
+use crate::domain::retry::Backoff;
 use crate::store::Store;
 
 /// Limits, and how long things may take.

@@ -15,13 +15,13 @@ use url::Url;
 
 use super::app::{App, Policy};
 use super::bootstrap::{self, BootstrapError};
-use super::clock::Clock;
-use super::json;
-use super::links::Links;
-use super::problem::Problem;
-use super::routes;
+use super::http::json;
+use super::http::links::Links;
+use super::http::problem::Problem;
+use super::http::routes;
+use super::maintenance::clock::Clock;
+use crate::domain::evidence::snapshot::reported::{K8sReport, Reported};
 use crate::domain::model::{Fingerprint, JunitAttestation};
-use crate::domain::snapshot::reported::{K8sReport, Reported};
 use crate::store::{Patience, Store};
 
 /// Why something is refused.

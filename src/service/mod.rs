@@ -5,44 +5,24 @@
 //! `store` write it down; it decides nothing itself.
 
 mod access;
-mod actions;
-mod admin;
+pub(crate) mod addresses;
 mod app;
-mod approvals;
-mod attest;
-mod attestations;
-mod audit;
-mod body;
 pub mod bootstrap;
-mod clock;
-mod expiry;
+mod evaluation;
 #[cfg(any(feature = "fuzzing", test))]
 pub(crate) mod fuzzing;
-mod gate;
-mod json;
-mod judge;
-mod links;
-mod live;
-mod metrics;
+mod http;
+pub(crate) mod invitation;
+mod limits;
+mod maintenance;
 pub mod notify;
-mod observe;
+mod operations;
 mod pages;
-mod parameters;
-mod places;
-mod problem;
-pub(crate) mod random;
-mod report;
-mod retention;
-mod routes;
-mod schema;
-mod segments;
-mod sent;
-mod throttle;
-mod trails;
 
 pub use app::{Delivery, Policy};
-pub use body::Pace;
-pub use clock::{Clock, Hand};
+pub use http::body::Pace;
+pub use maintenance::clock::{Clock, Hand};
+pub(crate) use maintenance::random;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,14 +37,14 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::admin::Probed;
 use self::app::App;
 use self::bootstrap::{Bootstrap, LoadError};
-use self::links::Links;
+use self::http::links::Links;
+use self::maintenance::admin::Probed;
 use crate::domain::model::Fingerprint;
 use crate::process::listener::{self, Bounds, ListenError};
 use crate::process::tls::{self, Identity, TlsError};
-use crate::process::{self, causes};
+use crate::process::{self, error_causes};
 use crate::store::{self, DatabaseUrl, Patience, Store};
 
 /// What a service is made of.
@@ -212,8 +192,8 @@ impl Service {
         let mut beside = JoinSet::new();
         let bounds = Bounds { connections: PROBES, ..self.bounds };
         beside.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
-        beside.spawn(retention::keep(self.app.clone(), shutdown.clone()));
-        beside.spawn(expiry::keep(self.app.clone(), shutdown.clone()));
+        beside.spawn(maintenance::retention::keep(self.app.clone(), shutdown.clone()));
+        beside.spawn(evaluation::expiry::keep(self.app.clone(), shutdown.clone()));
         beside.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
         let renewal = Arc::new(Notify::new());
@@ -221,7 +201,7 @@ impl Service {
             let every = self.app.policy.certificate_interval;
             beside.spawn(identity.keep(every, Arc::clone(&renewal), shutdown.clone()));
         }
-        let router = routes::router(self.app.clone());
+        let router = http::routes::router(self.app.clone());
         let mut requests =
             tokio::spawn(listener::serve(self.listener, current, router, self.bounds, shutdown.clone()));
         let mut outcome = Ok(());
@@ -295,7 +275,7 @@ async fn reload(app: &App, path: &std::path::Path) {
         }
         Err(error) => {
             app.metrics.loaded(None);
-            tracing::error!("{}; what was there stays", causes::said_once(&error).join(": "));
+            tracing::error!("{}; what was there stays", error_causes::said_once(&error).join(": "));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::at_most::{AtMost, MOST, one_more_than};
 use super::bootstrap::ApprovalContent;
 use super::columns::fingerprint;
+use super::row_limit::{AtMost, MOST, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};

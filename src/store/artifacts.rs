@@ -2,13 +2,13 @@
 
 use sqlx::types::Uuid;
 
-use super::at_most::{AtMost, MOST, one_more_than};
 use super::columns::verdict;
 use super::live::Environment;
+use super::row_limit::{AtMost, MOST, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::standing::Verdict;
 
 /// As many environments are read in which an artifact runs: all, but for the largest fleets.
 const ENVIRONMENTS: usize = 400;

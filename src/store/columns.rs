@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::Fingerprint;
-use crate::domain::standing::Verdict;
 
 /// Thirty-two bytes.
 pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Error> {

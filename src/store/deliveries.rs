@@ -2,11 +2,11 @@
 
 use sqlx::types::Uuid;
 
-use super::at_most::{AtMost, one_more_than};
+use super::row_limit::{AtMost, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::notification::Content;
 use crate::domain::model::Timestamp;
-use crate::domain::notification::Content;
 
 /// As many deliveries as are read at a time.
 const PAGE: usize = 50;

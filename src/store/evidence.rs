@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::columns::fingerprint;
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::compliance::{Allowed, Approved, Attested, Evidence, Policy, Requirement};
+use crate::domain::evidence::compliance::{Allowed, Approved, Attested, Evidence, Policy, Requirement};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
 /// Entries of allow-lists, by environment.

@@ -9,9 +9,9 @@ use super::columns::{compliance, duration, fingerprint};
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::validity::Validity;
 
 /// A repository that was attested from.
 #[derive(Debug, Clone, sqlx::FromRow)]

@@ -8,9 +8,9 @@ use sqlx::types::Uuid;
 use super::columns::{compliance, duration};
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
-use crate::domain::validity::Validity;
 
 /// An environment, and what runs there.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use super::columns::{duration, fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Store, Transaction};
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment, held against other reports until the transaction ends.

@@ -8,9 +8,9 @@ use super::columns::json;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{ROWS, for_all, insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::snapshot::change::Running;
+use crate::domain::evidence::snapshot::reported::{Pod, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::snapshot::change::Running;
-use crate::domain::snapshot::reported::{Pod, Workload};
 
 impl Transaction {
     /// The pods that are held as running.

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::at_most::{AtMost, one_more_than};
 use super::columns::fingerprint;
-use super::like::{anywhere, literal};
+use super::like_pattern::{anywhere, literal};
+use super::row_limit::{AtMost, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};

@@ -3,8 +3,8 @@
 use super::columns::fingerprint;
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::session::Used;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::session::Used;
 
 /// A session, and what it was made of.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use super::columns::duration;
 use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::notification::Content;
 
 /// Which snapshots are still there.
 #[derive(Debug, Clone, Copy)]

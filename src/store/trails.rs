@@ -6,8 +6,8 @@ use sqlx::types::Uuid;
 
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::verdict::Latest;
 use crate::domain::model::{Fingerprint, GitCommit, Page, Template, Timestamp};
-use crate::domain::verdict::Latest;
 
 /// Which trails are listed; what is `None` does not matter.
 #[derive(Debug, Clone, Copy, Default)]

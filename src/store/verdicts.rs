@@ -11,9 +11,9 @@ use super::columns::{json, verdict};
 use super::rows::{Bytes, rows};
 use super::transaction::{ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::compliance::Compliance;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::environment_status::{Running, Standing, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::standing::{Running, Standing, Verdict};
 
 /// An environment that is to be judged again.
 #[derive(Debug, Clone)]

@@ -127,9 +127,11 @@ fn what_is_outside_tests_is_told_from_what_is_in_them() {
     assert_eq!(outside_tests(&path, "fn a() {}\n#[cfg(test)]\nmod tests {\n}"), "fn a() {}\n");
     assert_eq!(outside_tests(&path, "fn a() {}\n#[cfg(test)]\nmod tests;"), "fn a() {}\n");
     assert_eq!(outside_tests(&path, "fn a() {}"), "fn a() {}");
-    for inside in
-        ["domain/collapse/tests.rs", "domain/cadence/tests/mod.rs", "domain/cadence/tests/changes.rs"]
-    {
+    for inside in [
+        "domain/live/collapse/tests.rs",
+        "domain/live/cadence/tests/mod.rs",
+        "domain/live/cadence/tests/changes.rs",
+    ] {
         assert_eq!(outside_tests(&root().join(inside), "fn a() {}"), "", "{inside}");
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use supercargo::api::{self, BaseUrl, PlainHttp, TokenSource};
 use supercargo::cluster::{self, Access, Cluster};
-use supercargo::domain::collapse::Counting;
-use supercargo::domain::outcome::Retryable;
-use supercargo::domain::pod::PodView;
-use supercargo::domain::report::Report;
-use supercargo::domain::roster::Roster;
-use supercargo::domain::selection::Selection;
+use supercargo::domain::live::collapse::Counting;
+use supercargo::domain::live::live_set::Roster;
+use supercargo::domain::live::pod::PodView;
+use supercargo::domain::live::report::Report;
+use supercargo::domain::live::selection::Selection;
+use supercargo::domain::retry::Retryable;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, fixture_path, kubeconfig};
 use crate::fake::{Reply, Server};

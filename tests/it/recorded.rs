@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use supercargo::cluster::{PodsFile, Unreadable};
-use supercargo::domain::collapse::{Counting, collapse};
-use supercargo::domain::pod::PodView;
+use supercargo::domain::live::collapse::{Counting, collapse};
+use supercargo::domain::live::pod::PodView;
 
 use crate::fake::kube::fixture_path;
 

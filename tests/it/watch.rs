@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use supercargo::cluster::{Access, Cluster, EventType, Heard, Patience};
-use supercargo::domain::outcome::Backoff;
-use supercargo::domain::pod::PodView;
-use supercargo::domain::watch::{Policy, Restart};
+use supercargo::domain::live::pod::PodView;
+use supercargo::domain::live::watch::{Policy, Restart};
+use supercargo::domain::retry::Backoff;
 use tokio::sync::Notify;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf};

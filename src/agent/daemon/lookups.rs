@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 use super::shared::Shared;
 use crate::cluster::Cluster;
-use crate::domain::confirmation::Existence;
-use crate::domain::outage::{Outage, Say};
-use crate::process::causes;
+use crate::domain::failure_log::{Outage, Say};
+use crate::domain::live::confirmation::Existence;
+use crate::process::error_causes;
 
 /// Looks up for ever.
 pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Duration, remind: Duration) {
@@ -24,7 +24,8 @@ pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Durati
                     shared.looked_up(&name, existence);
                 }
                 Err(error) => {
-                    let words = causes::with_hint(&causes::said_once(&error).join(": "), error.hint());
+                    let words =
+                        error_causes::with_hint(&error_causes::said_once(&error).join(": "), error.hint());
                     match outage.failed(&words, Instant::now()) {
                         Say::Nothing => tracing::debug!("{words}"),
                         Say::This | Say::Still(..) => tracing::warn!("{words}"),

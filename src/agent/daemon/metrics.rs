@@ -14,9 +14,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::api::{self, Accepted};
-use crate::domain::collapse::{ContainerSkip, PodSkip};
-use crate::domain::outcome::{Class, class};
-use crate::domain::roster::Tally;
+use crate::domain::live::collapse::{ContainerSkip, PodSkip};
+use crate::domain::live::live_set::Tally;
+use crate::domain::retry::{Class, class};
 use crate::process::metrics::PREFIX;
 
 type Real = Gauge<f64, AtomicU64>;

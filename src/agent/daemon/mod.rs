@@ -6,14 +6,14 @@
 //! (`watch`), when to report (`cadence`), what came and went meanwhile (`witness`). Nothing here
 //! retries, waits or gives up on its own.
 
+mod environment_state;
 mod health;
 mod lookups;
 mod metrics;
-mod policy;
 mod reporter;
 mod shared;
-mod standing;
-mod watched;
+mod timing;
+mod watch_state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use self::policy::{Policy, Witnessing};
+pub use self::timing::{Policy, Witnessing};
 
 use self::health::Health;
 use self::reporter::Reporter;
@@ -32,7 +32,7 @@ use super::Plan;
 use super::retry::seed;
 use crate::api::Client;
 use crate::cluster::Cluster;
-use crate::domain::selection::{Scope, TooManyNamespaces};
+use crate::domain::live::selection::{Scope, TooManyNamespaces};
 use crate::process::listener::{self, Bounds};
 use crate::process::{admin, metrics as registry};
 

@@ -10,20 +10,20 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics;
-use super::policy::Policy;
 use super::shared::{Composed, Shared};
+use super::timing::Policy;
 use crate::agent::{Outcome, Summary, counted};
 use crate::api::{self, About, Accepted, Client};
-use crate::domain::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
-use crate::domain::confirmation;
-use crate::domain::departure::Revision;
+use crate::domain::escape::Visible;
+use crate::domain::failure_log::{Outage, Say};
+use crate::domain::live::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
+use crate::domain::live::confirmation;
+use crate::domain::live::departure::Revision;
+use crate::domain::live::live_set::Tally;
+use crate::domain::live::report::Report;
 use crate::domain::model::EnvironmentName;
-use crate::domain::outage::{Outage, Say};
-use crate::domain::outcome::{Retryable, retry_after};
-use crate::domain::report::Report;
-use crate::domain::roster::Tally;
-use crate::domain::visible::Visible;
-use crate::process::causes;
+use crate::domain::retry::{Retryable, retry_after};
+use crate::process::error_causes;
 
 /// The task of one environment.
 pub(super) struct Reporter {
@@ -222,12 +222,12 @@ impl Reporter {
         // A shutdown retries as long as its deadline allows, which the cadence decides.
         let (view, _) = self.shared.view(self.n);
         let is_final = self.is_ending && self.cadence.shutdown_step(&view, now) == Step::Stop;
-        let words = causes::said_once(error).join(": ");
+        let words = error_causes::said_once(error).join(": ");
         let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
         match self.refused.failed(&words, now) {
             Say::This => {
                 let hint = self.client.hint(error, About::Environment(environment));
-                let words = causes::with_hint(&words, hint);
+                let words = error_causes::with_hint(&words, hint);
                 let again = if is_final { "" } else { "; trying again" };
                 tracing::warn!(environment, "{name}: not reported: {words}{again}");
             }
@@ -299,7 +299,7 @@ impl Reporter {
                 Some(("stale", Some(format!("{stalest} has not been heard of for too long"))))
             }
             (Step::Withhold { why: Withheld::Unconfirmed }, Some(why)) => {
-                let words = causes::with_hint(&why.to_string(), why.hint().map(str::to_owned));
+                let words = error_causes::with_hint(&why.to_string(), why.hint().map(str::to_owned));
                 Some((why.as_str(), Some(words)))
             }
             _ => None,

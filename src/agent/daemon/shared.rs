@@ -9,20 +9,20 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use super::environment_state::{Reported, Standing};
 use super::metrics::{self, Metrics};
-use super::policy::{Policy, Witnessing};
-use super::standing::{Reported, Standing};
-use super::watched::Watched;
+use super::timing::{Policy, Witnessing};
+use super::watch_state::Watched;
 use crate::agent::{Plan, intake};
 use crate::api::Client;
 use crate::cluster::{EventType, Heard, PodName};
-use crate::domain::cadence::{Knowledge, View};
-use crate::domain::confirmation::{Emptiness, Existence, Withheld};
-use crate::domain::departure::{Departure, Revision};
+use crate::domain::live::cadence::{Knowledge, View};
+use crate::domain::live::confirmation::{Emptiness, Existence, Withheld};
+use crate::domain::live::departed_pods::{Carried, Witness};
+use crate::domain::live::departure::{Departure, Revision};
+use crate::domain::live::live_set::{Roster, Snapshot};
+use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
-use crate::domain::roster::{Roster, Snapshot};
-use crate::domain::selection::Scope;
-use crate::domain::witness::{Carried, Witness};
 
 /// All of it.
 pub(super) struct Shared {

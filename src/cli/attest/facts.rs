@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::domain::model::{InvalidName, Provider, RepositoryName, is_commit_hash};
-use crate::domain::provenance::{
+use crate::domain::attestation::provenance::{
     AnotherCommit, Fact, Facts, Found, Source, gathered, of_ci, of_object, page,
 };
-use crate::domain::visible::Visible;
-use crate::process::{causes, git};
+use crate::domain::escape::Visible;
+use crate::domain::model::{InvalidName, Provider, RepositoryName, is_commit_hash};
+use crate::process::{error_causes, git};
 
 /// An option for each fact.
 #[derive(Debug, Args)]
@@ -155,7 +155,7 @@ fn is_checked_out(folder: &Path, hash: &str) -> bool {
 }
 
 fn said(error: &git::GitError) -> String {
-    Visible(&causes::said_once(error).join(": ")).to_string()
+    Visible(&error_causes::said_once(error).join(": ")).to_string()
 }
 
 fn folder(path: &str) -> Result<PathBuf, &'static str> {

@@ -17,13 +17,13 @@ use crate::cli::exit::Exit;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, Upload, details};
 use crate::cli::{Failure, Service, duration};
+use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance, address, of_attestation};
+use crate::domain::escape::{Visible, shortened};
+use crate::domain::evidence::verdict;
 use crate::domain::model::{
     FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text, TrailName,
 };
-use crate::domain::outcome::Backoff;
-use crate::domain::provenance::{Fact, Facts, InvalidFact, Provenance, address, of_attestation};
-use crate::domain::verdict;
-use crate::domain::visible::{Visible, shortened};
+use crate::domain::retry::Backoff;
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]

@@ -13,9 +13,9 @@ use flate2::{Compression, GzBuilder};
 use walkdir::WalkDir;
 
 use crate::api::Attachment;
-use crate::domain::junit::{self, Doubt, NotJunit, Problem};
+use crate::domain::attestation::junit::{self, Doubt, NotJunit, Problem};
+use crate::domain::escape::Visible;
 use crate::domain::model::{JunitResult, Text};
-use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 
 /// The largest file of results that is read, in bytes.

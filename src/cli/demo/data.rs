@@ -225,7 +225,7 @@ fn minutes<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::junit;
+    use crate::domain::attestation::junit;
 
     #[test]
     fn history_is_in_order_and_names_known_images_and_authors() {

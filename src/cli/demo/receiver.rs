@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::Result;
 use super::data::ChatState;
 use super::files::Files;
-use crate::domain::notification::Content;
+use crate::domain::evidence::notification::Content;
 use crate::process::listener::{self, Bounds};
 use crate::service::notify::signature::{ID, SIGNATURE, verify};
 use crate::service::random::random;

@@ -17,9 +17,9 @@ use super::{DemoError, Ended, ORGANIZATION, Result};
 use crate::api::{Artifact, Filter, Joined};
 use crate::cli::Failure;
 use crate::cli::output::{Cell, Table, details};
+use crate::domain::escape::Visible;
+use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Page};
-use crate::domain::notification::Content;
-use crate::domain::visible::Visible;
 
 /// All steps.
 pub(super) const STEPS: &str = include_str!("data/story.txt");

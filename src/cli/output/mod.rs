@@ -18,8 +18,8 @@ pub(super) use self::progress::{Progress, Upload};
 pub(super) use self::table::{Cell, Table, details};
 
 use super::Failure;
+use crate::domain::escape::is_steering;
 use crate::domain::model::Timestamp;
-use crate::domain::visible::is_steering;
 use crate::process::logs::is_coloured;
 
 #[derive(Debug, Args)]

@@ -3,8 +3,8 @@
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::age::ago;
+use crate::domain::escape::Visible;
 use crate::domain::model::Timestamp;
-use crate::domain::visible::Visible;
 
 /// Rows under headings.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::output::{Output, Table};
 use super::{Failure, Service, duration};
 use crate::agent::retry::Deadline;
 use crate::api::{self, About, Client, Kept};
-use crate::domain::outcome::Backoff;
+use crate::domain::retry::Backoff;
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES, subcommand_required = true)]

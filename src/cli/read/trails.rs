@@ -7,8 +7,8 @@ use crate::api::{About, Filter, Kept, Trail};
 use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, now};
 use crate::cli::{Failure, Service};
+use crate::domain::escape::Visible;
 use crate::domain::model::{Fingerprint, FlowName};
-use crate::domain::visible::Visible;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

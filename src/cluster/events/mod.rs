@@ -13,12 +13,12 @@ use prost::Message;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::Encoding;
 use super::document::{self, Kind, Part};
 use super::messages::{Bookmark, Pod, Status, TypeMeta, Unknown, WatchEvent};
 use super::protobuf::{self, MAGIC};
+use super::status::Encoding;
 use super::unreadable::Unreadable;
-use crate::domain::pod::PodView;
+use crate::domain::live::pod::PodView;
 
 /// The largest event that is held, in bytes. An object is stored in etcd, which takes 1.5 MiB unless it
 /// is configured otherwise.

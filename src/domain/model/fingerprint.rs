@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 /// A SHA-256 digest: 64 lowercase hex digits on the wire (interface, Limits), 32 bytes here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::domain::visible::Visible;
+use crate::domain::escape::Visible;
 
 /// A name that cannot be used, with what was expected of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,9 +4,9 @@
 //! is wrong is said with its key and place and leaves what was there. Secrets are referred to and
 //! never stand in it.
 
-mod doubts;
 mod file;
 mod resolve;
+mod warnings;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::app::App;
-use super::audit::Audit;
-use super::judge::{self, Judged};
+use super::evaluation::audit::Audit;
+use super::evaluation::evaluate::{self, Judged};
 use super::notify::AddressBook;
-use crate::domain::notification::{Cause, CauseKind};
+use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::store;
 use crate::store::bootstrap::{Applied, Plan};
 
@@ -96,9 +96,10 @@ pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadEr
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
         let names: Vec<&str> = of_one.iter().map(|(_, name)| name.as_str()).collect();
         let Some((organization, _)) = of_one.first() else { continue };
-        judged = judged.and(judge::again(&mut transaction, organization, &names, &cause, &app.clock).await?);
+        judged =
+            judged.and(evaluate::again(&mut transaction, organization, &names, &cause, &app.clock).await?);
     }
-    let doubts = doubts::doubts(&mut transaction, &plan).await?;
+    let doubts = warnings::doubts(&mut transaction, &plan).await?;
     let audit = Audit::of_bootstrap(generation, journal.changes);
     audit.record(&mut transaction, at).await?;
     transaction.commit().await?;

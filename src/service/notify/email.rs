@@ -11,9 +11,9 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret;
 
-use super::addresses::{Smtp, SmtpTls};
 use super::guard::{Guard, Transport};
 use super::{Message, SendError};
+use crate::service::addresses::{Smtp, SmtpTls};
 
 /// Sends over SMTP.
 pub(super) async fn send(

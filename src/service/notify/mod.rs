@@ -4,7 +4,6 @@
 //! it has; what one that is killed had in hand comes back by itself. A target is sent one thing at a time, so
 //! that one that never answers holds up no other.
 
-mod addresses;
 mod email;
 mod guard;
 mod http;
@@ -15,18 +14,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use addresses::Addresses;
-pub use addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
+pub(super) use crate::service::addresses::Addresses;
+pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
 use sqlx::types::Uuid;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::app::{App, Delivery};
-use crate::domain::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
-use crate::domain::outage::{Outage, Say};
-use crate::domain::outcome::Backoff;
-use crate::process::causes;
+use crate::domain::evidence::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
+use crate::domain::failure_log::{Outage, Say};
+use crate::domain::retry::Backoff;
+use crate::process::error_causes;
 use crate::store;
 use crate::store::outbox::{Failed, Leased, Target};
 
@@ -174,7 +173,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
                 }
             }
             Err(error) => {
-                let words = causes::said_once(&error).join(": ");
+                let words = error_causes::said_once(&error).join(": ");
                 if outage.failed(&words, std::time::Instant::now()) != Say::Nothing {
                     tracing::warn!("notifications are behind: {words}");
                 }
@@ -257,7 +256,7 @@ async fn handle(app: &App, ready: &Ready, target: &Target, leased: Leased) -> bo
         // It is due again once the time is over for which it was taken, and sent once more.
         tracing::warn!(
             "that a notification {outcome} is not recorded: {}",
-            causes::said_once(&error).join(": ")
+            error_causes::said_once(&error).join(": ")
         );
     }
     has_arrived
@@ -298,7 +297,7 @@ async fn record(
     match sent {
         Ok(()) => transaction.arrived(leased.id, target.id, app.now()).await?,
         Err(error) => {
-            let problem = causes::said_once(&error).join(": ");
+            let problem = error_causes::said_once(&error).join(": ");
             let (id, policy) = (leased.id, app.policy.delivery);
             let again = app.now().later(delay(policy.backoff, id, leased.tries));
             // What would only be tried again after its time is given up.

@@ -8,18 +8,18 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::layout::{self, Way};
-use super::lists::table;
-use super::place::{self, Place};
-use super::refusal::Refusal;
-use super::untrusted::text;
-use super::visitor::Visitor;
-use super::words::{badge_of, stamp};
+use super::parts::escape::text;
+use super::parts::format::{badge_of, stamp};
+use super::parts::layout::{self, Way};
+use super::parts::list::table;
+use super::parts::refusal::Refusal;
+use super::parts::urls::{self, Place};
+use super::session::Visitor;
 use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
-use crate::service::actions::shown;
 use crate::service::app::App;
-use crate::service::parameters::Parameters;
-use crate::service::segments::Segments;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::segments::Segments;
+use crate::service::operations::actions::shown;
 use crate::store::AtMost;
 use crate::store::deliveries::{Delivery, Outcome};
 use crate::store::events::EVERY;
@@ -230,7 +230,7 @@ fn happened(app: &App, organization: &str, delivery: &Delivery) -> Markup {
             ul.plain {
                 @for artifact in content.artifacts.iter().take(NAMED) {
                     li {
-                        a href=(place::artifact(app, organization, &artifact.fingerprint)) {
+                        a href=(urls::artifact(app, organization, &artifact.fingerprint)) {
                             (text(&artifact.name))
                         }
                     }

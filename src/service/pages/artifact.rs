@@ -6,22 +6,22 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::allowed::tell;
-use super::lists::{more, table};
-use super::place::{self, Place};
-use super::present::Present;
-use super::refusal::Refusal;
-use super::table::why;
-use super::untrusted::{address, lines, link, text};
-use super::visitor::Visitor;
-use super::words::{badge, badge_of, count, passed, stamp};
-use super::{bar, layout};
+use super::parts::allow_list::tell;
+use super::parts::environment_status::Present;
+use super::parts::escape::{address, lines, link, text};
+use super::parts::format::{badge, badge_of, count, passed, stamp};
+use super::parts::list::{more, table};
+use super::parts::refusal::Refusal;
+use super::parts::table::why;
+use super::parts::urls::{self, Place};
+use super::parts::{bar_chart, layout};
+use super::session::Visitor;
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::app::App;
-use crate::service::segments::Segments;
+use crate::service::http::segments::Segments;
 use crate::store::approvals::Approval;
 use crate::store::artifacts::{Ran, Running, Source};
-use crate::store::attested::Listed;
+use crate::store::attested_artifacts::Listed;
 use crate::store::{self, AtMost, Transaction};
 
 /// All that is known of an artifact.
@@ -168,13 +168,13 @@ fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
 fn attestations(app: &App, organization: &str, attestations: &AtMost<Listed>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
-            @let trail = place::trail(app, organization, &attested.flow, &attested.trail);
+            @let trail = urls::trail(app, organization, &attested.flow, &attested.trail);
             tr.old[attested.is_superseded] {
                 th scope="row" { a href={ (trail) "/attestations/" (attested.id) } { (text(&attested.name)) } }
                 td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
                 td { (text(&attested.flow)) }
                 td { a href=(trail) { (text(&attested.trail)) } }
-                td { (bar::said(&attested.results)) }
+                td { (bar_chart::said(&attested.results)) }
                 td { (stamp(attested.created_at)) }
                 td { (text(&attested.reported_by)) }
             }

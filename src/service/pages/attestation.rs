@@ -5,19 +5,19 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::attested::{data, facts, results};
-use super::evidence::{Evidence, MOST as TESTS, examine};
-use super::layout::{self, Way};
-use super::lists::more;
-use super::place;
-use super::refusal::Refusal;
-use super::untrusted::{lines, text};
-use super::visitor::Visitor;
-use super::words::{badge_of, passed};
-use crate::domain::junit::Wrong;
+use super::parts::attested_artifacts::{data, facts, results};
+use super::parts::escape::{lines, text};
+use super::parts::failed_tests::{Evidence, MOST as TESTS, examine};
+use super::parts::format::{badge_of, passed};
+use super::parts::layout::{self, Way};
+use super::parts::list::more;
+use super::parts::refusal::Refusal;
+use super::parts::urls;
+use super::session::Visitor;
+use crate::domain::attestation::junit::Wrong;
 use crate::domain::model::{Fingerprint, JunitResult};
 use crate::service::app::App;
-use crate::service::segments::Segments;
+use crate::service::http::segments::Segments;
 use crate::store::AtMost;
 
 /// The attestation; 404 where it is none of this trail.
@@ -40,7 +40,7 @@ pub(super) async fn page(
         Some(file) => Some(examine(file).await),
         None => None,
     };
-    let to = place::trail(&app, &organization, &flow, &trail);
+    let to = urls::trail(&app, &organization, &flow, &trail);
     let content = html! {
         h1 { (text(&attested.name)) " " (passed(attested.passes)) }
         @if attested.is_superseded { p.late { "A later attestation of this name took its place." } }
@@ -74,7 +74,7 @@ fn artifacts(app: &App, organization: &str, artifacts: &AtMost<Fingerprint>) -> 
             dd {
                 ul.plain {
                     @for artifact in &artifacts.listed {
-                        li { a href=(place::artifact(app, organization, artifact)) { code.whole { "sha256:" (artifact) } } }
+                        li { a href=(urls::artifact(app, organization, artifact)) { code.whole { "sha256:" (artifact) } } }
                     }
                 }
                 (more(artifacts.cut_at(), "artifacts"))

@@ -8,27 +8,27 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::allowed;
-use super::compared::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
-use super::held::{SILENCES, Silent, looked_at};
-use super::layout::{self, Way};
-use super::paged;
-use super::place::Place;
-use super::present::Present;
-use super::refusal::Refusal;
-use super::runs::Verdicts;
+use super::parts::allow_list;
+use super::parts::environment_status::Present;
+use super::parts::escape::text;
+use super::parts::format::{count, stamp, written};
+use super::parts::layout::{self, Way};
+use super::parts::pagination;
+use super::parts::refusal::Refusal;
+use super::parts::table::verdict;
+use super::parts::urls::Place;
+use super::pure::intervals::{SILENCES, Silent, looked_at};
+use super::pure::running::Verdicts;
+use super::pure::snapshot_diff::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
 use super::search::digest_link;
-use super::table::verdict;
+use super::session::Visitor;
 use super::timeline::{facts, stood};
-use super::untrusted::text;
-use super::visitor::Visitor;
-use super::words::{count, stamp, written};
+use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::domain::standing::Verdict;
 use crate::service::app::App;
-use crate::service::parameters::Parameters;
-use crate::service::problem::Problem;
-use crate::service::segments::Segments;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::Problem;
+use crate::service::http::segments::Segments;
 use crate::store::Transaction;
 use crate::store::timeline::{Kept, Snapshot, Workload};
 
@@ -145,7 +145,7 @@ impl Asked {
             all.into_iter().find(|difference| word(*difference) == text).ok_or_else(problem)
         });
         let (from, to) = (parameters.number("from")?, parameters.number("to")?);
-        Ok(Self { from, to, only: only.transpose()?, page: paged::asked(&parameters)? })
+        Ok(Self { from, to, only: only.transpose()?, page: pagination::asked(&parameters)? })
     }
 }
 
@@ -172,7 +172,7 @@ impl Side {
         let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
         let silences = transaction.silences(environment, numbers, SILENCES).await?;
         let at = looked_at(&snapshot, kept);
-        let verdicts = allowed::verdicts(transaction, environment, Some(at)).await?;
+        let verdicts = allow_list::verdicts(transaction, environment, Some(at)).await?;
         let silent = Silent::of(&snapshot, &silences);
         // Of what is past the retention the first moment that is kept is looked at, which may lie in a silence.
         let is_confirmed =

@@ -8,24 +8,24 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::allowed;
-use super::filter::{Filter, exact};
-use super::layout;
-use super::place::Place;
-use super::present::Present;
-use super::refusal::Refusal;
-use super::runs::{self, Counts, Shown, Verdicts};
-use super::table::{Table, extent};
-use super::untrusted::text;
-use super::visitor::Visitor;
-use super::words::{badge, count, span, written};
-use crate::domain::compliance::{Policy, Requirement};
-use crate::domain::hindsight::{Hindsight, Record};
+use super::parts::allow_list;
+use super::parts::environment_status::Present;
+use super::parts::escape::text;
+use super::parts::format::{badge, count, span, written};
+use super::parts::layout;
+use super::parts::refusal::Refusal;
+use super::parts::table::{Table, extent};
+use super::parts::urls::Place;
+use super::pure::filter::{Filter, exact};
+use super::pure::running::{self, Counts, Shown, Verdicts};
+use super::session::Visitor;
+use crate::domain::evidence::compliance::{Policy, Requirement};
+use crate::domain::evidence::environment_status::{Running, Seen, Standing, Verdict};
+use crate::domain::evidence::history_coverage::{Hindsight, Record};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::domain::standing::{Running, Seen, Standing, Verdict};
 use crate::service::app::App;
-use crate::service::segments::Segments;
-use crate::store::inspected::Ran;
+use crate::service::http::segments::Segments;
+use crate::store::environment_contents::Ran;
 use crate::store::overview::Environment;
 use crate::store::{self, Transaction};
 
@@ -65,12 +65,12 @@ pub(super) async fn page(
         Some(past) if !past.hindsight.says_something() => Vec::new(),
         _ => transaction.ran(&organization, environment.id, filter.at, &filter.q).await?,
     };
-    let kept = allowed::verdicts(&mut transaction, environment.id, filter.at).await?;
+    let kept = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
     let then = past.map(|_| Extent::of(&ran));
-    let rows = runs::rows(ran);
+    let rows = running::rows(ran);
     let is_confirmed = past.map_or_else(|| present.is_confirmed(), |past| past.hindsight == Hindsight::Known);
     let verdicts = Verdicts { kept: &kept, is_confirmed };
-    let shown = runs::shown(&rows, verdicts, &filter);
+    let shown = running::shown(&rows, verdicts, &filter);
     let policy = transaction.policy(&organization, &name).await?;
     let today = match past {
         Some(_) => {
@@ -92,7 +92,7 @@ pub(super) async fn page(
         h1 { (text(&name)) }
         (head(place, &environment, present, policy.as_ref()))
         @if let Some((past, extent)) = past.zip(then) {
-            (head_of(place, past, environment.snapshot, extent, runs::all(&rows, verdicts), present))
+            (head_of(place, past, environment.snapshot, extent, running::all(&rows, verdicts), present))
         }
         (filter.form(&path))
         (filter.counts(&path, shown.counts))
@@ -146,7 +146,7 @@ async fn today(
     let standing = Standing::judged(&name, policy, seen, &evidence, now);
     let allowed = transaction.allow_list(environment.id, None).await?;
     let verdict = |(artifact, mut running): (Fingerprint, Running)| {
-        allowed::tell(&mut running.verdict, allowed.get(&artifact));
+        allow_list::tell(&mut running.verdict, allowed.get(&artifact));
         (artifact, running.verdict)
     };
     Ok(standing.artifacts.into_iter().map(verdict).collect())

@@ -5,36 +5,18 @@
 //! elsewhere, and every page works without a script. What a visitor may not see is not there: 404.
 
 mod actions;
-mod allowed;
 mod artifact;
 mod attestation;
-mod attested;
-mod bar;
-mod changes;
 mod compare;
-mod compared;
-mod cookie;
 mod environment;
-mod evidence;
-mod filter;
-mod held;
-mod invitation;
-mod layout;
-mod lists;
 mod organization;
-mod paged;
-mod place;
-mod present;
-mod refusal;
-mod runs;
+mod parts;
+mod pure;
 mod search;
+mod session;
 mod sign_in;
-mod table;
 mod timeline;
 mod trail;
-mod untrusted;
-mod visitor;
-mod words;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -47,11 +29,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-pub(super) use self::invitation::Invitation;
-use self::refusal::Refusal;
-use self::visitor::{Browser, Looking};
+use self::parts::refusal::Refusal;
+use self::session::{Browser, Looking};
 use super::app::App;
-use super::problem::Problem;
+use super::http::problem::Problem;
+pub(super) use crate::service::invitation::Invitation;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

@@ -5,18 +5,18 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::layout::{self, Way};
-use super::paged::{self, Paged};
-use super::place::Place;
-use super::present::Present;
-use super::refusal::Refusal;
-use super::untrusted::text;
-use super::visitor::Visitor;
-use super::words::{badge, count};
+use super::parts::environment_status::Present;
+use super::parts::escape::text;
+use super::parts::format::{badge, count};
+use super::parts::layout::{self, Way};
+use super::parts::pagination::{self, Paged};
+use super::parts::refusal::Refusal;
+use super::parts::urls::Place;
+use super::session::Visitor;
 use crate::domain::model::Timestamp;
 use crate::service::app::App;
-use crate::service::parameters::Parameters;
-use crate::service::segments::Segments;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::segments::Segments;
 use crate::store::overview::{Environment, Hours};
 
 /// How many environments a page has.
@@ -36,7 +36,7 @@ pub(super) async fn page(
 ) -> Result<Html<String>, Refusal> {
     visitor.of(&organization)?;
     let parameters = Parameters::read(&uri, &["page"])?;
-    let asked = paged::asked(&parameters)?;
+    let asked = pagination::asked(&parameters)?;
     let now = app.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = app.store.read().await?;

@@ -5,16 +5,16 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::layout::{self, Way};
-use super::place::{self, Place};
-use super::refusal::Refusal;
-use super::untrusted::text;
-use super::visitor::Visitor;
-use super::words::{short, stamp};
+use super::parts::escape::text;
+use super::parts::format::{short, stamp};
+use super::parts::layout::{self, Way};
+use super::parts::refusal::Refusal;
+use super::parts::urls::{self, Place};
+use super::session::Visitor;
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
-use crate::service::parameters::Parameters;
-use crate::service::segments::Segments;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::segments::Segments;
 use crate::store::AtMost;
 use crate::store::search::{Artifact, LATEST, Pod, Trail, Words};
 
@@ -110,12 +110,12 @@ pub(super) fn artifact(app: &App, organization: &str, artifact: &Artifact) -> Ma
 /// The start of a digest, which leads to the artifact.
 pub(super) fn digest_link(app: &App, organization: &str, artifact: &Fingerprint) -> Markup {
     html! {
-        a href=(place::artifact(app, organization, artifact)) title=(artifact) { code { (short(artifact)) } }
+        a href=(urls::artifact(app, organization, artifact)) title=(artifact) { code { (short(artifact)) } }
     }
 }
 
 fn trail(app: &App, organization: &str, trail: &Trail) -> Markup {
-    html! { a href=(place::trail(app, organization, &trail.flow, &trail.name)) { (text(&trail.name)) } " in " (text(&trail.flow)) }
+    html! { a href=(urls::trail(app, organization, &trail.flow, &trail.name)) { (text(&trail.name)) } " in " (text(&trail.flow)) }
 }
 
 fn pod(app: &App, organization: &str, pod: &Pod) -> Markup {

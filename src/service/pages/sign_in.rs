@@ -10,17 +10,17 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use url::{Position, Url, form_urlencoded};
 
-use super::cookie::Cookie;
-use super::invitation::Answer;
-use super::layout;
-use super::refusal::Refusal;
-use super::visitor::{Browser, Peer, Visitor, reader};
+use super::parts::cookie::Cookie;
+use super::parts::layout;
+use super::parts::refusal::Refusal;
+use super::session::{Browser, Peer, Visitor, reader};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
-use crate::service::body::{Paced, announced};
-use crate::service::parameters::Parameters;
-use crate::service::problem::Problem;
-use crate::service::random::random;
+use crate::service::http::body::{Paced, announced};
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::Problem;
+use crate::service::invitation::Answer;
+use crate::service::maintenance::random::random;
 
 /// What is signed in with. It holds a token: no `Debug`.
 struct Offered {

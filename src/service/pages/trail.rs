@@ -4,22 +4,22 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::bar;
-use super::layout::{self, Way};
-use super::lists::{LISTED, first, more, table};
-use super::place;
-use super::refusal::Refusal;
-use super::untrusted::{address, lines, link, text};
-use super::visitor::Visitor;
-use super::words::{badge, badge_of, passed, stamp};
-use crate::domain::compliance::Compliance;
+use super::parts::bar_chart;
+use super::parts::escape::{address, lines, link, text};
+use super::parts::format::{badge, badge_of, passed, stamp};
+use super::parts::layout::{self, Way};
+use super::parts::list::{LISTED, first, more, table};
+use super::parts::refusal::Refusal;
+use super::parts::urls;
+use super::session::Visitor;
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
 use crate::service::app::App;
-use crate::service::problem::Problem;
-use crate::service::segments::Segments;
-use crate::service::sent::fits;
-use crate::service::trails::shown;
-use crate::store::attested::Listed;
+use crate::service::http::problem::Problem;
+use crate::service::http::response::fits;
+use crate::service::http::segments::Segments;
+use crate::service::operations::trails::shown;
+use crate::store::attested_artifacts::Listed;
 use crate::store::trails::Filter;
 
 /// The trail, as `list trails` judges it.
@@ -40,7 +40,7 @@ pub(super) async fn page(
     drop(transaction);
     let html_url = app.links.trail(&organization, &flow, &name);
     let trail = shown(trail, html_url, &listed.tags, &listed.templates, app.now());
-    let path = place::trail(&app, &organization, &flow, &name);
+    let path = urls::trail(&app, &organization, &flow, &name);
     let content = html! {
         h1 { (text(&trail.name)) }
         p { (badge(if trail.is_compliant { Compliance::Compliant } else { Compliance::NonCompliant })) }
@@ -132,7 +132,7 @@ fn attestation(path: &str, attested: &Listed) -> Markup {
                 a href={ (path) "/attestations/" (attested.id) } { (text(&attested.name)) } " " (passed(attested.passes))
                 @if attested.is_superseded { " superseded" }
             }
-            (bar::bar(&attested.results))
+            (bar_chart::bar(&attested.results))
             p { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         }
     }

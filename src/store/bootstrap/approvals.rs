@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::types::Uuid;
 
 use super::{Approval, Flow, Journal, Refused, Taken};
-use crate::domain::compliance::Policy;
+use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::store::columns::{fingerprint, json};
 use crate::store::transaction::on;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::access::{Role, Scope};
-use crate::domain::compliance::Policy;
+use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{
     ApprovalState, Channel, EnvironmentName, Fingerprint, FlowName, OrganizationName, SignOff, TargetKind,
     TemplateBody, Timestamp, Trigger,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 use reqwest::Method;
 use serde_json::json;
-use supercargo::domain::watch;
+use supercargo::domain::live::watch;
 
 use crate::daemon::cluster::{self, Ask, Cluster, pod};
 use crate::daemon::gate::{Fault, Gate};

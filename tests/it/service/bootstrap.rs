@@ -11,7 +11,7 @@ async fn said_of(database: &Database, bootstrap: &str) -> String {
     let folder = folder(bootstrap);
     match Service::start(setup(database, folder.path(), &Options::default())).await {
         Ok(_) => panic!("it was taken: {bootstrap}"),
-        Err(error) => supercargo::process::causes::said_once(&error).join(": "),
+        Err(error) => supercargo::process::error_causes::said_once(&error).join(": "),
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use supercargo::domain::outcome::Backoff;
+use supercargo::domain::retry::Backoff;
 use supercargo::service::{Delivery, Policy};
 use tempfile::TempDir;
 

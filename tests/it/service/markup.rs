@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{StartTag, Token, Tokenizer};
-use supercargo::domain::visible::is_steering;
+use supercargo::domain::escape::is_steering;
 
 /// The elements that pages are made of.
 const ELEMENTS: &[&str] = &[

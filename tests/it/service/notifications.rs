@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use supercargo::domain::outcome::Backoff;
+use supercargo::domain::retry::Backoff;
 use supercargo::service::notify::signature;
 use supercargo::service::{Delivery, Policy};
 

@@ -13,7 +13,7 @@ mod trail;
 use std::time::Duration;
 
 use reqwest::header::LOCATION;
-use supercargo::domain::session;
+use supercargo::domain::evidence::session;
 use supercargo::service::Policy;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use crate::domain::access::Role;
-use crate::domain::compliance::Policy;
+use crate::domain::evidence::access::Role;
+use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{
     EnvironmentName, Fingerprint, FlowName, OrganizationName, ShortText, TemplateBody, Text, Timestamp,
 };

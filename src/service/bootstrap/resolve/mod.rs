@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::file::{self, File};
-use crate::domain::access::{Role, Scope};
-use crate::domain::compliance::Policy;
+use crate::domain::escape::Visible;
+use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
-use crate::domain::visible::Visible;
 use crate::process::files::read_up_to;
 use crate::process::yaml;
 use crate::service::notify::AddressBook;

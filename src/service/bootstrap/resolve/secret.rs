@@ -6,8 +6,8 @@ use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 
 use super::shown;
-use crate::domain::visible::Visible;
-use crate::process::authorities;
+use crate::domain::escape::Visible;
+use crate::process::certificate_authorities;
 use crate::process::files::read_up_to;
 use crate::service::bootstrap::file::Reference;
 
@@ -52,7 +52,7 @@ pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer
     let file = path.parent().unwrap_or(Path::new("")).join(file);
     let bytes = read_up_to(MOST_PEM, &file)
         .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?;
-    authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", shown(&file)))
+    certificate_authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", shown(&file)))
 }
 
 fn either(reference: &Reference, path: &Path) -> Result<Found, String> {

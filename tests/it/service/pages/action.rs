@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use supercargo::domain::outcome::Backoff;
+use supercargo::domain::retry::Backoff;
 use supercargo::service::{Delivery, Policy};
 
 use crate::fake::{Reply, Server};

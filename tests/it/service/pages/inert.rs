@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use reqwest::Url;
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
-use supercargo::domain::visible::{Visible, is_steering};
+use supercargo::domain::escape::{Visible, is_steering};
 use url::form_urlencoded::byte_serialize;
 
 use crate::service::browser::Browser;

@@ -1,0 +1,297 @@
+//! The live set without any art: maps of names, walked over for each question. Only the property tests
+//! beside it call it, and it never looks at how the set does the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{NAMESPACES, Scope};
+use crate::domain::live::collapse::{ContainerSkip, PodSkip};
+use crate::domain::live::departure::Revision;
+use crate::domain::live::live_set::{Swept, Tally};
+use crate::domain::live::pod::{ContainerView, Phase, PodView};
+use crate::domain::live::selection::Selection;
+
+/// A pod as it comes in one event.
+#[derive(Debug, Clone)]
+pub(crate) struct Pod {
+    pub(crate) namespace: usize,
+    pub(crate) name: String,
+    pub(crate) uid: Option<u8>,
+    pub(crate) created_at: Option<i64>,
+    pub(crate) has_ended: bool,
+    /// For each container, by name, the digest that it shows, if any.
+    pub(crate) containers: BTreeMap<u8, Option<u8>>,
+}
+
+impl Pod {
+    pub(crate) fn view(&self) -> PodView {
+        let container = |(name, digest): (&u8, &Option<u8>)| ContainerView {
+            name: format!("c{name}"),
+            image: format!("app-{name}"),
+            image_id: digest.map_or(String::new(), |d| format!("sha256:{}", format!("{d:02x}").repeat(32))),
+            ..Default::default()
+        };
+        PodView {
+            namespace: NAMESPACES[self.namespace].into(),
+            name: self.name.clone(),
+            uid: self.uid.map_or(String::new(), |uid| format!("uid-{uid}")),
+            created_at: self.created_at,
+            phase: if self.has_ended { Phase::Ended } else { Phase::Alive },
+            owners: vec![],
+            containers: self.containers.iter().map(container).collect(),
+        }
+    }
+}
+
+/// What the plain map keeps of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) uid: Option<(Option<u8>, Option<i64>)>,
+    created_at: i64,
+    pub(crate) state: State,
+    is_marked: bool,
+    pub(crate) since: Revision,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum State {
+    /// Each container's last digest.
+    Live(BTreeMap<u8, u8>, usize),
+    /// The same, without a creation time.
+    Timeless(BTreeMap<u8, u8>, usize),
+    Out(PodSkip),
+}
+
+pub(crate) type Shown = (String, String, i64, BTreeMap<String, u8>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    pub(crate) pods: BTreeMap<String, BTreeMap<String, Kept>>,
+    pub(crate) listed: BTreeSet<Scope>,
+    pub(crate) open: BTreeSet<Scope>,
+    pub(crate) nameless: BTreeMap<Scope, Vec<usize>>,
+    pub(crate) nameless_here: BTreeMap<Scope, Vec<usize>>,
+    pub(crate) swept: BTreeMap<Scope, Swept>,
+}
+
+pub(crate) fn taken(namespace: usize) -> bool {
+    NAMESPACES[namespace] != "untaken"
+}
+
+pub(crate) fn digests(containers: &BTreeMap<u8, u8>) -> BTreeMap<String, u8> {
+    containers.iter().map(|(name, digest)| (format!("docker.io/library/app-{name}"), *digest)).collect()
+}
+
+impl Plain {
+    pub(crate) fn begin(&mut self, of: Scope) {
+        for (namespace, pods) in &mut self.pods {
+            if of.is_none_or(|of| NAMESPACES[of] == namespace) {
+                for pod in pods.values_mut() {
+                    pod.is_marked = false;
+                }
+            }
+        }
+        self.open.insert(of);
+        self.nameless_here.remove(&of);
+    }
+
+    /// How a pod would be, if it lived: what it shows over what is remembered.
+    pub(crate) fn alive(pod: &Pod, own: Option<&Kept>) -> State {
+        let mut known = match own {
+            Some(Kept { state: State::Live(known, _) | State::Timeless(known, _), .. }) => known.clone(),
+            _ => BTreeMap::new(),
+        };
+        known.extend(pod.containers.iter().filter_map(|(name, digest)| Some((*name, (*digest)?))));
+        let waiting = pod.containers.keys().filter(|name| !known.contains_key(name)).count();
+        match (known.is_empty(), pod.created_at) {
+            (true, _) => State::Out(PodSkip::NotStarted),
+            (_, None) => State::Timeless(known, waiting),
+            _ => State::Live(known, waiting),
+        }
+    }
+
+    pub(crate) fn own<'a>(pod: &Pod, before: Option<&'a Kept>) -> Option<&'a Kept> {
+        let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
+        before.filter(|before| before.uid == Some(identity))
+    }
+
+    /// The pod with its creation time, which is what was first said of it.
+    fn timed(pod: &Pod, own: Option<&Kept>) -> Pod {
+        let known = own.map(|own| own.created_at).filter(|at| *at > 0);
+        Pod { created_at: known.or(pod.created_at), ..pod.clone() }
+    }
+
+    /// What departs of a pod that ends or is deleted: the artifact, and whether the set held it so.
+    pub(crate) fn ends(&self, of: Scope, pod: &Pod, own: Option<&Kept>) -> Option<(Shown, Option<Revision>)> {
+        let shown = |created_at, containers: &BTreeMap<u8, u8>| {
+            (NAMESPACES[pod.namespace].to_owned(), pod.name.clone(), created_at, digests(containers))
+        };
+        let pod = Self::timed(pod, own);
+        let last = match (Self::alive(&pod, own), pod.created_at) {
+            (State::Live(containers, _), Some(created_at)) => Some(shown(created_at, &containers)),
+            _ => None,
+        };
+        match own {
+            None => last.filter(|_| self.listed.contains(&of)).map(|last| (last, None)),
+            Some(Kept { state: State::Out(PodSkip::Ended), .. }) => None,
+            Some(Kept { state: State::Live(containers, _), created_at, since, .. }) => {
+                let before = shown(*created_at, containers);
+                match last {
+                    Some(last) if last != before => Some((last, None)),
+                    _ => Some((before, Some(*since))),
+                }
+            }
+            Some(_) => last.map(|last| (last, None)),
+        }
+    }
+
+    /// What departs, and whether the artifact of that name differs.
+    pub(crate) fn apply(&mut self, of: Scope, pod: &Pod) -> (Vec<(Shown, Option<Revision>)>, bool, bool) {
+        if !taken(pod.namespace) {
+            return (vec![], false, false);
+        }
+        let namespace = NAMESPACES[pod.namespace].to_owned();
+        let before = self.pods.get(&namespace).and_then(|pods| pods.get(&pod.name)).cloned();
+        let own = Self::own(pod, before.as_ref());
+        let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
+        let pod = &Self::timed(pod, own);
+        let state = if pod.has_ended { State::Out(PodSkip::Ended) } else { Self::alive(pod, own) };
+        let mut now = Kept {
+            uid: Some(identity),
+            created_at: pod.created_at.unwrap_or_default(),
+            state,
+            is_marked: true,
+            since: Revision::default(),
+        };
+        let artifact = |kept: Option<&Kept>| match kept {
+            Some(Kept { state: State::Live(containers, _), created_at, .. }) => {
+                Some((namespace.clone(), pod.name.clone(), *created_at, digests(containers)))
+            }
+            _ => None,
+        };
+        let differs = artifact(before.as_ref()) != artifact(Some(&now));
+        let mut departs = Vec::new();
+        let ran = |kept: Option<&Kept>| match kept {
+            Some(Kept { state: State::Live(containers, _), .. }) => containers.values().copied().collect(),
+            _ => BTreeSet::new(),
+        };
+        let (before_ran, runs) = (ran(before.as_ref()), ran(Some(&now)));
+        let has_left_some = !runs.is_empty() && !before_ran.is_subset(&runs);
+        if (own.is_none() || has_left_some) && differs {
+            departs.extend(artifact(before.as_ref()).map(|a| (a, before.as_ref().map(|b| b.since))));
+        }
+        if pod.has_ended {
+            departs.extend(self.ends(of, pod, own));
+        } else if !matches!(now.state, State::Live(..)) {
+            departs.extend(artifact(own).map(|a| (a, own.map(|own| own.since))));
+        }
+        let is_repeated = self.open.contains(&of) && before.as_ref().is_some_and(|before| before.is_marked);
+        if self.open.contains(&of) && !is_repeated {
+            let swept = self.swept.entry(of).or_default();
+            match &before {
+                None => swept.came += 1,
+                Some(before) => {
+                    let was = Kept { is_marked: true, since: now.since, ..before.clone() };
+                    swept.differed += u64::from(was != now);
+                }
+            }
+        }
+        now.since = before.map_or(now.since, |before| before.since);
+        self.pods.entry(namespace).or_default().insert(pod.name.clone(), now);
+        (departs, differs, is_repeated)
+    }
+
+    pub(crate) fn remove(&mut self, of: Scope, pod: &Pod) -> Option<(Shown, Option<Revision>)> {
+        let before = self.pods.get(NAMESPACES[pod.namespace]).and_then(|pods| pods.get(&pod.name)).cloned();
+        let own = Self::own(pod, before.as_ref());
+        if !taken(pod.namespace) || own.is_none() && before.as_ref().is_some_and(|b| b.uid.is_some()) {
+            return None;
+        }
+        let departs = self.ends(of, pod, own);
+        if let Some(pods) = self.pods.get_mut(NAMESPACES[pod.namespace]) {
+            pods.remove(&pod.name);
+        }
+        departs
+    }
+
+    pub(crate) fn unreadable(&mut self, of: Scope, name: Option<&(usize, String)>) {
+        let is_open = self.open.contains(&of);
+        let Some(namespace) = name.map(|(namespace, _)| *namespace).or(of) else { return };
+        let Some((_, name)) = name.filter(|(_, name)| !name.is_empty()) else {
+            let counts = if is_open { &mut self.nameless_here } else { &mut self.nameless };
+            counts.entry(of).or_default().push(namespace);
+            return;
+        };
+        if !taken(namespace) {
+            return;
+        }
+        let pods = self.pods.entry(NAMESPACES[namespace].into()).or_default();
+        if let Some(pod) = pods.get_mut(name) {
+            pod.is_marked = true;
+            return;
+        }
+        self.swept.entry(of).or_default().came += u64::from(is_open);
+        let state = State::Out(PodSkip::Unreadable);
+        let kept = Kept { uid: None, created_at: 0, state, is_marked: true, since: Revision::default() };
+        pods.insert(name.clone(), kept);
+    }
+
+    pub(crate) fn complete(&mut self, of: Scope) -> (BTreeSet<(Shown, Option<Revision>)>, Swept) {
+        if !self.open.contains(&of) {
+            return Default::default();
+        }
+        let mut swept = self.swept.remove(&of).unwrap_or_default();
+        let mut departs = BTreeSet::new();
+        for (namespace, pods) in &mut self.pods {
+            if of.is_none_or(|of| NAMESPACES[of] == namespace) {
+                for (name, pod) in pods.extract_if(.., |_, pod| !pod.is_marked) {
+                    swept.went += 1;
+                    if let State::Live(containers, _) = &pod.state {
+                        let shown = (namespace.clone(), name, pod.created_at, digests(containers));
+                        departs.insert((shown, Some(pod.since)));
+                    }
+                }
+            }
+        }
+        self.open.remove(&of);
+        self.listed.insert(of);
+        self.nameless.insert(of, self.nameless_here.remove(&of).unwrap_or_default());
+        (departs, swept)
+    }
+
+    /// The artifacts of an environment, by `namespace/name`.
+    pub(crate) fn artifacts(&self, selection: &Selection) -> Vec<Shown> {
+        let mut artifacts = BTreeMap::new();
+        for (namespace, pods) in self.pods.iter().filter(|(namespace, _)| selection.takes(namespace)) {
+            for (name, pod) in pods {
+                if let State::Live(containers, _) = &pod.state {
+                    let shown = (namespace.clone(), name.clone(), pod.created_at, digests(containers));
+                    artifacts.insert(format!("{namespace}/{name}"), shown);
+                }
+            }
+        }
+        artifacts.into_values().collect()
+    }
+
+    pub(crate) fn tally(&self, selection: &Selection) -> Tally {
+        let mut tally = Tally::default();
+        let taken = self.pods.iter().filter(|(namespace, _)| selection.takes(namespace));
+        for pod in taken.flat_map(|(_, pods)| pods.values()) {
+            tally.pods += 1;
+            match &pod.state {
+                State::Live(containers, waiting) | State::Timeless(containers, waiting) => {
+                    match pod.state {
+                        State::Live(..) => tally.artifacts += 1,
+                        _ => *tally.skipped_pods.entry(PodSkip::Unreadable).or_default() += 1,
+                    }
+                    tally.config_digests += containers.len() as u64;
+                    if *waiting > 0 {
+                        *tally.skipped_containers.entry(ContainerSkip::NotStarted).or_default() +=
+                            *waiting as u64;
+                    }
+                }
+                State::Out(why) => *tally.skipped_pods.entry(*why).or_default() += 1,
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,132 @@
+//! Addresses of what the service holds, below the public URL and never below a request's Host.
+
+use std::collections::BTreeMap;
+
+use sqlx::types::Uuid;
+use url::Url;
+
+use crate::domain::model::{Fingerprint, Link, Provider};
+
+/// Builds addresses.
+#[derive(Debug, Clone)]
+pub(crate) struct Links {
+    base: Url,
+    is_tls: bool,
+}
+
+impl Links {
+    /// Below this URL; whether it is reached over TLS that ends here.
+    pub(crate) fn new(public_url: Url, is_tls: bool) -> Self {
+        Self { base: public_url, is_tls }
+    }
+
+    /// Whether requests come over TLS that ends here, and not at a proxy.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// The public URL, without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Operation 4 for a repository.
+    pub(crate) fn live_artifacts(
+        &self,
+        organization: &str,
+        repository: &str,
+        provider: Option<Provider>,
+    ) -> BTreeMap<&'static str, Link> {
+        let mut url = self.operation(&["repos", organization, "live-artifacts", repository]);
+        if let Some(provider) = provider {
+            url.query_pairs_mut().append_pair("provider", provider.as_str());
+        }
+        BTreeMap::from([("self", link(&url))])
+    }
+
+    /// An artifact: what attests it, and its page.
+    pub(crate) fn artifact(&self, organization: &str, artifact: Fingerprint) -> BTreeMap<&'static str, Link> {
+        let mut trails = self.operation(&["trails", organization]);
+        trails.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
+        let html = self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]);
+        BTreeMap::from([("html", link(&html)), ("trails", link(&trails))])
+    }
+
+    /// The page of an environment.
+    pub(crate) fn environment(&self, organization: &str, environment: &str) -> BTreeMap<&'static str, Link> {
+        BTreeMap::from([("html", Link { href: self.environment_page(organization, environment) })])
+    }
+
+    /// The address of that page.
+    pub(crate) fn environment_page(&self, organization: &str, environment: &str) -> String {
+        self.below(&["ui"], &[organization, "environments", environment]).into()
+    }
+
+    /// The page of a trail.
+    pub(crate) fn trail(&self, organization: &str, flow: &str, trail: &str) -> String {
+        self.below(&["ui"], &[organization, "flows", flow, "trails", trail]).into()
+    }
+
+    /// The page of an attestation.
+    pub(crate) fn attestation(
+        &self,
+        organization: &str,
+        flow: &str,
+        trail: &str,
+        attestation: Uuid,
+    ) -> String {
+        format!("{}/attestations/{attestation}", self.trail(organization, flow, trail))
+    }
+
+    /// The path of a page. Pages lead to each other by paths alone, so that they work whichever way a browser
+    /// came to the host.
+    pub(crate) fn page(&self, segments: &[&str]) -> String {
+        self.below(&["ui"], segments).path().to_owned()
+    }
+
+    /// A request's path as browsers see it: a proxy takes off what the public URL has before it.
+    pub(crate) fn seen(&self, path: &str) -> String {
+        format!("{}{path}", self.base.path().trim_end_matches('/'))
+    }
+
+    /// Where a link leads that signs in once. The code is no part of the path, which logs show.
+    pub(crate) fn invitation(&self, code: &str) -> String {
+        let mut url = self.below(&["ui"], &["sign-in"]);
+        url.query_pairs_mut().append_pair("once", code);
+        url.to_string()
+    }
+
+    fn operation(&self, segments: &[&str]) -> Url {
+        self.below(&["api", "v2"], segments)
+    }
+
+    fn below(&self, start: &[&str], segments: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(start).extend(segments);
+        }
+        url
+    }
+}
+
+fn link(url: &Url) -> Link {
+    Link { href: url.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
+        let pages = Links::new("https://example.com/evidence/".parse().unwrap(), false);
+        let links = pages.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
+        assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
+        let trail = pages.trail("acme", "cart", "a b?#%");
+        assert_eq!(trail, "https://example.com/evidence/ui/acme/flows/cart/trails/a%20b%3F%23%25");
+        assert_eq!(
+            links["self"].href,
+            "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F?provider=gitlab"
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! HTTP of the service: routes, bodies, parameters, errors and responses, without any operation.
+//!
+//! Operations and pages use these modules. A request passes the access log first, and each error becomes a
+//! [`Problem`](problem::Problem).
+
+pub(crate) mod access_log;
+pub(crate) mod body;
+pub(crate) mod json;
+pub(crate) mod links;
+pub(crate) mod openapi;
+pub(crate) mod parameters;
+pub(crate) mod problem;
+pub(crate) mod response;
+pub(crate) mod routes;
+pub(crate) mod segments;

@@ -1,0 +1,9 @@
+//! Background work and facilities of the process: retention, the admin listener, metrics, the clock, random bytes.
+//!
+//! `service` starts the tasks and shares the values; no operation runs here.
+
+pub(crate) mod admin;
+pub(crate) mod clock;
+pub(crate) mod metrics;
+pub(crate) mod random;
+pub(crate) mod retention;

@@ -1,0 +1,12 @@
+//! The operations of the API: one file per operation, or per resource that is listed and read.
+//!
+//! Each handler admits the caller, reads the request, calls `domain` and `store`, and formats the response. Operations
+//! do not call each other; what they share is in `http` and `evaluation`.
+
+pub(crate) mod actions;
+pub(crate) mod approvals;
+pub(crate) mod attest;
+pub(crate) mod attestations;
+pub(crate) mod live_artifacts;
+pub(crate) mod report;
+pub(crate) mod trails;

@@ -1,0 +1,133 @@
+//! Operation 1: list trails.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::Uri;
+use serde::Serialize;
+
+use crate::domain::evidence::access::Operation;
+use crate::domain::evidence::verdict;
+use crate::domain::model::{
+    Fingerprint, Flow, FlowName, FreeForm, GitCommit, Pagination, Template, Text, Timestamp, Trail,
+    TrailCommit, TrailTemplate,
+};
+use crate::service::access::{Asking, admit};
+use crate::service::app::App;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{Problem, Refused};
+use crate::service::http::response::fits;
+use crate::service::http::segments::Segments;
+use crate::store::trails::{self as stored, Filter};
+
+/// The answer of operation 1.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Trails {
+    data: Vec<Trail>,
+    /// Present when there is more than one page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pagination: Option<Pagination>,
+}
+
+/// List the trails of an organization, newest first.
+#[utoipa::path(
+    get,
+    path = "/trails/{org}",
+    tag = "trails",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow" = Option<String>, Query, description = "Those of this flow", pattern = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$", max_length = 255),
+        ("flow_tag" = Option<String>, Query, description = "Those of flows with this tag, as key=value", pattern = "^[^=\\x00]+=[^\\x00]*$"),
+        ("fingerprint" = Option<String>, Query, description = "Those that attest this artifact", pattern = "^[a-f0-9]{64}$"),
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
+        ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses(
+        (status = 200, description = "A page", body = Trails),
+        Refused,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn list_trails(
+    State(app): State<App>,
+    Segments(organization): Segments<String>,
+    asking: Asking,
+    uri: Uri,
+) -> Result<axum::Json<Trails>, Problem> {
+    admit(&app, &asking, &organization, Operation::Read).await?;
+    let parameters = Parameters::read(&uri, &["flow", "flow_tag", "fingerprint", "page", "per_page"])?;
+    let page = parameters.page()?;
+    let flow: Option<FlowName> = parameters.parsed("flow")?;
+    let tag = match parameters.text("flow_tag") {
+        None => None,
+        Some(tag) => Some(
+            tag.split_once('=')
+                .filter(|(key, _)| !key.is_empty())
+                .ok_or_else(|| Problem::field("flow_tag", "key=value was expected"))?,
+        ),
+    };
+    let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
+    let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
+    let mut transaction = app.store.read().await?;
+    let size = transaction.size_of_trails(&organization, filter, page).await?;
+    fits(size).map_err(|why| Problem::field("per_page", &why))?;
+    let listed = transaction.trails(&organization, filter, page).await?;
+    drop(transaction);
+    let evaluated = app.now();
+    let pagination = Some(page.of(listed.total)).filter(|pagination| pagination.page_count > 1);
+    let stored::Trails { trails, tags, templates, .. } = listed;
+    let data = trails
+        .into_iter()
+        .map(|trail| {
+            let html_url = app.links.trail(&organization, &trail.flow, &trail.name);
+            shown(trail, html_url, &tags, &templates, evaluated)
+        })
+        .collect();
+    Ok(axum::Json(Trails { data, pagination }))
+}
+
+/// A trail as the interface shows it.
+pub(crate) fn shown(
+    trail: stored::Trail,
+    html_url: String,
+    tags: &HashMap<String, std::collections::BTreeMap<String, String>>,
+    templates: &HashMap<String, Template>,
+    evaluated: Timestamp,
+) -> Trail {
+    let template = templates.get(&trail.flow);
+    let compliance_status = verdict::trail(template, &trail.latest, evaluated);
+    Trail {
+        name: trail.name,
+        last_modified_at: trail.last_modified_at,
+        created_at: trail.created_at,
+        is_compliant: compliance_status.is_compliant,
+        compliance_status,
+        template: template.map(|template| TrailTemplate {
+            trail: template.body.clone(),
+            version: template.version,
+            content: serde_json::to_string(&template.body).unwrap_or_default(),
+        }),
+        created_by: trail.created_by,
+        flow: Flow { tags: tags.get(&trail.flow).cloned().unwrap_or_default(), name: trail.flow },
+        html_url,
+        description: String::new(),
+        git_commit_info: trail.commit.map(commit),
+        origin_url: String::new(),
+        user_data: FreeForm::default(),
+        repo_ids: trail.repositories.iter().map(ToString::to_string).collect(),
+        events: Vec::new(),
+        external_urls: FreeForm::default(),
+    }
+}
+
+fn commit(sent: GitCommit) -> TrailCommit {
+    let text = |text: Option<Text>| text.map(|text| text.as_str().to_owned());
+    TrailCommit {
+        sha1: sent.sha1,
+        message: text(sent.message),
+        author: text(sent.author),
+        branch: text(sent.branch),
+        timestamp: sent.timestamp,
+        url: sent.url.map(|url| url.as_str().to_owned()),
+    }
+}

@@ -1,0 +1,148 @@
+//! How things are said on pages.
+
+use std::time::Duration;
+
+use jiff::{Timestamp as Instant, tz::TimeZone};
+use maud::{Markup, html};
+
+use crate::domain::escape::shortened;
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::model::{Fingerprint, Timestamp};
+
+/// A moment in UTC, and how long ago that was.
+pub(crate) fn aged(time: Timestamp, now: Timestamp) -> Markup {
+    html! { (stamp(time)) " " span.age { "(" (age(now, time)) ")" } }
+}
+
+/// A moment in UTC. The script adds what that is where the reader is, as a title.
+pub(crate) fn stamp(time: Timestamp) -> Markup {
+    html! { time datetime=(utc(time)) { (written(time)) } }
+}
+
+/// How long ago a moment was, in its largest unit.
+fn age(now: Timestamp, time: Timestamp) -> String {
+    let seconds = if time > now { 0 } else { now.distance(time).as_secs() };
+    match seconds {
+        0..10 => "now".to_owned(),
+        10..60 => format!("{seconds} s ago"),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..172_800 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+/// A moment in UTC as machines read it: `2026-10-03T14:00:00Z`.
+pub(crate) fn utc(time: Timestamp) -> String {
+    let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::MAX);
+    instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A moment as an auditor writes it down: `2026-10-03 14:00:00 UTC`.
+pub(crate) fn written(time: Timestamp) -> String {
+    utc(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
+}
+
+/// A span in its two largest units.
+pub(crate) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let parts = match seconds {
+        0..60 => [(seconds, "s"), (0, "")],
+        60..3_600 => [(minutes, "min"), (seconds % 60, "s")],
+        3_600..86_400 => [(hours, "h"), (minutes, "min")],
+        _ => [(days, if days == 1 { "day" } else { "days" }), (hours, "h")],
+    };
+    let said = parts.iter().enumerate().filter(|(place, (number, _))| *place == 0 || *number > 0);
+    said.map(|(_, (number, unit))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A verdict's word, on badges and in URLs.
+pub(crate) fn word(compliance: Compliance) -> &'static str {
+    match compliance {
+        Compliance::Compliant => "compliant",
+        Compliance::Unknown => "unknown",
+        Compliance::NonCompliant => "non-compliant",
+    }
+}
+
+/// A word as a badge: it says it, and the colour only helps.
+pub(crate) fn badge_of(class: &str, word: &str) -> Markup {
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+/// A verdict, as a badge.
+pub(crate) fn badge(compliance: Compliance) -> Markup {
+    let class = match compliance {
+        Compliance::Compliant => "good",
+        Compliance::Unknown => "open",
+        Compliance::NonCompliant => "bad",
+    };
+    badge_of(class, word(compliance))
+}
+
+/// Whether an attestation passes, as a badge.
+pub(crate) fn passed(passes: bool) -> Markup {
+    let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
+    badge_of(class, word)
+}
+
+/// The start of a digest, where the whole is a step away.
+pub(crate) fn short(artifact: &Fingerprint) -> String {
+    shortened(&artifact.to_string(), 12)
+}
+
+/// A number of things.
+pub(crate) fn count(number: i64, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_one_unit() {
+        let now = Timestamp::from_micros(1_000_000_000_000);
+        for (seconds, expected) in [
+            (0, "now"),
+            (9, "now"),
+            (10, "10 s ago"),
+            (60, "1 min ago"),
+            (3_599, "59 min ago"),
+            (3_600, "1 h ago"),
+            (172_799, "47 h ago"),
+            (172_800, "2 days ago"),
+            (-5, "now"),
+        ] {
+            let time = Timestamp::from_micros(now.micros() - seconds * 1_000_000);
+            assert_eq!(age(now, time), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_in_utc_with_its_age_beside_it() {
+        let time = Timestamp::from_micros(1_000_000_000_000);
+        let said = aged(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
+        assert_eq!(
+            said,
+            "<time datetime=\"1970-01-12T13:46:40Z\">1970-01-12 13:46:40 UTC</time> \
+             <span class=\"age\">(1 min ago)</span>"
+        );
+    }
+
+    #[test]
+    fn spans_are_told_in_two_units() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (61, "1 min 1 s"),
+            (3_600, "1 h"),
+            (7_260, "2 h 1 min"),
+            (86_400, "1 day"),
+            (180_000, "2 days 2 h"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), expected);
+        }
+    }
+}
