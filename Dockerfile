@@ -1,11 +1,11 @@
-# The image: the program, whom it trusts, a user and the licences (scripts/rootfs), and nothing else.
+# The image contains only the program, certificate authorities, a user and the licences (scripts/rootfs).
 #   scripts/build-image docker buildx build --platform linux/amd64,linux/arm64 …
 #   scripts/build-image buildah build …
 
-# By digest: --build-arg RUST=docker.io/library/rust@sha256:…; a release's provenance names the one that it came from.
+# To pin a digest: --build-arg RUST=docker.io/library/rust@sha256:…; the provenance of a release names its digest.
 ARG RUST=docker.io/library/rust:1.95-bookworm
 
-# On the machine's own architecture, which compiles for the other one.
+# Runs on the build machine's architecture and cross-compiles.
 FROM --platform=$BUILDPLATFORM $RUST AS build
 ARG TARGETARCH
 WORKDIR /supercargo
@@ -16,7 +16,7 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
         rustup target add "$(scripts/as-released printenv CARGO_BUILD_TARGET)"; \
     }
 
-# The dependencies by themselves, which change seldom: the program around them is empty.
+# Builds the dependencies with an empty program, so that the layer is cached.
 COPY Cargo.toml Cargo.lock ./
 RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
     scripts/as-released cargo build --locked --profile dist
@@ -24,7 +24,7 @@ RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
 COPY src src/
 COPY migrations migrations/
 COPY examples/pods.json examples/
-# cargo compares times, and those of the sources may lie before the build above.
+# cargo compares modification times, and the sources may be older than the build above.
 RUN touch src/lib.rs src/main.rs && \
     scripts/as-released cargo build --locked --profile dist
 

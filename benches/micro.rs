@@ -1,9 +1,8 @@
-//! What the agent's own work on pods costs, without the network: `cargo bench --bench micro`.
+//! Cost of the agent's work on pods, without the network: `cargo bench --bench micro`.
 //!
-//! Beside time, the memory that the live set holds is counted: divan's allocator shows what each bench
-//! allocates, so that the set of 100,000 pods can be held to its bytes a pod.
+//! divan's allocator also counts the allocations of each bench, which bounds the memory per pod of the live set.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 #[expect(dead_code, reason = "other benches use the rest of it")]
 #[path = "table/budgets.rs"]
@@ -15,7 +14,7 @@ use budgets::Budget;
 use divan::{AllocProfiler, Bencher, black_box};
 use nix::time::{ClockId, clock_gettime};
 use supercargo::domain::live::collapse::{Counting, collapse};
-use supercargo::domain::live::live_set::Roster;
+use supercargo::domain::live::live_set::LiveSet;
 use supercargo::domain::live::pod::{ContainerView, PodView};
 use supercargo::domain::live::report::Report;
 use supercargo::domain::live::selection::Selection;
@@ -27,15 +26,15 @@ static ALLOCATOR: AllocProfiler = AllocProfiler::system();
 const PODS: usize = 100_000;
 
 fn main() {
-    // Where one bench was asked for, it is that alone.
+    // Skipped if the arguments select a bench.
     if std::env::args().skip(1).all(|arg| arg == "--bench") {
         record_report();
     }
     divan::main();
 }
 
-/// The budgets of a report's body, in terms that divan has none for: what the process took of the CPU at best, and what
-/// it had in memory at most beside the set.
+/// Measures the budgets of a report's body, which divan cannot: the best CPU time, and the peak memory in addition to
+/// the live set.
 fn record_report() {
     let snapshot = listed().snapshot(0, Vec::new());
     let status = |key: &str| {
@@ -43,7 +42,7 @@ fn record_report() {
         let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
     };
-    // Lets the peak be counted from here on (proc_pid_clear_refs(5)).
+    // Resets the peak (proc_pid_clear_refs(5)).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS");
     let cpu = || Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap());
@@ -55,11 +54,11 @@ fn record_report() {
         cpu().saturating_sub(start)
     });
     let best = walks.min().unwrap();
-    Budget::of("report.cpu").record(best.as_secs_f64() * 1e3, "the best of 30");
-    Budget::of("report.memory").record(status("VmHWM") - before, "");
+    Budget::find("report.cpu").record(best.as_secs_f64() * 1e3, "best of 30");
+    Budget::find("report.memory").record(status("VmHWM") - before, "");
 }
 
-/// Pods in the order of the API server, in `ReplicaSet`s of 25, of which a namespace has 40.
+/// Pods in the order of the API server, in `ReplicaSet`s of 25 pods, 40 per namespace.
 fn pod(n: usize) -> PodView {
     let image =
         format!("registry.example.com/team-{:04}/service-{:02}:1.{}.0", n / 1_000, n / 25 % 40, n / 25);
@@ -89,14 +88,14 @@ fn pod(n: usize) -> PodView {
     }
 }
 
-fn listed() -> Roster {
-    let mut roster = Roster::new(vec![Selection::default()], Counting::All);
-    roster.begin(None);
+fn listed() -> LiveSet {
+    let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
+    live_set.begin(None);
     for n in 0..PODS {
-        roster.apply(None, pod(n));
+        live_set.apply(None, pod(n));
     }
-    roster.complete(None, drop);
-    roster
+    live_set.complete(None, drop);
+    live_set
 }
 
 #[divan::bench]
@@ -104,7 +103,7 @@ fn collapse_a_pod(bencher: Bencher<'_, '_>) {
     bencher.with_inputs(|| pod(4_711)).bench_values(|pod| collapse(pod, Counting::All, &[]));
 }
 
-/// What stays allocated is the set; the pods themselves are made and dropped on the way.
+/// The remaining allocations are the live set; the pods themselves are dropped.
 #[divan::bench(sample_count = 10)]
 fn list_100_000_pods(bencher: Bencher<'_, '_>) {
     bencher.bench(listed);
@@ -116,22 +115,22 @@ fn make_100_000_pods(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn apply_a_pod_that_is_as_it_was_to_100_000(bencher: Bencher<'_, '_>) {
-    let mut roster = listed();
+fn apply_unchanged_pod_to_100_000(bencher: Bencher<'_, '_>) {
+    let mut live_set = listed();
     let mut n = 0;
     bencher
         .with_inputs(|| {
             n = (n + 7_919) % PODS;
             pod(n)
         })
-        .bench_local_values(|pod| roster.apply(None, pod));
+        .bench_local_values(|pod| live_set.apply(None, pod));
 }
 
-/// Each is behind a new snapshot, as after each report, so that it copies its block.
+/// A snapshot shares the blocks, as after each report, so that each change copies a block.
 #[divan::bench]
-fn apply_a_pod_that_differs_to_100_000_that_a_snapshot_shares(bencher: Bencher<'_, '_>) {
-    let mut roster = listed();
-    let mut kept = None;
+fn apply_changed_pod_to_100_000_shared_with_snapshot(bencher: Bencher<'_, '_>) {
+    let mut live_set = listed();
+    let mut shared = None;
     let mut time = 0;
     bencher
         .with_inputs(|| {
@@ -139,16 +138,16 @@ fn apply_a_pod_that_differs_to_100_000_that_a_snapshot_shares(bencher: Bencher<'
             PodView { created_at: Some(time), ..pod(usize::try_from(time).unwrap() * 7_919 % PODS) }
         })
         .bench_local_values(|pod| {
-            kept = Some(roster.snapshot(0, Vec::new()));
-            roster.apply(None, pod)
+            shared = Some(live_set.snapshot(0, Vec::new()));
+            live_set.apply(None, pod)
         });
-    drop(kept);
+    drop(shared);
 }
 
 #[divan::bench]
 fn snapshot_of_100_000(bencher: Bencher<'_, '_>) {
-    let roster = listed();
-    bencher.bench_local(|| roster.snapshot(0, Vec::new()));
+    let live_set = listed();
+    bencher.bench_local(|| live_set.snapshot(0, Vec::new()));
 }
 
 #[divan::bench(sample_count = 30)]

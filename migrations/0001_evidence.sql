@@ -1,21 +1,21 @@
--- One text for SQLite and PostgreSQL. Times are microseconds of Unix time; fingerprints and hashes
+-- The same text for SQLite and PostgreSQL. Times are microseconds of Unix time; fingerprints and hashes
 -- are 32 bytes; objects are JSON in text. Every key begins with the organization, or with the
--- identifier of something that belongs to one.
+-- identifier of a row that belongs to one.
 --
--- What was recorded is not rewritten or deleted: it is closed, superseded, or past the horizon of its
--- environment. What is brought up to date follows from it, or is a setting: the current name of an
--- artifact that runs (pods and workloads hold every name that it had), an artifact's provenance
--- (attestations hold every commit), repositories, and what an environment or organization is told.
+-- Recorded evidence is not updated or deleted: rows are closed, superseded, or past the horizon of their
+-- environment. Updated columns are derived or settings: repositories, the settings of environments and
+-- organizations, the current name of a running artifact, and its provenance. Pods and workloads keep every
+-- earlier name, and attestations every commit.
 
 CREATE TABLE organizations (
     name TEXT NOT NULL PRIMARY KEY,
-    -- How long an environment's history is kept, in microseconds; NULL: for ever.
+    -- Retention of the history of environments, in microseconds; NULL: forever.
     retention BIGINT,
     created_at BIGINT NOT NULL,
     closed_at BIGINT
 );
 
--- Which bootstrap files were applied, and when.
+-- Applied bootstrap files.
 CREATE TABLE bootstraps (
     generation BIGINT NOT NULL PRIMARY KEY,
     sha256 BYTEA NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE tokens (
     name TEXT NOT NULL,
     sha256 BYTEA NOT NULL,
     role TEXT NOT NULL,
-    -- The environments or flows that it is for, a JSON list; "*" is all.
+    -- Environments or flows of the token, as a JSON list; "*" means all.
     scope TEXT NOT NULL,
     expires_at BIGINT,
     created_at BIGINT NOT NULL,
@@ -74,20 +74,20 @@ CREATE TABLE environments (
     organization TEXT NOT NULL REFERENCES organizations (name),
     name TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- A silence longer than this, in microseconds, is a gap; NULL: the default.
+    -- A longer silence, in microseconds, is a gap; NULL: the default.
     silent_after BIGINT,
-    -- The last report: when it came, the hash of its bytes, and of what they say.
+    -- The last report: time of receipt, hash of its bytes, hash of its decoded content.
     last_report_at BIGINT,
     body_hash BYTEA,
     report_hash BYTEA,
     -- The number of the current snapshot; 0 before the first.
     snapshot BIGINT NOT NULL,
-    -- What ended before this was removed; NULL: nothing was.
+    -- Rows that ended before this time were removed; NULL: none were.
     horizon_at BIGINT,
     UNIQUE (organization, name)
 );
 
--- A snapshot holds from when it was received to when it was last confirmed.
+-- A snapshot is valid from its receipt to its last confirmation.
 CREATE TABLE snapshots (
     environment UUID NOT NULL REFERENCES environments (id),
     snapshot BIGINT NOT NULL,
@@ -99,7 +99,7 @@ CREATE TABLE snapshots (
     PRIMARY KEY (environment, snapshot)
 );
 
--- Silences of an environment: nobody knows what ran.
+-- Silences of an environment, in which the running artifacts are unknown.
 CREATE TABLE gaps (
     environment UUID NOT NULL REFERENCES environments (id),
     from_at BIGINT NOT NULL,
@@ -107,14 +107,14 @@ CREATE TABLE gaps (
     PRIMARY KEY (environment, from_at)
 );
 
--- An artifact that runs from one snapshot to another, both included; the last is NULL while it runs.
+-- An artifact that runs from the first to the last snapshot, both included; the last is NULL while it runs.
 CREATE TABLE artifact_runs (
     environment UUID NOT NULL REFERENCES environments (id),
     fingerprint BYTEA NOT NULL,
     first_snapshot BIGINT NOT NULL,
     last_snapshot BIGINT,
     organization TEXT NOT NULL,
-    -- The name of the image under which it was last reported.
+    -- Image name in the latest report.
     name TEXT NOT NULL,
     started_at BIGINT NOT NULL,
     ended_at BIGINT,
@@ -125,7 +125,7 @@ CREATE INDEX artifact_runs_open ON artifact_runs (environment) WHERE ended_at IS
 CREATE INDEX artifact_runs_live ON artifact_runs (organization, fingerprint) WHERE ended_at IS NULL;
 CREATE INDEX artifact_runs_ended ON artifact_runs (environment, ended_at) WHERE ended_at IS NOT NULL;
 
--- What a pod runs and who owns it, once for each organization.
+-- Digests and owners of pods, deduplicated for each organization.
 CREATE TABLE workloads (
     organization TEXT NOT NULL,
     hash BYTEA NOT NULL,
@@ -152,7 +152,7 @@ CREATE INDEX pod_runs_ended ON pod_runs (environment, ended_at) WHERE ended_at I
 CREATE TABLE repositories (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL REFERENCES organizations (name),
-    -- Empty where none is known.
+    -- Empty if unknown.
     provider TEXT NOT NULL,
     name TEXT NOT NULL,
     url TEXT,
@@ -170,7 +170,7 @@ CREATE TABLE trails (
     created_at BIGINT NOT NULL,
     last_modified_at BIGINT NOT NULL,
     created_by TEXT NOT NULL,
-    -- That of the latest attestation that had one.
+    -- From the latest attestation that has a commit.
     git_commit_info TEXT,
     UNIQUE (organization, flow, name),
     FOREIGN KEY (organization, flow) REFERENCES flows (organization, name)
@@ -194,7 +194,7 @@ CREATE TABLE attestations (
     trail UUID NOT NULL REFERENCES trails (id),
     name TEXT NOT NULL,
     kind TEXT NOT NULL,
-    -- The artifacts of the template that it is about, a sorted JSON list.
+    -- Targeted artifacts of the template, as a sorted JSON list.
     targets TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     reported_by TEXT NOT NULL,
@@ -210,7 +210,7 @@ CREATE TABLE attestations (
     repository UUID REFERENCES repositories (id),
     attachment BYTEA,
     attachment_name TEXT,
-    -- The one before, of the same trail, name and targets; and the one after.
+    -- The previous and the next attestation with the same trail, name and targets.
     overrides UUID,
     superseded_by UUID,
     FOREIGN KEY (organization, flow) REFERENCES flows (organization, name)
@@ -220,7 +220,7 @@ CREATE INDEX attestations_newest ON attestations (organization, flow, created_at
 CREATE INDEX attestations_of_trail ON attestations (trail);
 CREATE INDEX attestations_latest ON attestations (trail) WHERE superseded_by IS NULL;
 
--- Which artifacts an attestation is about.
+-- Artifacts of each attestation.
 CREATE TABLE attested_artifacts (
     organization TEXT NOT NULL,
     fingerprint BYTEA NOT NULL,
@@ -229,7 +229,7 @@ CREATE TABLE attested_artifacts (
     PRIMARY KEY (organization, fingerprint, attestation)
 );
 
--- Where an artifact was built from, by its latest attestation that says so.
+-- Origin of an artifact, from its latest attestation that names one.
 CREATE TABLE provenance (
     organization TEXT NOT NULL,
     repository UUID NOT NULL REFERENCES repositories (id),

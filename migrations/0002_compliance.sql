@@ -1,19 +1,19 @@
--- Policies, approvals, the allow-list, verdicts, events, and what is sent of them. Whatever is added to a
--- table of before may be left out, so that a replica of the version before goes on while this one starts.
+-- Policies, approvals, the allow-list, verdicts, events and notifications. Columns added to earlier tables are
+-- optional, so that a replica of the previous version keeps working while this one starts.
 
--- In how many pods it runs; NULL where that was not counted.
+-- Number of pods; NULL if not counted.
 ALTER TABLE artifact_runs ADD COLUMN pods BIGINT;
--- How it stands by what was last seen, and when that was decided; NULL: nobody can say.
+-- Compliance by the latest evidence, and the time of the evaluation; NULL: unknown.
 ALTER TABLE environments ADD COLUMN compliance TEXT;
-ALTER TABLE environments ADD COLUMN judged_at BIGINT;
--- When the next allow-list entry ends that this rests on.
+ALTER TABLE environments ADD COLUMN evaluated_at BIGINT;
+-- Next expiry of an allow-list entry that the compliance depends on.
 ALTER TABLE environments ADD COLUMN compliant_until BIGINT;
--- How the environment stood once the snapshot was there.
+-- Compliance of the environment after the snapshot was received.
 ALTER TABLE snapshots ADD COLUMN compliance TEXT;
 
 CREATE INDEX provenance_of_commit ON provenance (organization, commit_sha);
 
--- What environments require.
+-- Policies of environments.
 CREATE TABLE policies (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL REFERENCES organizations (name),
@@ -25,7 +25,7 @@ CREATE TABLE policies (
 
 CREATE UNIQUE INDEX policies_open ON policies (organization, environment) WHERE closed_at IS NULL;
 
--- What may run whatever is attested of it.
+-- The allow-list: artifacts that may run regardless of the policy.
 CREATE TABLE allowances (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL REFERENCES organizations (name),
@@ -40,20 +40,20 @@ CREATE TABLE allowances (
 
 CREATE UNIQUE INDEX allowances_open ON allowances (organization, environment, fingerprint) WHERE closed_at IS NULL;
 
--- A row for each state that an approval was in; the open one is the current, and one without any was taken
--- out of the bootstrap file.
+-- One row for each state of an approval; the open row is the current state. An approval without an open row
+-- was removed from the bootstrap file.
 CREATE TABLE approvals (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL,
     flow TEXT NOT NULL,
     number BIGINT NOT NULL,
     target BYTEA NOT NULL,
-    -- The environment that it is for; NULL: any.
+    -- Environment of the approval; NULL: all.
     environment TEXT,
     state TEXT NOT NULL,
-    -- All else that was declared.
+    -- Other declared fields.
     content TEXT NOT NULL,
-    -- When the number was first there, and this state of it.
+    -- First appearance of the number, and of this state.
     created_at BIGINT NOT NULL,
     modified_at BIGINT NOT NULL,
     closed_at BIGINT,
@@ -64,7 +64,7 @@ CREATE UNIQUE INDEX approvals_open ON approvals (organization, flow, number) WHE
 CREATE INDEX approvals_of_number ON approvals (organization, flow, number, modified_at);
 CREATE INDEX approvals_of_artifact ON approvals (organization, target);
 
--- Whether an artifact may run in an environment, from one time to another. Without a row: nobody can say.
+-- Verdict on an artifact in an environment for a period. Without a row, the verdict is unknown.
 CREATE TABLE verdicts (
     environment UUID NOT NULL REFERENCES environments (id),
     fingerprint BYTEA NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE verdicts (
 CREATE UNIQUE INDEX verdicts_open ON verdicts (environment, fingerprint) WHERE until_at IS NULL;
 CREATE INDEX verdicts_ended ON verdicts (environment, until_at) WHERE until_at IS NOT NULL;
 
--- What is sent where when something happens: a row for each form that an action had, as with approvals.
+-- Actions, which send notifications: one row for each version of an action, as for approvals.
 CREATE TABLE actions (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL REFERENCES organizations (name),
@@ -94,15 +94,15 @@ CREATE TABLE actions (
 
 CREATE UNIQUE INDEX actions_open ON actions (organization, number) WHERE closed_at IS NULL;
 
--- Where an action sends to. An address that is a credential, and every secret, is in the memory of the
--- replicas that were given it, and not here.
+-- Targets of actions. Addresses that are credentials, and secrets, exist only in the memory of the replicas
+-- that are configured with them.
 CREATE TABLE targets (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT NOT NULL REFERENCES organizations (name),
     action BIGINT NOT NULL,
     name TEXT NOT NULL,
     kind TEXT NOT NULL,
-    -- As much of the address as everybody may see, as JSON.
+    -- Public part of the address, as JSON.
     content TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     closed_at BIGINT,
@@ -123,26 +123,26 @@ CREATE TABLE events (
 
 CREATE INDEX events_of_environment ON events (environment, occurred_at);
 
--- The outbox: an event on its way to a target.
+-- The outbox: events to be delivered to targets.
 CREATE TABLE notifications (
     id UUID NOT NULL PRIMARY KEY,
     event UUID NOT NULL REFERENCES events (id),
     target UUID NOT NULL REFERENCES targets (id),
     created_at BIGINT NOT NULL,
-    -- When it is tried next; while it is tried, when another may.
+    -- Time of the next attempt; during an attempt, the end of its lease.
     due_at BIGINT NOT NULL,
-    tries BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
     sent_at BIGINT,
-    -- When it was given up.
+    -- Time at which delivery was abandoned.
     dropped_at BIGINT,
-    -- What the last try failed at.
-    problem TEXT
+    -- Error of the last attempt.
+    last_error TEXT
 );
 
 CREATE INDEX notifications_due ON notifications (target, due_at) WHERE sent_at IS NULL AND dropped_at IS NULL;
 CREATE INDEX notifications_of_event ON notifications (event);
 
--- What the bootstrap file and tokens of role admin changed.
+-- Changes by the bootstrap file and by tokens of role admin.
 CREATE TABLE audit (
     id UUID NOT NULL PRIMARY KEY,
     organization TEXT,

@@ -1,9 +1,8 @@
--- Who looks at pages in a browser: each session was made of a token, and is gone with it. It is no evidence, so what
--- is over is removed.
+-- Browser sessions. Each belongs to a token and ends with it. Sessions are not evidence, so ended sessions are deleted.
 CREATE TABLE sessions (
-    -- Of the secret that the browser keeps in a cookie.
+    -- Hash of the secret in the browser's cookie.
     sha256 BYTEA NOT NULL PRIMARY KEY,
-    -- The hash of the token.
+    -- Hash of the token.
     token BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT NOT NULL

@@ -1,5 +1,5 @@
--- What pages ask for: the artifacts that an attestation is about; what started with each snapshot, and what was scaled
--- while it held; what was last sent to a target, whose notifications are numbered in the order in which they came.
+-- Indexes for pages: artifacts of an attestation, artifacts that started with a snapshot or were scaled during it, and
+-- the latest notifications of a target, whose identifiers are in order of creation.
 
 CREATE INDEX attested_artifacts_of ON attested_artifacts (attestation);
 CREATE INDEX artifact_runs_started ON artifact_runs (environment, first_snapshot);

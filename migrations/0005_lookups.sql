@@ -1,5 +1,5 @@
--- What was read through to be found: the targets of an action, sessions that began long ago, the trails of a commit, whose
--- hash is what is written first of it.
+-- Indexes that replace scans: targets of an action, old sessions, and trails of a commit, whose hash is the first field
+-- of its JSON.
 
 CREATE INDEX targets_of_action ON targets (organization, action);
 CREATE INDEX sessions_begun ON sessions (created_at);

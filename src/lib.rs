@@ -1,17 +1,17 @@
-//! supercargo: which image digests run in a Kubernetes cluster, reported as evidence.
+//! supercargo: reports the image digests that run in a Kubernetes cluster to a supply-chain compliance service.
 //!
-//! Data flows one way: pods, [`cluster`], [`domain`], [`agent`], [`api`], over HTTP to the
-//! [`service`], and into its [`store`]. A room imports itself and lower floors, never a sibling on its own floor;
-//! `tests/it/house.rs` checks that.
+//! Data flows in one direction: pods, [`cluster`], [`domain`], [`agent`], [`api`], over HTTP to the [`service`], and
+//! into its [`store`]. A module imports itself and lower layers, never another module of its own layer;
+//! `tests/it/layers.rs` checks this.
 //!
-//! | floor | rooms |
+//! | layer | modules |
 //! |---|---|
-//! | 0 | [`domain`]: where the thinking is; no runtime, clock or I/O |
-//! | 1 | [`process`]: what a process needs whatever it does: logs, small files, signals, a listener |
-//! | 2 | [`cluster`]: Kubernetes; [`api`]: the client of the service; [`store`]: its databases |
-//! | 3 | [`agent`]: pods in, reports out; [`service`]: the service itself |
-//! | 4 | [`cli`]: a file a command |
-//! | 5 | `main`: arguments in, exit code out; `fuzzing`: what is true of any bytes, no part of the program |
+//! | 0 | [`domain`]: pure decisions, without runtime, clock or I/O |
+//! | 1 | [`process`]: logs, small files, signals, HTTP listener, TLS |
+//! | 2 | [`cluster`]: Kubernetes; [`api`]: client of the service; [`store`]: databases of the service |
+//! | 3 | [`agent`]: reads pods, reports environments; [`service`]: the service |
+//! | 4 | [`cli`]: one file per command |
+//! | 5 | `main`: parses arguments, returns an exit code; `fuzzing`: invariants for any bytes, not part of the program |
 
 pub mod domain;
 

@@ -1,4 +1,4 @@
-//! Arguments in, exit code out.
+//! Parses the arguments, runs the command, and turns its failures into messages and an exit code.
 
 use std::process::ExitCode;
 
@@ -8,29 +8,28 @@ use supercargo::process::logs;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
-    // Where files are short, tokio panics as it starts: that is no exit code of its own either.
+    // tokio panics at its start if the process is out of file descriptors.
     let code = std::panic::catch_unwind(run).unwrap_or_else(|_| Exit::Unexpected.into());
     logs::finish();
     code
 }
 
 fn run() -> ExitCode {
-    let cli = Cli::of_process();
+    let cli = Cli::from_args();
     let (format, verbosity) = cli.logging();
     if let Err(error) = logs::start(format, verbosity) {
-        logs::fail(format, &error_causes::said_once(&error), None);
+        logs::fail(format, &error_causes::causes(&error), None);
         return Exit::Usage.into();
     }
     let runtime = match runtime(cli.threads()) {
         Ok(runtime) => runtime,
         Err(error) => {
-            logs::fail(format, &[format!("the runtime cannot be started: {error}")], None);
+            logs::fail(format, &[format!("failed to start the runtime: {error}")], None);
             return Exit::Unexpected.into();
         }
     };
     let outcome = runtime.block_on(cli.run());
-    // What runs on threads of its own and hangs (a credential plugin, a name server, a silent pipe)
-    // is not waited for.
+    // Blocking threads may hang (credential plugin, name server, silent pipe): do not wait for them.
     runtime.shutdown_background();
     let failures = outcome.err().unwrap_or_default();
     for failure in &failures {

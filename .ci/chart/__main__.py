@@ -1,7 +1,7 @@
-"""Holds the chart to what it says: python .ci/chart [--write]
+"""Checks the chart: python .ci/chart [--write]
 
---write renews what follows from the chart: the renders in tests/chart, the table in its README, and the bootstrap
-file's part of its schema, and the plain manifests in deploy. Without it, they have to be what they would be.
+--write regenerates the files that derive from the chart: the renders in tests/chart, the table in its README, the
+bootstrap file's part of its schema, and the plain manifests in deploy. Without it, the files must be up to date.
 """
 
 import sys
@@ -9,7 +9,7 @@ import tomllib
 
 import yaml
 
-# Before the checks are imported: nothing is left beside them.
+# Before the imports of the checks, to write no bytecode beside them.
 sys.dont_write_bytecode = True
 
 import alerts
@@ -20,25 +20,25 @@ import manifests
 import names
 import policy
 import readme
-import refusals
+import rejections
 import snapshots
 import values
 
 
 def drift(renders):
-    """What is committed is what would be written."""
+    """Checks that the committed files are up to date."""
     expected = {embed.SCHEMA: embed.expected(), readme.README: readme.expected()}
     expected |= snapshots.expected(renders) | deploy.expected()
     for file in snapshots.FOLDER.iterdir():
         if file not in expected:
-            yield f"{file.relative_to(helm.ROOT)} is of no case"
+            yield f"{file.relative_to(helm.ROOT)} belongs to no case"
     for file, text in expected.items():
         if not file.exists() or file.read_text() != text:
-            yield f"{file.relative_to(helm.ROOT)} is not what .ci/chart --write makes of it"
+            yield f"{file.relative_to(helm.ROOT)} is outdated: run .ci/chart --write"
 
 
 def write():
-    # Renders rest on the schema.
+    # Renders depend on the schema.
     embed.SCHEMA.write_text(embed.expected())
     readme.README.write_text(readme.expected())
     snapshots.FOLDER.mkdir(exist_ok=True)
@@ -60,11 +60,11 @@ def version():
 
 
 def versions():
-    """The chart has the program's version, and its image."""
+    """Checks that the chart has the version and the image of the program."""
     chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
     for key in ("version", "appVersion"):
         if chart[key] != version():
-            yield f"Chart.yaml: {key} is {chart[key]}, and Cargo.toml has {version()}"
+            yield f"Chart.yaml: {key} is {chart[key]}, but Cargo.toml has {version()}"
     images = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
     if [entry["image"] for entry in images] != [image()]:
         yield f"Chart.yaml: artifacthub.io/images is not {image()}"
@@ -74,8 +74,8 @@ def versions():
 
 def lint():
     for case, given in helm.cases():
-        for said in helm.lint(given):
-            yield f"{case}: {said}"
+        for message in helm.lint(given):
+            yield f"{case}: {message}"
 
 
 def valid(renders):
@@ -91,13 +91,13 @@ def main():
         return
     try:
         renders = snapshots.renders()
-    except helm.Refused as refused:
-        raise SystemExit(f"a case is refused: {refused}") from None
+    except helm.Rejected as rejected:
+        raise SystemExit(f"the chart rejects a case: {rejected}") from None
     checks = {
         "versions": versions(),
         "helm lint": lint(),
         "drift": drift(renders),
-        "refusals": refusals.faults(),
+        "rejections": rejections.faults(),
         "manifests": valid(renders),
         "plain manifests": deploy.faults(image()),
         "names": names.faults(),
@@ -109,7 +109,7 @@ def main():
     for name, faults in checks.items():
         try:
             found = list(faults)
-        except (helm.Refused, ValueError, yaml.YAMLError) as error:
+        except (helm.Rejected, ValueError, yaml.YAMLError) as error:
             found = [error]
         print(f"{name}: {'ok' if not found else ''}", flush=True)
         for fault in found:

@@ -1,4 +1,4 @@
-"""Alerts and dashboards: the same as on docs/metrics.md, and of metrics that there are."""
+"""Alerts and dashboards: equal to docs/metrics.md, and based on existing metrics."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from manifests import objects
 
 PAGE = ROOT / "docs" / "metrics.md"
 CHAPTERS = {"agent": "The agent", "serve": "The service"}
-# What Grafana puts in place of its variables.
+# Values for Grafana's variables.
 GRAFANA = {"$__rate_interval": "5m", "$environment": "prod"}
 
 
@@ -22,7 +22,7 @@ def page():
 
 
 def metrics():
-    """The names that a query may use, of every metric of the page."""
+    """Series names of every metric of the page."""
     names = set()
     for name, kind in re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text(), flags=re.MULTILINE):
         names |= {f"{name}_{suffix}" for suffix in ("bucket", "sum", "count")} if kind == "histogram" else {name}
@@ -34,7 +34,7 @@ def used(query):
     try:
         promql_parser.parse(query)
     except ValueError as error:
-        raise ValueError(f"{query} is no query: {error}") from error
+        raise ValueError(f"invalid query {query}: {error}") from error
     words = re.sub(r'"[^"]*"|\[[^]]*\]|\b(by|on|group_left|group_right|ignoring|without) ?\([^)]*\)', "", query)
     return set(re.findall(r"\b(?:supercargo|process)_\w+", words))
 
@@ -46,10 +46,10 @@ def faults(renders):
         alerts = yaml.safe_load(text)
         block = re.search(r"^```yaml\n(.*?)^```", page()[chapter], flags=re.MULTILINE | re.DOTALL)
         if not block or block[1] != text:
-            yield f"the alerts of {PAGE.name}, {chapter}, are not those of alerts/{component}.yaml"
+            yield f"the alerts in {PAGE.name}, {chapter}, differ from alerts/{component}.yaml"
         for alert in alerts:
             for name in used(alert["expr"]) - known:
-                yield f"the alert {alert['alert']} is about {name}, which {PAGE.name} does not have"
+                yield f"the alert {alert['alert']} uses {name}, which {PAGE.name} does not list"
         dashboard = json.loads((CHART / "dashboards" / f"{component}.json").read_text())
         for panel in dashboard["panels"]:
             for target in panel["targets"]:
@@ -57,13 +57,13 @@ def faults(renders):
                 for variable, value in GRAFANA.items():
                     query = query.replace(variable, value)
                 for name in used(query) - known:
-                    yield f"the panel {panel['title']} shows {name}, which {PAGE.name} does not have"
-        # As it is rendered where nothing is set that an alert follows.
+                    yield f"the panel {panel['title']} uses {name}, which {PAGE.name} does not list"
+        # The case "alerts" sets no value that changes an alert.
         for case in ("alerts", "monitoring"):
             rendered = rules(renders[case], f"supercargo-{component}")
             expected = [a | {"expr": a["expr"].replace("> 300", "> 600")} for a in alerts]
             if rendered != (alerts if case == "alerts" else expected):
-                yield f"the rules of the case {case} are not those of alerts/{component}.yaml"
+                yield f"the rules of the case {case} differ from alerts/{component}.yaml"
 
 
 def rules(texts, group):

@@ -1,4 +1,4 @@
-"""The plain manifests below deploy/: three that the chart renders, and the sidecar, which is written by hand."""
+"""The plain manifests in deploy: three are rendered from the chart, and the sidecar is written by hand."""
 
 import re
 import subprocess
@@ -10,16 +10,16 @@ import manifests
 from helm import ROOT, render, values
 
 FOLDER = ROOT / "deploy"
-# What kustomize makes of each, for the tests that have no kubectl.
+# Output of kustomize, for tests without kubectl.
 BUILT = ROOT / "tests" / "deploy"
-# The directory, and the namespace that it is rendered for.
+# Directory -> namespace.
 RENDERED = {"cluster": "supercargo", "namespaced": "shop", "cronjob": "supercargo"}
 DIRECTORIES = [*RENDERED, "sidecar-example"]
 HEAD_OF_BUILT = "# kubectl kustomize deploy/{}, by .ci/chart --write\n"
 # Native sidecars are on by default from 1.29.
 SIDECAR_VERSIONS = ["1.29.0", "1.32.0", kubernetes_validate.latest_version()]
 HEAD = "# ../../charts/supercargo with values.yaml, by .ci/chart --write\n"
-# What only Helm has a use for.
+# Labels and annotations for Helm only.
 HELMS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^ +annotations:\n +checksum/config: .*\n", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def expected():
             for part in re.split(r"^---\n", text, flags=re.MULTILINE):
                 object = yaml.safe_load(part)
                 if object and object["kind"] == "ConfigMap":
-                    # kustomize makes it again, so that pods are replaced when it changes.
+                    # kustomize generates the ConfigMap, so that a change replaces the pods.
                     files[FOLDER / directory / "environments.yaml"] = HEAD + object["data"]["environments.yaml"].strip() + "\n"
                 elif object:
                     objects.append(HELMS.sub("", part).strip() + "\n")
@@ -44,7 +44,7 @@ def expected():
 
 
 def built(directory):
-    """What kustomize makes of a directory, as text."""
+    """Output of kustomize for a directory."""
     command = ["kubectl", "kustomize", FOLDER / directory]
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
 
@@ -56,12 +56,12 @@ def write_built():
 
 
 def faults(image):
-    """What is wrong with what kustomize makes of each, and with images of ours that are not `image`."""
+    """Faults in the output of kustomize, and images of the project other than `image`."""
     for directory in DIRECTORIES:
         objects = manifests.objects({f"{directory}.yaml": built(directory)})
         kept = BUILT / f"{directory}.yaml"
         if not kept.exists() or manifests.objects({kept.name: kept.read_text()}) != objects:
-            yield f"{kept.relative_to(ROOT)} is not what kustomize makes: run .ci/chart --write"
+            yield f"{kept.relative_to(ROOT)} is outdated: run .ci/chart --write"
         print(f"deploy/{directory}: " + ", ".join(f"{o['kind']} {o['metadata']['name']}" for o in objects))
         for object in objects:
             where = f"deploy/{directory}: {manifests.identity(object)}"
@@ -73,5 +73,5 @@ def faults(image):
                 found += manifests.not_restricted(pod["spec"]) if pod else []
             for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"] if pod else []:
                 if "/supercargo:" in container["image"] and container["image"] != image:
-                    found.append(f"{container['name']} has {container['image']}, and this is {image}")
+                    found.append(f"{container['name']} has {container['image']}, expected {image}")
             yield from (f"{where}: {fault}" for fault in found)

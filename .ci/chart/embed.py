@@ -1,6 +1,6 @@
-"""The bootstrap file's schema within that of the values.
+"""Embeds the schema of the bootstrap file in the schema of the values.
 
-Helm takes draft 7, so definitions go where that has them. What differs between the drafts otherwise does not occur.
+Helm uses draft 7, so definitions are moved. Other differences between the drafts do not occur.
 """
 
 import json
@@ -12,10 +12,10 @@ SCHEMA = CHART / "values.schema.json"
 
 
 def definitions():
-    """Name -> schema: `bootstrap`, and what it refers to."""
+    """Name -> schema: `bootstrap` and its references."""
     text = SOURCE.read_text().replace('"#/$defs/', '"#/definitions/bootstrap')
     whole = json.loads(text)
-    # Helm holds numbers as floating point: above this, one becomes another.
+    # Helm stores numbers as floating point, which is exact only up to this value.
     for integer in integers(whole):
         integer["maximum"] = 2**53 - 1
     parts = {f"bootstrap{name}": part for name, part in whole.pop("$defs").items()}
@@ -35,7 +35,7 @@ def integers(schema):
 
 
 def expected():
-    """The schema of the values as it has to be."""
+    """The expected schema of the values."""
     schema = json.loads(SCHEMA.read_text())
     own = {name: part for name, part in schema["definitions"].items() if not name.startswith("bootstrap")}
     schema["definitions"] = own | definitions()

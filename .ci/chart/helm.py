@@ -1,4 +1,4 @@
-"""The chart, rendered by Helm's own engine."""
+"""Renders the chart with Helm's engine."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,12 @@ from helm_python import _native
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "supercargo"
 RELEASE = NAMESPACE = "supercargo"
-# What a cluster has besides Kubernetes' own APIs, by case.
+# Additional APIs of the cluster, by case.
 APIS = {"openshift": ["security.openshift.io/v1"]}
 
 
-class Refused(Exception):
-    """The schema or a template does not take the values."""
+class Rejected(Exception):
+    """The schema or a template rejects the values."""
 
 
 def values(text):
@@ -23,17 +23,17 @@ def values(text):
 
 
 def render(given, *, name=RELEASE, namespace=NAMESPACE, apis=(), chart=CHART):
-    """Template -> text, without templates that render to nothing."""
+    """Template -> text, without empty renders."""
     options = {"name": name, "namespace": namespace, "api_versions": list(apis)}
     try:
         with helm_python.Chart.load(chart) as loaded:
             loaded.validate_schema(given)
-            # The package's own `render` has no way to say which APIs there are.
+            # The package's `render` has no parameter for the available APIs.
             rendered = _native.call_string(
                 "helm_render", loaded._raw(), json.dumps(given), json.dumps(options)
             )
     except helm_python.HelmError as error:
-        raise Refused(str(error)) from error
+        raise Rejected(str(error)) from error
     texts = {path.split("/", 1)[1]: text.strip() for path, text in json.loads(rendered).items()}
     return {path: text for path, text in sorted(texts.items()) if text}
 
@@ -45,7 +45,7 @@ def cases():
 
 
 def lint(given):
-    """What `helm lint --strict` finds fault with. Information is none."""
+    """Warnings and errors of `helm lint --strict`."""
     report = helm_python.lint(CHART, given, strict=True)
-    said = [f"{message['path']}: {message['error']}" for message in report["messages"] if message["severity"] >= 2]
-    return said + report["errors"]
+    messages = [f"{message['path']}: {message['error']}" for message in report["messages"] if message["severity"] >= 2]
+    return messages + report["errors"]

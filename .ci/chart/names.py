@@ -1,6 +1,6 @@
-"""Names of objects: no two releases share one, and none is too long."""
+"""Names of objects: unique between releases, and within the length limits."""
 
-from helm import Refused, render, values
+from helm import Rejected, render, values
 from manifests import faults as faults_of
 from manifests import identity, objects
 
@@ -16,11 +16,11 @@ service:
 """)
 LONG = "a-release-whose-name-is-as-long-as-helm-allows-it-to"
 PAIRS = [
-    # Two releases in one namespace; two of one name in two namespaces; two that differ in their last letter.
+    # Two releases in one namespace; the same name in two namespaces; names that differ in the last character.
     (("supercargo", "one"), ("other", "one")),
     (("supercargo", "one"), ("supercargo", "other")),
     ((f"{LONG}1", "one"), (f"{LONG}2", "one")),
-    # Whose name and namespace are the same letters.
+    # Name and namespace concatenate to the same text.
     (("supercargo", "a-b"), ("supercargo-a", "b")),
     ((LONG, "n" * 62 + "1"), (LONG, "n" * 62 + "2")),
 ]
@@ -32,16 +32,16 @@ def faults():
             both = [objects(render(EVERYTHING | more, name=name, namespace=namespace)) for name, namespace in pair]
             left, right = ({identity(object) for object in rendered} for rendered in both)
             for shared in left & right:
-                yield f"{pair[0]} and {pair[1]} both have {shared}"
+                yield f"{pair[0]} and {pair[1]} share {shared}"
             for rendered in both:
                 if len({identity(object) for object in rendered}) != len(rendered):
-                    yield f"{pair}: one name is given twice"
+                    yield f"{pair}: duplicate name"
                 for object in rendered:
                     for fault in faults_of(object):
                         yield f"{identity(object)}: {fault}"
     try:
         render(EVERYTHING, name="1st")
-        yield "taken, and no Service may have that name: 1st-supercargo-serve"
-    except Refused as refused:
-        if "give fullnameOverride" not in str(refused):
-            yield str(refused)
+        yield "invalid Service name accepted: 1st-supercargo-serve"
+    except Rejected as rejected:
+        if "set fullnameOverride" not in str(rejected):
+            yield str(rejected)

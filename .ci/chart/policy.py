@@ -1,4 +1,4 @@
-"""checkov's policies, with the exceptions of exceptions.yaml, each for a reason and for what it names."""
+"""checkov's policies, with the exceptions of exceptions.yaml."""
 
 import json
 import re
@@ -14,14 +14,14 @@ EXCEPTIONS = Path(__file__).parent / "exceptions.yaml"
 
 
 def failed():
-    """The check, its name, and what it finds fault with, as `case Kind/name`."""
+    """Failed checks: identifier, name, and the object as `case Kind/name`."""
     checkov = Path(sys.executable).parent / "checkov"
     arguments = ["--framework", "kubernetes", "--compact", "--quiet", "--skip-download", "--output", "json"]
     ended = subprocess.run([checkov, "--directory", FOLDER, *arguments], capture_output=True, text=True)
-    said = json.loads(ended.stdout)
-    if said["summary"]["passed"] < 1000 or said["summary"]["parsing_errors"]:
-        raise SystemExit(f"checkov did not look at the renders: {said['summary']}")
-    for check in said["results"]["failed_checks"]:
+    result = json.loads(ended.stdout)
+    if result["summary"]["passed"] < 1000 or result["summary"]["parsing_errors"]:
+        raise SystemExit(f"checkov did not check the renders: {result['summary']}")
+    for check in result["results"]["failed_checks"]:
         case = Path(check["file_path"]).stem
         kind, _, name = check["resource"].split(".", 2)
         yield check["check_id"], check["check_name"], f"{case} {kind}/{name}"
@@ -36,4 +36,4 @@ def faults():
         if not excepted:
             yield f"{check} ({name}): {found}"
     for check, of in sorted(unused):
-        yield f"the exception of {check} for {of} is none any more"
+        yield f"unused exception of {check} for {of}"

@@ -1,4 +1,4 @@
-"""The renders that are committed: a file of manifests and one of notes for each case."""
+"""The committed renders: a file of manifests and a file of notes for each case."""
 
 import re
 

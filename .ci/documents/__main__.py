@@ -1,7 +1,7 @@
-"""Validates what stands in the fenced blocks of the documents: python .ci/documents
+"""Validates the fenced blocks of the documents: python .ci/documents
 
-What is the program's own in them (its commands, environments files, queries) is run by cargo test, in
-tests/it/documents. This is the rest: values of the chart, manifests, other programs' commands.
+cargo test runs the program's commands, environments files and queries (tests/it/documents). This program checks the
+rest: chart values, manifests, and commands of other programs.
 """
 
 import json
@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-# How the chart is rendered, and what a manifest has to be.
+# Modules to render the chart and to check manifests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "chart"))
 
 import promql_parser
@@ -28,18 +28,18 @@ def python(text):
 CHECKS = {
     "console": commands.faults,
     "yaml": manifests_and_values.faults,
-    "json": lambda block, page: blocks.said(json.loads, block.text),
-    "python": lambda block, page: blocks.said(python, block.text),
-    "promql": lambda block, page: blocks.said(promql_parser.parse, block.text),
-    "toml": lambda block, page: blocks.said(tomllib.loads, block.text),
-    # By cargo test.
+    "json": lambda block, page: blocks.errors(json.loads, block.text),
+    "python": lambda block, page: blocks.errors(python, block.text),
+    "promql": lambda block, page: blocks.errors(promql_parser.parse, block.text),
+    "toml": lambda block, page: blocks.errors(tomllib.loads, block.text),
+    # Checked by cargo test.
     "sql": lambda block, page: [],
-    # What the program says.
+    # Output of the program.
     "text": lambda block, page: [],
 }
 
 
-# A version of ours, wherever a page has one.
+# Versions of the project in the documents.
 VERSION = re.compile(r"(?:ghcr\.io/supercargo/[\w/]+:|\?ref=v|refs/tags/v|--version |supercargo[- ])(\d+\.\d+\.\d+)")
 
 
@@ -47,12 +47,12 @@ def other_versions():
     version = tomllib.loads((blocks.ROOT / "Cargo.toml").read_text())["package"]["version"]
     for file in blocks.files():
         for number, line in enumerate(file.read_text().split("\n"), start=1):
-            for said in VERSION.findall(line):
-                if said != version:
-                    yield f"{file.relative_to(blocks.ROOT)}:{number}: it says {said}, and this is {version}"
+            for found in VERSION.findall(line):
+                if found != version:
+                    yield f"{file.relative_to(blocks.ROOT)}:{number}: version {found}, expected {version}"
 
 
-# Where a link or a picture leads that is not elsewhere.
+# Targets of relative links and images.
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -61,7 +61,7 @@ def dead_links():
         for number, line in enumerate(file.read_text().split("\n"), start=1):
             for target in LINK.findall(line):
                 if not (file.parent / target).exists():
-                    yield f"{file.relative_to(blocks.ROOT)}:{number}: {target} is not there"
+                    yield f"{file.relative_to(blocks.ROOT)}:{number}: {target} does not exist"
 
 
 def main():
@@ -73,7 +73,7 @@ def main():
         for block in page:
             checked[block.language] = checked.get(block.language, 0) + 1
             check = CHECKS.get(block.language)
-            for fault in check(block, page) if check else ["no check knows such a block"]:
+            for fault in check(block, page) if check else [f"no check for blocks of type \"{block.language}\""]:
                 failed = True
                 print(f"{block.place}: {fault}")
     print(", ".join(f"{count} {language}" for language, count in sorted(checked.items())))

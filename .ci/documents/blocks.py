@@ -15,7 +15,7 @@ class Block:
 
     @property
     def name(self):
-        """The file that its first line says it is, without what follows the name: `# values.yaml: why`."""
+        """The file name in the first line, without the comment after it: `# values.yaml: comment`."""
         first = self.text.split("\n", 1)[0]
         return first.removeprefix("# ").split(":")[0].split(" ")[0] if first.startswith("# ") else ""
 
@@ -25,7 +25,7 @@ def files():
 
 
 def pages():
-    """The blocks of each page."""
+    """Blocks of each page."""
     for file in files():
         yield list(of_page(file.relative_to(ROOT), file.read_text()))
 
@@ -44,8 +44,8 @@ def of_page(page, text):
         yield Block(f"{page}:{number}", line.strip().removeprefix("```"), "\n".join(inner) + "\n")
 
 
-def said(check, text):
-    """What a check says that raises an error."""
+def errors(check, text):
+    """Message of a check that raises an error."""
     try:
         check(text)
     except (ValueError, SyntaxError) as error:

@@ -1,4 +1,4 @@
-"""Commands in the documents: those that can be run are, of the others the options have to be known."""
+"""Commands in the documents: runs those that can run, and checks the options of the others."""
 
 import re
 import shlex
@@ -15,9 +15,9 @@ from blocks import ROOT, pages
 
 CHARTS = ["oci://ghcr.io/supercargo/charts/supercargo", "charts/supercargo"]
 
-# What a shell has, or that needs no word about it.
+# Shell builtins and common programs, which are not checked.
 ORDINARY = ["cat", "cd", "cp", "echo", "export", "grep", "head", "jq", "less", "mkdir", "printf", "sha256sum", "tail", "tar", "umask"]
-# Run by cargo test, or as the gate's own steps.
+# Run by cargo test, or as steps of the gate.
 OWN = ["supercargo", "cargo"]
 # The options that the documents use of programs that are not here, by the program's and its command's name.
 OPTIONS = {
@@ -53,13 +53,13 @@ def faults(block, page):
 
 
 def lines(text):
-    """What is typed, each with the lines that it goes on in."""
+    """Typed lines, joined with their continuation lines."""
     joined = text.replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in joined.split("\n") if line.startswith("$ ")]
 
 
 def simple(line):
-    """The simple commands of a line, without variables before them and without redirections."""
+    """The simple commands of a line, without leading variables and redirections."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     commands, is_file = [[]], False
@@ -76,7 +76,7 @@ def simple(line):
 
 
 def run(line):
-    """Runs it in a folder of its own."""
+    """Runs a line in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         for name in re.findall(r"[\w./-]+/", line):
             if not name.startswith("/"):
@@ -99,7 +99,7 @@ def of_command(words, block, page):
         return of_command(words[1:], block, page) if len(words) > 1 else []
     known = next((k for k in (" ".join(words[:2]), program) if k in OPTIONS), None)
     if known is None:
-        return ["no check knows it"]
+        return ["no check for this command"]
     found = [] if OPTIONS[known] is None else unknown(words, OPTIONS[known].split())
     if known in ("helm install", "helm upgrade"):
         found += installed(words, block, page)
@@ -107,48 +107,48 @@ def of_command(words, block, page):
 
 
 def unknown(words, options):
-    """The options that are not known. What follows the image of `docker run` is the program's own."""
+    """Unknown options. Options after the image of `docker run` belong to the program."""
     mine = []
     for word in words[1:]:
         if word.startswith("ghcr.io/supercargo/supercargo:"):
             break
         mine.append(word)
     given = [word.split("=")[0] for word in mine if re.match(r"--?[a-zA-Z]", word)]
-    return [f"{option} is not known" for option in given if option not in options]
+    return [f"unknown option {option}" for option in given if option not in options]
 
 
 def names(words):
-    """What is ours has our names."""
+    """Checks the names of the project's images and workflows."""
     for word in words:
         for image in re.findall(r"ghcr\.io/supercargo/([\w/-]+):", word):
             if image not in ("supercargo", "charts/supercargo"):
-                yield f"there is no image {image}"
+                yield f"unknown image {image}"
         for file in re.findall(r"github\.com/supercargo/supercargo/(\.github/workflows/[\w.-]+)@", word):
             if not (ROOT / file).exists():
-                yield f"there is no {file}"
+                yield f"{file} does not exist"
 
 
 def script(words):
-    """A file of ours, which runs."""
+    """Checks that a script of the repository is executable."""
     file = ROOT / words[0]
     if not file.exists():
-        return [f"there is no {words[0]}"]
-    return [] if file.stat().st_mode & 0o111 else [f"{words[0]} cannot be executed"]
+        return [f"{words[0]} does not exist"]
+    return [] if file.stat().st_mode & 0o111 else [f"{words[0]} is not executable"]
 
 
 # helm
 
 
 def option(words, *names):
-    """The values of an option."""
+    """Values of an option."""
     values = [after for word, after in zip(words, words[1:]) if word in names]
     return values + [word.split("=", 1)[1] for word in words if word.split("=")[0] in names and "=" in word]
 
 
 def installed(words, block, page):
-    """The chart takes the values that the page gives it."""
+    """Checks that the chart accepts the values of the page."""
     if not set(words) & set(CHARTS):
-        return [f"the chart is one of {CHARTS}"]
+        return [f"expected one of the charts {CHARTS}"]
     found, texts = [], []
     for file in option(words, "-f", "--values"):
         if (ROOT / file).exists():
@@ -156,12 +156,12 @@ def installed(words, block, page):
             continue
         given = of_name(page, file)
         before = [other for other in given if page.index(other) < page.index(block)]
-        # Where the page has none, the reader has those of another page.
+        # Without values on this page, uses those of another page.
         elsewhere = [other for other_page in pages() for other in of_name(other_page, file)]
         chosen = before[-1:] or given[:1] or elsewhere[:1]
         texts += [other.text for other in chosen]
         if not chosen:
-            found.append(f"no block begins with # {file}")
+            found.append(f"no block starts with # {file}")
     values = {}
     for text in texts:
         merge(values, helm.values(text))
@@ -173,8 +173,8 @@ def installed(words, block, page):
         merge(values, inner)
     try:
         helm.render(values, namespace=(option(words, "--namespace", "-n") or ["default"])[0])
-    except helm.Refused as refused:
-        found.append(f"the chart does not take it: {refused}")
+    except helm.Rejected as rejected:
+        found.append(f"the chart rejects the values: {rejected}")
     return found
 
 
@@ -195,7 +195,7 @@ def merge(into, other):
 
 @cache
 def options_of(*command):
-    """The options of one of kubectl's commands, as its help has them; nothing where there is no such command."""
+    """Options of a kubectl command, from its help; None if the command does not exist."""
     shown = subprocess.run(["kubectl", *command, "--help"], capture_output=True, text=True).stdout
     if not re.search(rf"^ +kubectl {' '.join(map(re.escape, command))}( |$)", shown, flags=re.MULTILINE):
         return None
@@ -206,7 +206,7 @@ def options_of(*command):
 
 @cache
 def objects():
-    """Kind and name of what the chart makes, and what is in the manifests."""
+    """Kind and name of each object of the chart and of the manifests."""
     found = set()
     for file in [*ROOT.glob("tests/chart/*.yaml"), *ROOT.glob("deploy/*/supercargo.yaml")]:
         for object in yaml.safe_load_all(file.read_text()):
@@ -223,15 +223,15 @@ def kubectl(words, page):
             break
         command, known = [*command, word], further
     if known is None:
-        return [f"kubectl has no {words[1]}"]
+        return [f"unknown kubectl command {words[1]}"]
     mine = words[: words.index("--")] if "--" in words else words
     given = [word.split("=")[0] for word in mine if re.match(r"--?[a-zA-Z]", word)]
-    found = [f"{option} is not known" for option in given if option not in known]
+    found = [f"unknown option {option}" for option in given if option not in known]
     for word in words:
         if re.fullmatch(r"(deployment|statefulset|cronjob|daemonset)s?/[\w-]+", word) and "supercargo" in word:
             kind, name = word.split("/")
             if (kind.rstrip("s"), name) not in objects():
-                found.append(f"nothing that is installed is {word}")
+                found.append(f"no installed object is {word}")
     if command[0] == "create":
         found += created(words)
     if command[0] in ("apply", "kustomize", "diff"):
@@ -240,7 +240,7 @@ def kubectl(words, page):
 
 
 def created(words):
-    """kubectl makes the object, without a server."""
+    """Creates the object with kubectl, without a server."""
     with tempfile.TemporaryDirectory() as folder:
         for given in option(words, "--from-file", "--from-env-file", "--cert", "--key"):
             file = Path(folder) / given.split("=")[-1]
@@ -253,16 +253,16 @@ def created(words):
 
 
 def applied(words, page):
-    """The folder is built; one that is the reader's own has a block on the page."""
+    """Builds the directory. A directory of the reader must have a block on the page."""
     paths = option(words, "-k", "--kustomize") + (words[2:3] if words[1] == "kustomize" else [])
     for path in paths:
         local = kustomize.REMOTE.sub(r"\1", path)
         if local != "." and (ROOT / local).exists():
             yield from kustomize.build(ROOT / local)[1]
         elif not any(block.name == "kustomization.yaml" for block in page):
-            yield f"there is no {path}, and the page has no block that begins with # kustomization.yaml"
+            yield f"{path} does not exist, and no block on the page starts with # kustomization.yaml"
     for path in option(words, "-f", "--filename"):
         if path != "-" and not (ROOT / path).exists() and not any(block.name == path for block in page):
-            yield f"there is no {path}, and the page has no block that begins with # {path}"
+            yield f"{path} does not exist, and no block on the page starts with # {path}"
     if not paths and not option(words, "-f", "--filename"):
-        yield "what is applied?"
+        yield "no directory or file to apply"

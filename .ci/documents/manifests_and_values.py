@@ -1,4 +1,4 @@
-"""YAML in the documents, by what it is."""
+"""Checks YAML in the documents by its type."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ def faults(block, page):
     try:
         documents = [document for document in yaml.load_all(block.text, Loader=Strict) if document is not None]
     except yaml.YAMLError as error:
-        return [f"it is no YAML: {error}"]
+        return [f"invalid YAML: {error}"]
     if block.name == "values.yaml":
         return values(block.text)
     if block.name == "kustomization.yaml":
@@ -31,34 +31,34 @@ def faults(block, page):
 def of_document(document):
     keys = set(document) if isinstance(document, dict) else set()
     if isinstance(document, list) and all("alert" in entry for entry in document):
-        # By .ci/chart, which has the same.
+        # Compared with the chart by .ci/chart.
         return []
     if {"generation", "organizations"} <= keys:
         return [error.message for error in jsonschema.Draft202012Validator(BOOTSTRAP).iter_errors(document)]
     if {"apiVersion", "kind"} <= keys:
         return manifest(document)
     if keys == {"environments"}:
-        # By cargo test.
+        # Checked by cargo test.
         return []
-    return [f"what this is, is not said, and no check knows it: {sorted(keys)}"]
+    return [f"no check for YAML with the keys {sorted(keys)}"]
 
 
 def values(text):
     try:
-        return [] if helm.render(helm.values(text)) else ["nothing is rendered"]
-    except helm.Refused as refused:
-        return [f"the chart does not take it: {refused}"]
+        return [] if helm.render(helm.values(text)) else ["empty render"]
+    except helm.Rejected as rejected:
+        return [f"the chart rejects the values: {rejected}"]
 
 
 def manifest(document):
     if document["kind"] in CRDS:
         return [error.message for error in jsonschema.Draft7Validator(CRDS[document["kind"]]).iter_errors(document)]
-    # Not the oldest, which has no native sidecars.
+    # Without the oldest version, which lacks native sidecars.
     return list(unknown(document, versions()[1:]))
 
 
 def steps(document):
-    """Steps of a workflow, alone or with what is around them."""
+    """Checks the steps of a workflow, or a list of steps."""
     if isinstance(document, list):
         jobs = {"": {"steps": document}}
     elif "jobs" in document:
@@ -68,12 +68,12 @@ def steps(document):
     for name, job in jobs.items():
         for step in job.get("steps") or [{}]:
             if not {"run", "uses"} & step.keys():
-                yield f"{name}: a step that neither runs nor uses anything: {step}"
+                yield f"{name}: step without run and uses: {step}"
             if "run" in step:
                 yield from shell(step["run"])
 
 
 def shell(script):
-    """Whether a shell can read it."""
+    """Syntax errors of a shell script."""
     read = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
     return [read.stderr.strip()] if read.returncode else []

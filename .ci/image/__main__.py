@@ -1,7 +1,7 @@
-"""python3 .ci/image PROGRAM: lays out the image's files around the program, says whether they are what they should
-be, and has the program do its work among them: serve, report over TLS to a name that DNS knows, and watch a cluster.
+"""python3 .ci/image PROGRAM: lays out the files of the image with the program, checks them, and runs the program in
+them: serving, reporting over TLS to a name resolved by DNS, and watching a cluster.
 
-Needs root, crun, ip, openssl and readelf. What it starts has a network of its own, where nothing leads out.
+Needs root, crun, ip, openssl and readelf. All processes share a separate network namespace without external access.
 """
 
 import http.client
@@ -41,8 +41,8 @@ drwxr-xr-x ./usr/share/licenses/supercargo
 -rw-r--r-- ./usr/share/licenses/supercargo/LICENSE
 -rw-r--r-- ./usr/share/licenses/supercargo/THIRD-PARTY
 """
-# In bytes: the design's bound for the program, and what stands beside it.
-LARGEST_PROGRAM, LARGEST_IMAGE = 32_000_000, 34_000_000
+# Size limits of the program and of the image, in bytes.
+MAX_PROGRAM_BYTES, MAX_IMAGE_BYTES = 32_000_000, 34_000_000
 
 BOOTSTRAP = """\
 generation: 1
@@ -56,20 +56,20 @@ organizations:
 
 def main(program):
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
-        # The containers' user passes through.
+        # Accessible to the user of the containers.
         os.chmod(folder, 0o755)
-        scene = Scene(Path(folder), program)
+        fixture = Fixture(Path(folder), program)
         try:
             for check in CHECKS:
-                check(scene)
+                check(fixture)
                 print("ok:", check.__name__.replace("_", " "), flush=True)
         finally:
-            scene.containers.end()
+            fixture.containers.end()
     print(f"{len(CHECKS)} passed, 0 failed")
 
 
-class Scene:
-    """The image's files, a name server, an authority, and a service account: what the checks share."""
+class Fixture:
+    """Shared by the checks: the image's files, a name server, a certificate authority and a token."""
 
     def __init__(self, folder, program):
         self.folder, self.root = folder, folder / "image"
@@ -82,7 +82,7 @@ class Scene:
         self.authority = Authority(folder)
         self.token = secrets.token_hex(32)
         self.serve = None
-        # As a kubelet writes them: names are searched, and each with fewer than five dots first among those.
+        # As written by a kubelet: names with fewer than five dots are tried with the search domains first.
         self.file("resolv.conf", "search team.svc.cluster.test cluster.test\nnameserver 127.0.0.1\noptions ndots:5\n")
         self.file("hosts", f"127.0.0.1 localhost\n127.0.0.1 {ALIAS}\n")
         self.file("token", self.token)
@@ -104,7 +104,7 @@ class Scene:
         }
 
     def report(self, name, *arguments, host=SERVICE, mounts=(), environment="prod", pods=None):
-        """`agent --once`, with the example's pods where no others are given."""
+        """Runs `agent --once`, by default with the example's pods."""
         pods = (pods or SOURCES / "examples/pods.json", "/pods.json", "ro")
         return self.containers.run(
             name, "agent", "--once", "--timeout", "20s", "--environment", environment, "--pods-from", "/pods.json",
@@ -112,170 +112,170 @@ class Scene:
         )  # fmt: skip
 
     def trusting(self):
-        """The options and mounts of who trusts the service's authority."""
+        """Mounts of a client that trusts the service's certificate authority."""
         return {"mounts": [(self.authority.certificate, "/authority.crt", "ro")]}
 
 
-def the_files_are_these_and_no_others(scene):
+def image_contains_only_the_expected_files(fixture):
     listed = ["find", ".", "-printf", "%M %p %U %G %Ts\n"]
-    found = subprocess.run(listed, cwd=scene.root, check=True, capture_output=True, text=True).stdout
+    found = subprocess.run(listed, cwd=fixture.root, check=True, capture_output=True, text=True).stdout
     expected = [f"{line} 0 0 {CREATED}" for line in EXPECTED.splitlines()]
     assert sorted(found.splitlines()) == sorted(expected), found
 
 
-def the_program_is_static_and_small(scene):
-    program = scene.root / "supercargo"
+def program_is_static_and_within_the_size_limit(fixture):
+    program = fixture.root / "supercargo"
     elf = subprocess.run(
         ["readelf", "--wide", "--program-headers", "--dynamic", program], check=True, capture_output=True, text=True
     ).stdout
     assert "INTERP" not in elf and "NEEDED" not in elf, elf
-    total = sum(path.stat().st_size for path in scene.root.rglob("*") if path.is_file())
-    print(f"    {program.stat().st_size} bytes of {total} in all")
-    assert program.stat().st_size < LARGEST_PROGRAM and total < LARGEST_IMAGE
+    total = sum(path.stat().st_size for path in fixture.root.rglob("*") if path.is_file())
+    print(f"    {program.stat().st_size} bytes of {total} in total")
+    assert program.stat().st_size < MAX_PROGRAM_BYTES and total < MAX_IMAGE_BYTES
 
 
-def the_licences_name_what_is_linked(scene):
-    text = (scene.root / "usr/share/licenses/supercargo/THIRD-PARTY").read_text()
+def licences_cover_the_linked_code(fixture):
+    text = (fixture.root / "usr/share/licenses/supercargo/THIRD-PARTY").read_text()
     for name in ["GNU C Library", "Rust standard library", "tokio", "aws-lc-sys", "libsqlite3-sys"]:
         assert f"\n== {name} " in text, name
     assert "GNU LESSER GENERAL PUBLIC LICENSE" in text
 
 
-def it_says_its_version(scene):
+def version_is_printed(fixture):
     manifest = (SOURCES / "Cargo.toml").read_text()
     version = manifest.split('version = "', 1)[1].split('"', 1)[0]
-    ran = scene.containers.run("version", "--version")
+    ran = fixture.containers.run("version", "--version")
     assert (ran.code, ran.output) == (0, f"supercargo {version}\n"), ran.output
 
 
-def serve_keeps_its_database_in_a_volume(scene):
-    volume = scene.folder / "volume"
+def serve_stores_its_database_in_a_volume(fixture):
+    volume = fixture.folder / "volume"
     volume.mkdir()
     os.chown(volume, USER, USER)
-    certificate, key = scene.authority.issue("service", f"DNS:{SERVICE}", f"DNS:{ALIAS}")
+    certificate, key = fixture.authority.issue("service", f"DNS:{SERVICE}", f"DNS:{ALIAS}")
     # The kubelet makes the files of a Secret readable by the pod's group.
     os.chown(key, 0, USER)
     key.chmod(0o440)
-    bootstrap = scene.file("bootstrap.yaml", BOOTSTRAP)
-    scene.serve = scene.containers.start(
+    bootstrap = fixture.file("bootstrap.yaml", BOOTSTRAP)
+    fixture.serve = fixture.containers.start(
         "serve",
         *("serve", "--listen", "127.0.0.1:8443", "--admin-listen", "127.0.0.1:8081"),
         *("--tls-cert", "/etc/supercargo/tls.crt", "--tls-key", "/etc/supercargo/tls.key"),
         *("--database", "sqlite:/var/lib/supercargo/supercargo.db", "--bootstrap", "/etc/supercargo/bootstrap.yaml"),
-        mounts=scene.mounts(
+        mounts=fixture.mounts(
             (volume, "/var/lib/supercargo", "rw"),
             (bootstrap, "/etc/supercargo/bootstrap.yaml", "ro"),
-            (scene.folder / "token", "/etc/supercargo/token", "ro"),
+            (fixture.folder / "token", "/etc/supercargo/token", "ro"),
             (certificate, "/etc/supercargo/tls.crt", "ro"),
             (key, "/etc/supercargo/tls.key", "ro"),
         ),
     )
-    scene.serve.says("^serving on https://127.0.0.1:8443")
+    fixture.serve.wait_for("serving on https://127.0.0.1:8443")
     assert (volume / "supercargo.db").stat().st_uid == USER
     assert get(8081, "/readyz") == 200
 
 
-def it_runs_without_root_or_any_right(scene):
-    status = dict(line.split(":\t", 1) for line in scene.serve.proc("status").splitlines() if ":\t" in line)
+def program_runs_without_root_and_capabilities(fixture):
+    status = dict(line.split(":\t", 1) for line in fixture.serve.proc("status").splitlines() if ":\t" in line)
     assert set(status["Uid"].split() + status["Gid"].split()) == {str(USER)}, status
     assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}, status
     assert status["NoNewPrivs"] == "1", status
-    root = next(line.split() for line in scene.serve.proc("mountinfo").splitlines() if line.split()[4] == "/")
+    root = next(line.split() for line in fixture.serve.proc("mountinfo").splitlines() if line.split()[4] == "/")
     assert "ro" in root[5].split(","), root
 
 
-def a_name_is_looked_up_and_the_service_verified(scene):
-    ran = scene.report("by-dns", "--ca-file", "/authority.crt", **scene.trusting())
+def dns_name_is_resolved_and_certificate_verified(fixture):
+    ran = fixture.report("by-dns", "--ca-file", "/authority.crt", **fixture.trusting())
     assert ran.code == 0 and "11 artifacts reported, new snapshot" in ran.output, ran.output
-    assert SERVICE in scene.dns.asked, scene.dns.asked
+    assert SERVICE in fixture.dns.queried, fixture.dns.queried
 
 
-def a_name_of_etc_hosts_is_found_there(scene):
-    ran = scene.report("by-hosts", "--ca-file", "/authority.crt", host=ALIAS, **scene.trusting())
+def name_in_etc_hosts_is_resolved(fixture):
+    ran = fixture.report("by-hosts", "--ca-file", "/authority.crt", host=ALIAS, **fixture.trusting())
     assert ran.code == 0 and "unchanged" in ran.output, ran.output
 
 
-def a_name_that_nobody_knows_is_said(scene):
-    ran = scene.report("unknown", "--ca-file", "/authority.crt", host=ELSEWHERE, **scene.trusting())
+def unknown_name_is_reported(fixture):
+    ran = fixture.report("unknown", "--ca-file", "/authority.crt", host=ELSEWHERE, **fixture.trusting())
     assert ran.code == 6 and ELSEWHERE in ran.output, ran.output
-    assert ELSEWHERE in scene.dns.asked, scene.dns.asked
+    assert ELSEWHERE in fixture.dns.queried, fixture.dns.queried
 
 
-def a_service_that_nobody_vouches_for_is_refused(scene):
-    ran = scene.report("untrusted")
+def untrusted_certificate_is_rejected(fixture):
+    ran = fixture.report("untrusted")
     assert ran.code == 6 and "certificate" in ran.output, ran.output
 
 
-def the_bundle_in_the_image_is_whom_it_trusts(scene):
+def bundle_in_the_image_is_trusted(fixture):
     path = "etc/ssl/certs/ca-certificates.crt"
-    bundle = scene.file("bundle", (scene.root / path).read_text() + scene.authority.certificate.read_text())
-    ran = scene.report("by-bundle", mounts=[(bundle, f"/{path}", "ro")])
+    bundle = fixture.file("bundle", (fixture.root / path).read_text() + fixture.authority.certificate.read_text())
+    ran = fixture.report("by-bundle", mounts=[(bundle, f"/{path}", "ro")])
     assert ran.code == 0 and "unchanged" in ran.output, ran.output
 
 
-def large_reports_need_no_place_for_temporary_files(scene):
+def large_reports_need_no_temporary_files(fixture):
     for generation in range(2):
         listed = {"apiVersion": "v1", "kind": "List", "items": [pod(n, generation) for n in range(5_000)]}
-        pods = scene.file(f"pods-{generation}.json", json.dumps(listed))
-        ran = scene.report(
-            f"large-{generation}", "--ca-file", "/authority.crt", environment="large", pods=pods, **scene.trusting()
+        pods = fixture.file(f"pods-{generation}.json", json.dumps(listed))
+        ran = fixture.report(
+            f"large-{generation}", "--ca-file", "/authority.crt", environment="large", pods=pods, **fixture.trusting()
         )
-        assert ran.code == 0 and "5000 artifacts reported, new snapshot" in ran.output, ran.output + scene.serve.output
+        assert ran.code == 0 and "5000 artifacts reported, new snapshot" in ran.output, ran.output + fixture.serve.output
 
 
-def the_agent_watches_a_cluster_as_a_service_account(scene):
-    account = scene.folder / "account"
+def agent_watches_a_cluster_as_a_service_account(fixture):
+    account = fixture.folder / "account"
     account.mkdir()
     authority = Authority(account)
     certificate, key = authority.issue("kube-api", "IP:127.0.0.1")
     cluster = KubeApi(token=secrets.token_hex(16), certificate=certificate, key=key)
-    scene.file("account/token", cluster.token)
-    scene.file("account/ca.crt", authority.certificate.read_text())
-    scene.file("account/namespace", "supercargo")
-    environments = scene.file("environments.yaml", "environments:\n  - name: prod\n")
-    agent = scene.containers.start(
+    fixture.file("account/token", cluster.token)
+    fixture.file("account/ca.crt", authority.certificate.read_text())
+    fixture.file("account/namespace", "supercargo")
+    environments = fixture.file("environments.yaml", "environments:\n  - name: prod\n")
+    agent = fixture.containers.start(
         "agent",
         *("agent", "--config", "/etc/supercargo/environments.yaml", "--listen", "0.0.0.0:8082"),
         *("--ca-file", "/authority.crt"),
-        env={**scene.env(), "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"},
-        mounts=scene.mounts(
-            *scene.trusting()["mounts"],
+        env={**fixture.env(), "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"},
+        mounts=fixture.mounts(
+            *fixture.trusting()["mounts"],
             *((account / name, f"{SERVICE_ACCOUNT}/{name}", "ro") for name in ("token", "ca.crt", "namespace")),
             (environments, "/etc/supercargo/environments.yaml", "ro"),
         ),
     )
-    agent.says("pods listed")
-    agent.says("artifacts reported, new snapshot")
+    agent.wait_for("pods listed")
+    agent.wait_for("artifacts reported, new snapshot")
     assert [get(8082, path) for path in ("/livez", "/readyz", "/metrics")] == [200] * 3
     assert agent.stop() == 0, agent.output
     assert cluster.seen == [("/api/v1/pods", True)], cluster.seen
     cluster.end()
 
 
-def serve_ends_when_it_is_asked_to(scene):
-    assert scene.serve.stop() == 0, scene.serve.output
+def serve_shuts_down_on_sigterm(fixture):
+    assert fixture.serve.stop() == 0, fixture.serve.output
 
 
 CHECKS = [
-    the_files_are_these_and_no_others,
-    the_program_is_static_and_small,
-    the_licences_name_what_is_linked,
-    it_says_its_version,
-    serve_keeps_its_database_in_a_volume,
-    it_runs_without_root_or_any_right,
-    a_name_is_looked_up_and_the_service_verified,
-    a_name_of_etc_hosts_is_found_there,
-    a_name_that_nobody_knows_is_said,
-    a_service_that_nobody_vouches_for_is_refused,
-    the_bundle_in_the_image_is_whom_it_trusts,
-    large_reports_need_no_place_for_temporary_files,
-    the_agent_watches_a_cluster_as_a_service_account,
-    serve_ends_when_it_is_asked_to,
+    image_contains_only_the_expected_files,
+    program_is_static_and_within_the_size_limit,
+    licences_cover_the_linked_code,
+    version_is_printed,
+    serve_stores_its_database_in_a_volume,
+    program_runs_without_root_and_capabilities,
+    dns_name_is_resolved_and_certificate_verified,
+    name_in_etc_hosts_is_resolved,
+    unknown_name_is_reported,
+    untrusted_certificate_is_rejected,
+    bundle_in_the_image_is_trusted,
+    large_reports_need_no_temporary_files,
+    agent_watches_a_cluster_as_a_service_account,
+    serve_shuts_down_on_sigterm,
 ]
 
 
 def pod(n, generation):
-    """A running pod with an image that no other has."""
+    """A running pod with a unique image."""
     name, digest = f"web-{generation}-{n}", f"{generation * 1_000_000 + n:064x}"
     image = f"registry.example.com/shop/web-{n}:{generation}"
     status = {"name": "web", "image": image, "imageID": f"registry.example.com/shop/web-{n}@sha256:{digest}"}
@@ -302,7 +302,7 @@ if __name__ == "__main__":
         os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv, "in its own network"])
     if len(sys.argv) != 3:
         sys.exit("usage: python3 .ci/image PROGRAM")
-    # crun can do without control groups, but not where both of their versions are mounted.
+    # crun works without control groups, except if both of their versions are mounted.
     if Path("/sys/fs/cgroup/unified").exists():
         subprocess.run(["mount", "--types", "tmpfs", "none", "/sys/fs/cgroup"], check=True)
     main(Path(sys.argv[1]))

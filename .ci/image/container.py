@@ -1,7 +1,7 @@
-"""Starts the image's program as a strict kubelet would: as the image's user, on a read-only root, without any
-capability, and without a way to get one.
+"""Runs the image's program as a kubelet would under Pod Security "restricted": as the image's user, with a read-only
+root file system, without capabilities, and without privilege escalation.
 
-The containers share this process's network, which __main__ makes an empty one of its own.
+The containers share this process's network namespace, which __main__ creates.
 """
 
 import json
@@ -15,12 +15,12 @@ USER = 65532
 
 
 class Containers:
-    """Containers of one image, whose files are `rootfs`."""
+    """Containers of one image with the files in `rootfs`."""
 
     def __init__(self, rootfs, folder):
         self.folder = Path(folder)
         self.running = []
-        # crun makes the mount points that the image lacks in the root itself, where a kubelet has a layer for them.
+        # crun creates missing mount points in the root file system, where a kubelet uses a layer.
         self.rootfs = self.folder / "root"
         shutil.copytree(rootfs, self.rootfs)
 
@@ -28,7 +28,7 @@ class Containers:
         return ["crun", "--root", str(self.folder / "state"), "--cgroup-manager", "disabled", *arguments]
 
     def start(self, name, *arguments, env=(), mounts=()):
-        """`mounts` are (source, path in the container, "ro" or "rw")."""
+        """Starts a container. `mounts` are (source, path in the container, "ro" or "rw")."""
         bundle = self.folder / name
         bundle.mkdir()
         config = configuration(self.rootfs, ["/supercargo", *arguments], dict(env), mounts)
@@ -38,7 +38,7 @@ class Containers:
         return container
 
     def run(self, name, *arguments, **how):
-        """Runs it to its end: the container, with `code` and `output`."""
+        """Runs a container until it exits, and returns it with `code` and `output`."""
         container = self.start(name, *arguments, **how)
         container.wait()
         return container
@@ -54,7 +54,7 @@ class Container:
     def __init__(self, containers, name, command):
         self.containers, self.name = containers, name
         self.lines, self.code = [], None
-        self.heard = threading.Condition()
+        self.condition = threading.Condition()
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -67,37 +67,37 @@ class Container:
 
     def read(self):
         for line in self.process.stdout:
-            with self.heard:
+            with self.condition:
                 self.lines.append(line)
-                self.heard.notify_all()
-        with self.heard:
+                self.condition.notify_all()
+        with self.condition:
             self.code = self.process.wait()
-            self.heard.notify_all()
+            self.condition.notify_all()
 
     def wait(self, timeout=60):
         self.reader.join(timeout)
-        assert self.code is not None, f"{self.name} does not end:\n{self.output}"
+        assert self.code is not None, f"{self.name} did not exit:\n{self.output}"
         return self.code
 
-    def says(self, pattern, timeout=60):
-        """Waits for a line of its output that matches."""
+    def wait_for(self, pattern, timeout=60):
+        """Waits for a line of output that matches."""
 
         def said():
             return next((line for line in self.lines if re.search(pattern, line)), None)
 
-        with self.heard:
-            self.heard.wait_for(lambda: said() or self.code is not None, timeout)
+        with self.condition:
+            self.condition.wait_for(lambda: said() or self.code is not None, timeout)
             line = said()
-        assert line, f"{self.name} does not say {pattern!r}:\n{self.output}"
+        assert line, f"{self.name} did not print {pattern!r}:\n{self.output}"
         return line
 
     def stop(self):
-        """SIGTERM, as a kubelet sends it: the exit code."""
+        """Sends SIGTERM, as a kubelet does, and returns the exit code."""
         subprocess.run(self.containers.crun("kill", self.name, "TERM"), check=True)
         return self.wait()
 
     def proc(self, file):
-        """A file of /proc about its first process."""
+        """A file in /proc of the first process."""
         state = subprocess.run(
             self.containers.crun("state", self.name), check=True, capture_output=True, text=True
         )
@@ -105,7 +105,7 @@ class Container:
 
 
 def configuration(rootfs, arguments, env, mounts):
-    """The runtime specification's config.json."""
+    """config.json of the OCI runtime specification."""
     nothing = {kind: [] for kind in ("bounding", "effective", "permitted", "inheritable", "ambient")}
     return {
         "ociVersion": "1.0.0",

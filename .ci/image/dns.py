@@ -1,4 +1,4 @@
-"""A DNS server on loopback that knows a few names, and says of all others that they do not exist (RFC 1035)."""
+"""A DNS server on loopback that knows a few names and returns NXDOMAIN for all others (RFC 1035)."""
 
 import socket
 import struct
@@ -9,11 +9,11 @@ NO_ERROR, NO_SUCH_NAME = 0, 3
 
 
 class Dns:
-    """Answers on 127.0.0.1:53, for an own network; `names` lead to this machine."""
+    """Listens on 127.0.0.1:53 in a separate network namespace; `names` resolve to loopback."""
 
     def __init__(self, *names):
         self.names = names
-        self.asked = set()
+        self.queried = set()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 53))
         threading.Thread(target=self.serve, daemon=True).start()
@@ -31,13 +31,13 @@ class Dns:
             at += 1 + query[at]
         name = ".".join(labels).lower()
         kind, _ = struct.unpack("!HH", query[end + 1 : end + 5])
-        self.asked.add(name)
+        self.queried.add(name)
         addresses = {A: socket.inet_pton(socket.AF_INET, "127.0.0.1"), AAAA: socket.inet_pton(socket.AF_INET6, "::1")}
         known = name in self.names
         address = addresses.get(kind) if known else None
         header = query[:2] + struct.pack(
             "!HHHHH", 0x8580 | (NO_ERROR if known else NO_SUCH_NAME), 1, 1 if address else 0, 0, 0
         )
-        # The name is the question's, at offset 12.
+        # Pointer to the name in the question, at offset 12.
         record = struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(address)) + address if address else b""
         return header + query[12 : end + 5] + record

@@ -1,5 +1,4 @@
-"""An API server that replays what a real one answered to a watch that begins with a list (tests/fixtures/kube-api),
-over TLS, and keeps it open."""
+"""A TLS API server that replays a recorded streaming list (tests/fixtures/kube-api) and keeps the watch open."""
 
 import ssl
 import threading
@@ -47,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        # Without the last chunk, an empty one: it ends when the connection does.
+        # Omits the final empty chunk, so that the response ends with the connection.
         self.wfile.write(b"%x\r\n%s\r\n" % (len(body), body))
         self.close_connection = True
 

@@ -1,4 +1,4 @@
-"""A certificate authority of a run's own."""
+"""A temporary certificate authority."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ class Authority:
         openssl(*NEW, "-subj", "/CN=authority of this run", "-keyout", self.key, "-out", self.certificate)
 
     def issue(self, name, *alternatives):
-        """The files of a certificate for these names (DNS:…, IP:…), and of its key."""
+        """Issues a certificate for these names (DNS:…, IP:…); returns the files of certificate and key."""
         certificate, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         openssl(
             *NEW, "-CA", self.certificate, "-CAkey", self.key, "-subj", f"/CN={name}",

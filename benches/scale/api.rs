@@ -1,6 +1,7 @@
-//! An API server that holds a made-up cluster and is never what a reader waits for: lists and streaming
-//! lists are copied together as fast as they are taken, in protobuf or JSON, and a watch is sent what
-//! `events` writes.
+//! A fake API server that is never the bottleneck.
+//!
+//! Lists and streaming lists are assembled from encoded pods while they are sent, in protobuf or JSON. Watches receive
+//! the frames of `events`.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,22 +17,22 @@ use super::pods::{Replicas, Size, State};
 use crate::fake::kube::PROTOBUF;
 use crate::fake::pods::Message;
 
-/// The resourceVersion of all lists.
+/// resourceVersion of all lists.
 const VERSION: u64 = 100_000_000;
 
-/// A body is handed out in parts of about so many bytes.
+/// Approximate size of a part of a body, in bytes.
 const PART: usize = 64 * 1024;
 
-/// How many `ReplicaSet`s a namespace has.
+/// `ReplicaSet`s per namespace.
 pub const IN_NAMESPACE: usize = 40;
 
-/// A cluster, and the watches that are open.
+/// A cluster and its open watches.
 pub struct Cluster {
     pub replicas: Vec<Replicas>,
-    /// The number of the first pod of each.
+    /// Number of the first pod of each `ReplicaSet`.
     firsts: Vec<usize>,
     pub pods: usize,
-    /// By namespace; that of the whole cluster has none.
+    /// By namespace; empty for the whole cluster.
     watches: Mutex<HashMap<String, mpsc::UnboundedSender<Bytes>>>,
 }
 
@@ -47,14 +48,14 @@ enum Form {
     Events,
 }
 
-/// An answer that is made while it is sent.
-pub struct Answer {
+/// A response that is generated while it is sent.
+pub struct ResponseBody {
     cluster: Arc<Cluster>,
     encoding: Encoding,
     form: Form,
     next: usize,
     end: usize,
-    /// What stands before the pods, and behind them.
+    /// Bytes before and after the pods.
     head: Vec<u8>,
     tail: Vec<u8>,
     is_over: bool,
@@ -62,15 +63,15 @@ pub struct Answer {
 }
 
 impl Cluster {
-    /// So many pods in `ReplicaSet`s of 1 to 50, of which a namespace has so many.
+    /// Pods in `ReplicaSet`s of 1 to 50 pods, with `in_namespace` of them per namespace.
     pub fn new(pods: usize, size: Size, in_namespace: usize) -> Self {
         let (mut replicas, mut firsts, mut first) = (Vec::new(), Vec::new(), 0);
         while first < pods {
             let n = replicas.len();
-            let of = (1 + n.wrapping_mul(2_654_435_761) / 64 % 50).min(pods - first);
-            replicas.push(Replicas::new(n, of, size, in_namespace));
+            let size_of_set = (1 + n.wrapping_mul(2_654_435_761) / 64 % 50).min(pods - first);
+            replicas.push(Replicas::new(n, size_of_set, size, in_namespace));
             firsts.push(first);
-            first += of;
+            first += size_of_set;
         }
         Self { replicas, firsts, pods, watches: Mutex::default() }
     }
@@ -80,14 +81,14 @@ impl Cluster {
         (&self.replicas[n], pod - self.firsts[n])
     }
 
-    /// Sends what happened in a namespace to the watch that is open; false where there is none.
+    /// Sends a frame to the open watch of a namespace; returns false without one.
     pub fn send(&self, namespace: &str, frame: Vec<u8>) -> bool {
         let watches = self.watches.lock().unwrap();
         let watch = watches.get(namespace).or_else(|| watches.get(""));
         watch.is_some_and(|watch| watch.send(frame.into()).is_ok())
     }
 
-    /// The numbers of the pods of a namespace, or of all.
+    /// Numbers of the pods of a namespace, or of all.
     fn within(&self, namespace: &str) -> std::ops::Range<usize> {
         if namespace.is_empty() {
             return 0..self.pods;
@@ -98,7 +99,7 @@ impl Cluster {
         first(start)..first(end)
     }
 
-    /// The mean size of a pod: in protobuf and in JSON.
+    /// Mean size of a pod in protobuf and in JSON.
     pub fn mean_sizes(&self) -> (usize, usize) {
         let of = |size: fn(&Replicas) -> usize| {
             self.replicas.iter().map(|r| r.pods * size(r)).sum::<usize>() / self.pods
@@ -106,7 +107,7 @@ impl Cluster {
         (of(|r| r.protobuf(State::Ready).bytes.len()), of(|r| r.json().bytes.len()))
     }
 
-    /// How many bytes a streaming list has.
+    /// Length of a streaming list in bytes.
     pub fn streaming_list(&self) -> usize {
         let mut frame = Vec::new();
         let mut length = |pod| {
@@ -118,19 +119,19 @@ impl Cluster {
         (0..self.pods).map(&mut length).sum::<usize>() + end_of_initial_events().len()
     }
 
-    pub fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<Answer> {
+    pub fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<ResponseBody> {
         let query = request.uri().query().unwrap_or_default();
-        let asked: HashMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let parameters: HashMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let accept = request.headers().get("accept").map_or("", |value| value.to_str().unwrap());
         let encoding = if accept.contains(PROTOBUF) { Encoding::Protobuf } else { Encoding::Json };
-        let is_watch = asked.get("watch").is_some_and(|value| value == "1" || value == "true");
-        let is_whole = !is_watch || asked.get("sendInitialEvents").is_some_and(|value| value == "true");
+        let is_watch = parameters.get("watch").is_some_and(|value| value == "1" || value == "true");
+        let is_whole = !is_watch || parameters.get("sendInitialEvents").is_some_and(|value| value == "true");
         let namespace = request.uri().path().strip_prefix("/api/v1/namespaces/").unwrap_or_default();
         let namespace = namespace.split('/').next().unwrap_or_default();
         let within = self.within(namespace);
-        let next = asked.get("continue").map_or(within.start, |token| token.parse().unwrap());
-        let limit = asked.get("limit").map_or(self.pods, |limit| limit.parse().unwrap());
-        let mut answer = Answer {
+        let next = parameters.get("continue").map_or(within.start, |token| token.parse().unwrap());
+        let limit = parameters.get("limit").map_or(self.pods, |limit| limit.parse().unwrap());
+        let mut body = ResponseBody {
             cluster: Arc::clone(self),
             encoding,
             form: if is_watch { Form::Events } else { Form::List },
@@ -144,24 +145,24 @@ impl Cluster {
         if is_watch {
             let (sender, events) = mpsc::unbounded_channel();
             self.watches.lock().unwrap().insert(namespace.to_owned(), sender);
-            answer.events = Some(events);
+            body.events = Some(events);
         }
-        match (answer.form, encoding) {
-            (Form::List, _) => answer.frame_list(within.end),
-            // Only the daemon asks for streaming lists.
-            (Form::Events, _) => answer.tail = if is_whole { end_of_initial_events() } else { Vec::new() },
+        match (body.form, encoding) {
+            (Form::List, _) => body.frame_list(within.end),
+            // Only the daemon requests streaming lists.
+            (Form::Events, _) => body.tail = if is_whole { end_of_initial_events() } else { Vec::new() },
         }
-        let content_type = match (encoding, answer.form) {
+        let content_type = match (encoding, body.form) {
             (Encoding::Protobuf, Form::List) => PROTOBUF,
             (Encoding::Protobuf, Form::Events) => "application/vnd.kubernetes.protobuf;stream=watch",
             (Encoding::Json, _) => "application/json",
         };
-        Response::builder().header("content-type", content_type).body(answer).unwrap()
+        Response::builder().header("content-type", content_type).body(body).unwrap()
     }
 }
 
-impl Answer {
-    /// The form of a list around its pods, behind which there are others up to the last.
+impl ResponseBody {
+    /// Sets the bytes around the pods of a list. `last` is the end of the whole list.
     fn frame_list(&mut self, last: usize) {
         let remaining = last - self.end;
         let token = if remaining > 0 { self.end.to_string() } else { String::new() };
@@ -222,7 +223,7 @@ impl Answer {
     }
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -251,7 +252,7 @@ impl Body for Answer {
     }
 }
 
-/// Writes a frame of a watch about a pod.
+/// Appends a watch frame with a pod.
 pub fn event(kind: &str, replicas: &Replicas, k: usize, version: u64, state: State, to: &mut Vec<u8>) {
     let encoded = replicas.protobuf(state);
     let type_meta = Message::default().text(1, "v1").text(2, "Pod");

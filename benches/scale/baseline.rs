@@ -1,5 +1,5 @@
-//! What others do: kube's typed API that lists whole pods in pages of 500 and keeps nothing, and kube's
-//! reflector (`--features reflector`), which keeps them. Each is a process of its own.
+//! Baselines, each in its own process: kube's typed API, which lists whole pods in pages of 500, and kube's reflector
+//! (`--features reflector`), which stores them.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -12,7 +12,7 @@ pub async fn client(folder: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// Lists them, and keeps nothing.
+/// Lists all pods without storing them.
 pub async fn list(folder: &str) -> usize {
     let api: Api<Pod> = Api::all(client(folder).await);
     let (mut listed, mut parameters) = (0, ListParams::default().limit(500));
@@ -26,7 +26,7 @@ pub async fn list(folder: &str) -> usize {
     }
 }
 
-/// Lists them, keeps them, and goes on to watch.
+/// Lists, stores and watches all pods.
 #[cfg(feature = "reflector")]
 pub async fn reflect(folder: &str) -> usize {
     use futures_util::StreamExt;

@@ -1,5 +1,4 @@
-//! Where reports go: it reads and counts them, and notes when the head of the one arrived that first held
-//! a change.
+//! An endpoint for reports. Counts them, and measures the latency from a change to the head of its first report.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,27 +9,27 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
-/// What it knows; shared with `events`.
+/// State of the endpoint, shared with `events`.
 #[derive(Default)]
 pub struct Endpoint {
-    kept: Mutex<Kept>,
-    is_away: AtomicBool,
+    state: Mutex<State>,
+    is_unavailable: AtomicBool,
 }
 
 #[derive(Default)]
-struct Kept {
+struct State {
     heads: usize,
     reports: Vec<Report>,
-    /// Pods that no report held yet, and when the API server wrote that they run.
+    /// Pods that no report contained yet, with the time of their event.
     awaited: HashMap<Vec<u8>, Instant>,
-    /// From there to the head of the report that held it.
+    /// Time from the event to the head of the report.
     latencies: Vec<Duration>,
 }
 
-/// A report that was read to its end.
+/// A completely received report.
 #[derive(Clone, Copy)]
 pub struct Report {
-    /// When its head was there.
+    /// Arrival of the head.
     pub head: Instant,
     pub took: Duration,
     pub bytes: usize,
@@ -38,19 +37,19 @@ pub struct Report {
 
 impl Endpoint {
     pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if self.is_away.load(Ordering::Relaxed) {
+        if self.is_unavailable.load(Ordering::Relaxed) {
             return Response::builder().status(503).body(Full::default()).unwrap();
         }
         let head = Instant::now();
         let mut body = request.into_body();
         let is_awaiting = {
-            let mut kept = self.kept.lock().unwrap();
-            kept.heads += 1;
-            !kept.awaited.is_empty()
+            let mut state = self.state.lock().unwrap();
+            state.heads += 1;
+            !state.awaited.is_empty()
         };
         let (mut whole, mut bytes) = (Vec::new(), 0);
         while let Some(frame) = body.frame().await {
-            // One that breaks off is none.
+            // Ignore incomplete reports.
             let Ok(frame) = frame else { return Response::new(Full::default()) };
             let Ok(data) = frame.into_data() else { continue };
             bytes += data.len();
@@ -58,48 +57,48 @@ impl Endpoint {
                 whole.extend_from_slice(&data);
             }
         }
-        let mut kept = self.kept.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         if is_awaiting {
-            kept.look(&whole, head);
+            state.find_awaited(&whole, head);
         }
-        // All that the daemon waits for, what was looked for here included.
-        kept.reports.push(Report { head, took: head.elapsed(), bytes });
+        // The duration includes the search, for which the daemon waits too.
+        state.reports.push(Report { head, took: head.elapsed(), bytes });
         Response::builder().status(201).body(Full::from("\"report processed\"")).unwrap()
     }
 
-    /// Takes no reports, or takes them again.
-    pub fn be_away(&self, is_away: bool) {
-        self.is_away.store(is_away, Ordering::Relaxed);
+    /// Rejects reports with 503, or accepts them again.
+    pub fn set_unavailable(&self, is_unavailable: bool) {
+        self.is_unavailable.store(is_unavailable, Ordering::Relaxed);
     }
 
-    /// How many reports have begun.
+    /// Number of started reports.
     pub fn heads(&self) -> usize {
-        self.kept.lock().unwrap().heads
+        self.state.lock().unwrap().heads
     }
 
     pub fn reports(&self) -> Vec<Report> {
-        self.kept.lock().unwrap().reports.clone()
+        self.state.lock().unwrap().reports.clone()
     }
 
-    /// A pod began to run.
+    /// Starts the measurement for a pod that is now ready.
     pub fn expect(&self, pod: String) {
-        self.kept.lock().unwrap().awaited.insert(pod.into_bytes(), Instant::now());
+        self.state.lock().unwrap().awaited.insert(pod.into_bytes(), Instant::now());
     }
 
     pub fn is_awaiting(&self) -> bool {
-        !self.kept.lock().unwrap().awaited.is_empty()
+        !self.state.lock().unwrap().awaited.is_empty()
     }
 
     pub fn latencies(&self) -> Vec<Duration> {
-        let mut latencies = self.kept.lock().unwrap().latencies.clone();
+        let mut latencies = self.state.lock().unwrap().latencies.clone();
         latencies.sort();
         latencies
     }
 }
 
-impl Kept {
+impl State {
     /// Finds the pods that are awaited and that had begun to run before the report's head arrived.
-    fn look(&mut self, body: &[u8], head: Instant) {
+    fn find_awaited(&mut self, body: &[u8], head: Instant) {
         const BEFORE: &[u8] = br#"{"podName":""#;
         let mut rest = body;
         while let Some(at) = rest.iter().position(|byte| *byte == b'{') {

@@ -1,9 +1,8 @@
-//! A thousand events a second, mostly one each millisecond: status updates that change nothing that is reported,
-//! and, where they are wanted, rollouts.
+//! Sends a thousand events a second: status updates without a reported change, and optionally rollouts.
 //!
-//! A rollout replaces pods of one `ReplicaSet` by those of a new one. The next one begins at random soon
-//! after a report has held the last, and no sooner than the daemon may report again (design, section 7),
-//! so that what is measured is how long a change waits, and not how long a huge cluster makes it wait.
+//! A rollout replaces pods of one `ReplicaSet` by those of a new one. The next rollout starts at a random time after a
+//! report has contained the last one, and not before the daemon may report again (design, section 7). The latency
+//! therefore does not include the minimum interval between reports of a large cluster.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,17 +17,17 @@ use super::pods::{Replicas, Size, State};
 /// Pods that a rollout replaces.
 const ROLLOUT: usize = 6;
 
-/// What happens.
+/// Kinds of events.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mix {
-    /// Nothing that is reported changes.
+    /// Status updates without a reported change.
     Status,
-    /// The same, but 50 at once, 20 times a second: what is saved when nobody is woken by each.
+    /// Status updates in 20 bursts of 50 a second, which save wakeups.
     StatusInBursts,
     Rollouts,
 }
 
-/// What was sent.
+/// Totals of the sent events.
 #[derive(Default)]
 pub struct Sent {
     pub events: usize,
@@ -39,25 +38,25 @@ pub struct Sent {
 
 enum Change {
     Added(usize),
-    Runs(usize),
+    Ready(usize),
     Deleted(usize),
 }
 
-/// Sends events for so long.
-pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: Duration) -> Sent {
+/// Sends events for `duration`.
+pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, duration: Duration) -> Sent {
     let start = Instant::now();
     let mut random = fastrand::Rng::with_seed(7);
     let burst = if mix == Mix::StatusInBursts { 50 } else { 1 };
     let mut ticks = interval(Duration::from_millis(burst));
-    // One that comes late makes up for it, so that it is a thousand on the whole.
+    // Late ticks are caught up, to keep the rate.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut sent = Sent::default();
     let (mut version, mut bundle) = (200_000_000, Vec::new());
     let mut rollout: Option<(Replicas, VecDeque<Change>)> = None;
     let mut next_rollout = Instant::now() + Duration::from_millis(300);
-    // Sets whose pods a rollout has taken are left alone.
+    // Pods beyond this number were replaced by rollouts.
     let mut from = cluster.pods;
-    while start.elapsed() < lasts {
+    while start.elapsed() < duration {
         if sent.events.is_multiple_of(burst as usize) {
             ticks.tick().await;
         }
@@ -71,7 +70,7 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
                 Size::Realistic,
                 IN_NAMESPACE,
             );
-            let changes = (0..ROLLOUT).flat_map(|k| [Change::Added(k), Change::Runs(k), Change::Deleted(k)]);
+            let changes = (0..ROLLOUT).flat_map(|k| [Change::Added(k), Change::Ready(k), Change::Deleted(k)]);
             rollout = Some((new, changes.collect()));
             sent.rollouts += 1;
         }
@@ -79,7 +78,7 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
         if let (Some(change), Some((new, _))) = (change, &rollout) {
             match change {
                 Change::Added(k) => event("ADDED", new, k, version, State::Pending, &mut frame),
-                Change::Runs(k) => {
+                Change::Ready(k) => {
                     event("MODIFIED", new, k, version, State::Ready, &mut frame);
                     endpoint.expect(new.name(k));
                 }
@@ -102,14 +101,14 @@ pub async fn send(cluster: &Cluster, endpoint: &Arc<Endpoint>, mix: Mix, lasts: 
         sent.bytes += frame.len();
         bundle.append(&mut frame);
         if sent.events.is_multiple_of(burst as usize) {
-            assert!(cluster.send(namespace, std::mem::take(&mut bundle)), "the daemon watches");
+            assert!(cluster.send(namespace, std::mem::take(&mut bundle)), "the daemon must watch");
         }
     }
     sent.took = start.elapsed();
     sent
 }
 
-/// Whether the last rollout was reported, and another report may begin at once.
+/// Whether the last rollout was reported, and the daemon may report again.
 fn is_due(endpoint: &Endpoint) -> bool {
     let spaced = |last: &super::endpoint::Report| last.head + last.took * 22;
     !endpoint.is_awaiting() && endpoint.reports().last().is_none_or(|last| Instant::now() >= spaced(last))

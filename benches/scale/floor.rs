@@ -1,8 +1,7 @@
-//! What the bytes alone cost: the daemon's list and watch, read over TLS and thrown away.
+//! Lower bounds of the cost: reads the daemon's list and watch over TLS and discards the bytes.
 //!
-//! Below `bytes`, rustls on a socket and nothing else, no reader of this cluster can be. `client` has kube's client
-//! and its HTTP above that. Each says when it has read the list, goes on with the events for as long as it lives,
-//! and between two looks rests as the daemon does.
+//! `bytes` uses only rustls on a socket, the minimum for any reader. `client` adds kube's client and HTTP. Both print
+//! `listed` after the list, continue with the events until they are killed, and pause between reads as the daemon does.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -16,46 +15,46 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// What the daemon asks for first.
+/// First request of the daemon.
 const PATH: &str = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 const ACCEPT: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// For so long the daemon rests.
-const REST: Duration = Duration::from_millis(25);
+/// Pause of the daemon between two reads.
+const READ_PAUSE: Duration = Duration::from_millis(25);
 
-/// Of a socket, at a time.
-const READ: usize = 256 * 1024;
+/// Size of the read buffer, in bytes.
+const BUFFER_SIZE: usize = 256 * 1024;
 
-/// How much of the list is to come, in bytes.
-static LEFT: AtomicUsize = AtomicUsize::new(0);
+/// Remaining bytes of the list.
+static REMAINING: AtomicUsize = AtomicUsize::new(0);
 
-/// So many bytes of the answer were read.
-fn read(bytes: usize) {
-    let left = LEFT.load(Ordering::Relaxed);
-    LEFT.store(left.saturating_sub(bytes), Ordering::Relaxed);
-    if 0 < left && left <= bytes {
+/// Counts bytes that were read, and prints the end of the list.
+fn count(bytes: usize) {
+    let remaining = REMAINING.load(Ordering::Relaxed);
+    REMAINING.store(remaining.saturating_sub(bytes), Ordering::Relaxed);
+    if 0 < remaining && remaining <= bytes {
         println!("listed");
     }
 }
 
-/// Once the list is read.
-pub fn rest() {
-    if LEFT.load(Ordering::Relaxed) == 0 {
-        sleep(REST);
+/// Pauses between reads, once the list is read.
+pub fn pause() {
+    if REMAINING.load(Ordering::Relaxed) == 0 {
+        sleep(READ_PAUSE);
     }
 }
 
-/// Reads an answer whose list has so many bytes, until the server goes away.
+/// Reads the response until the server closes the connection. `list` is the length of the list in bytes.
 pub fn bytes(folder: &str, api: &str, list: usize) {
-    LEFT.store(list, Ordering::Relaxed);
+    REMAINING.store(list, Ordering::Relaxed);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(format!("{folder}/ca.pem")).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let mut tls = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
-    let mut socket = BufReader::with_capacity(READ, TcpStream::connect(api).unwrap());
-    // Of HTTP/1.0, so that the body is as it is, to the end of the connection.
+    let mut socket = BufReader::with_capacity(BUFFER_SIZE, TcpStream::connect(api).unwrap());
+    // HTTP/1.0, so that the body is not chunked and ends with the connection.
     write!(tls.writer(), "GET {PATH} HTTP/1.0\r\nHost: {api}\r\nAccept: {ACCEPT}\r\n\r\n").unwrap();
     let mut head = Some(Vec::new());
     loop {
@@ -63,7 +62,7 @@ pub fn bytes(folder: &str, api: &str, list: usize) {
             tls.write_tls(socket.get_mut()).unwrap();
         }
         if socket.buffer().is_empty() {
-            rest();
+            pause();
         }
         if tls.read_tls(&mut socket).unwrap() == 0 {
             return;
@@ -75,12 +74,12 @@ pub fn bytes(folder: &str, api: &str, list: usize) {
         {
             let length = plain.len();
             match &mut head {
-                None => read(length),
+                None => count(length),
                 Some(start) => {
                     start.extend_from_slice(plain);
                     if let Some(end) = start.windows(4).position(|four| four == b"\r\n\r\n") {
                         assert!(start.starts_with(b"HTTP/1.0 200"));
-                        read(start.len() - end - 4);
+                        count(start.len() - end - 4);
                         head = None;
                     }
                 }
@@ -90,13 +89,13 @@ pub fn bytes(folder: &str, api: &str, list: usize) {
     }
 }
 
-/// The same through kube's client.
+/// Reads the same response with kube's client.
 pub async fn client(folder: &str, list: usize) {
-    LEFT.store(list, Ordering::Relaxed);
+    REMAINING.store(list, Ordering::Relaxed);
     let client = super::baseline::client(folder).await;
     let request = http::Request::get(PATH).header("accept", ACCEPT);
     let mut body = client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap().into_body();
     while let Some(Ok(frame)) = body.frame().await {
-        read(frame.into_data().map_or(0, |data| data.len()));
+        count(frame.into_data().map_or(0, |data| data.len()));
     }
 }

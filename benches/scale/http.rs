@@ -1,5 +1,5 @@
-//! HTTP/1 over TLS on loopback, for as long as it lives: what the API server and the endpoint of this
-//! bench answer through. It keeps nothing of what is sent, unlike the tests' server.
+//! HTTP/1 server with TLS on loopback, for the API server and the endpoint. Stores no requests, unlike the server of the
+//! tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::fake::pki::Identity;
 
-/// TLS as Go's servers speak it: where both can, with AES of 128 bits, and it is the server that chooses.
+/// TLS settings of Go's servers: the server chooses the cipher suite and prefers AES-128.
 pub fn tls(identity: &Identity) -> ServerConfig {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -30,7 +30,7 @@ pub fn tls(identity: &Identity) -> ServerConfig {
     config
 }
 
-/// Answers on a port that the system chose: its address.
+/// Serves on a free port and returns its address.
 pub async fn serve<B, F>(
     tls: ServerConfig,
     answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -54,7 +54,7 @@ where
                     async move { Ok::<_, std::convert::Infallible>(answered.await) }
                 });
                 let http = hyper::server::conn::http1::Builder::new();
-                // That a client goes away is its right.
+                // Clients may close the connection.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
             });
         }

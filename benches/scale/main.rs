@@ -1,15 +1,14 @@
-//! What the agent costs, from 1,000 to 100,000 pods: `cargo bench --bench scale`.
+//! Cost of the agent with 1,000 to 100,000 pods: `cargo bench --bench scale`.
 //!
-//! The release program runs as the daemon between a made-up API server and an endpoint that reads and
-//! counts reports, both over TLS and in this process, which keeps up with it. Its peak memory, the CPU
-//! of its first list, of a thousand events a second, and the time from a change to the report on the
-//! wire stand beside their bounds. Two baselines, each a process of its own, read the same pods as JSON:
-//! kube's typed list, which keeps nothing, and, with `--features reflector`, kube's reflector, which keeps
-//! them: 8 GiB of 100,000. `agent --once` follows, and that memory does not grow with the size of pods.
+//! The release program runs as the daemon between a fake API server and an endpoint, both with TLS in this process.
+//! Measured against bounds: memory, CPU of the first list and of a thousand events a second, and the latency from a
+//! change to its report. Two baselines read the same pods as JSON in their own processes: kube's typed list and, with
+//! `--features reflector`, kube's reflector, which needs 8 GiB for 100,000 pods. Then `agent --once` is measured, whose
+//! memory must not grow with the size of pods.
 //!
-//! Words choose: `cargo bench --bench scale -- daemon 10000`; `-- scaling` measures how cost grows instead, and
-//! `-- limited 64 100000` runs within 64 MiB. CPU and memory are the system's counts of the process. Heartbeats
-//! are far apart, so that no report is sent that nothing made necessary.
+//! Arguments select parts: `cargo bench --bench scale -- daemon 10000`. `-- scaling` measures the growth of the cost
+//! instead, and `-- limited 64 100000` runs within 64 MiB. CPU and memory are the kernel's figures. Heartbeats are rare,
+//! so that every report has a change.
 
 #![expect(
     dead_code,
@@ -25,61 +24,47 @@
     clippy::print_stdout,
     clippy::string_slice,
     clippy::unwrap_used,
-    reason = "a bench that cannot go on has failed"
+    reason = "a bench fails by panicking"
 )]
 
 mod api;
 mod baseline;
 #[path = "../table/budgets.rs"]
 mod budgets;
+#[path = "../../tests/it/faults/control_group.rs"]
+mod control_group;
 mod endpoint;
 mod events;
 #[path = "../../tests/it/fake/mod.rs"]
 mod fake;
 mod floor;
-#[path = "../../tests/it/faults/group.rs"]
-mod group;
 mod http;
-mod limited;
+mod memory_limit;
 mod pods;
 mod process;
 mod scaling;
 mod schema;
+mod stage;
 
-use std::future::ready;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
-use tempfile::TempDir;
 use tokio::time::sleep;
 
-use self::api::{Cluster, IN_NAMESPACE};
+use self::api::IN_NAMESPACE;
 use self::budgets::BUDGETS;
-use self::endpoint::Endpoint;
 use self::events::Mix;
-use self::fake::kube::{User, kubeconfig};
-use self::fake::pki::Authority;
 use self::pods::Size;
-use self::process::{Process, again, look_at, once, used};
+use self::process::{Process, once, scrape, usage};
+use self::stage::Stage;
 
 /// Numbers of pods.
 const CASES: [usize; 3] = [1_000, 10_000, 100_000];
 
-const STATUS_LASTS: Duration = Duration::from_secs(10);
-const ROLLOUTS_LAST: Duration = Duration::from_secs(30);
-
-/// A cluster and an endpoint that answer, and the files that lead to them.
-struct Stage {
-    cluster: Arc<Cluster>,
-    endpoint: Arc<Endpoint>,
-    api: SocketAddr,
-    address: SocketAddr,
-    folder: TempDir,
-}
+const STATUS_DURATION: Duration = Duration::from_secs(10);
+const ROLLOUTS_DURATION: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -88,8 +73,8 @@ fn main() -> ExitCode {
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap()
     };
     let baseline = |listed: usize| {
-        let used = used(Pid::this());
-        print!("{listed} {} {}", used.peak, used.cpu.as_secs_f64());
+        let usage = usage(Pid::this());
+        print!("{listed} {} {}", usage.peak, usage.cpu.as_secs_f64());
     };
     match args.as_slice() {
         ["once", folder, endpoint] => {
@@ -99,7 +84,7 @@ fn main() -> ExitCode {
         ["bytes", folder, api, list] => floor::bytes(folder, api, list.parse().unwrap()),
         ["client", folder, list] => {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().on_thread_park(floor::rest).build().unwrap();
+            let runtime = runtime.enable_all().on_thread_park(floor::pause).build().unwrap();
             runtime.block_on(floor::client(folder, list.parse().unwrap()));
         }
         ["list", folder] => runtime(1).block_on(async { baseline(baseline::list(folder).await) }),
@@ -107,39 +92,41 @@ fn main() -> ExitCode {
         ["reflect", folder] => runtime(1).block_on(async { baseline(baseline::reflect(folder).await) }),
         ["limited", mebibytes, pods] => {
             let (mebibytes, pods) = (mebibytes.parse().unwrap(), pods.parse().unwrap());
-            return runtime(2).block_on(limited::run(mebibytes, pods));
+            return runtime(2).block_on(memory_limit::run(mebibytes, pods));
         }
-        ["scaling", of @ ..] => runtime(2).block_on(scaling::measure(of)),
-        words => runtime(2).block_on(compare(words)),
+        ["scaling", variables @ ..] => runtime(2).block_on(scaling::measure(variables)),
+        parts => runtime(2).block_on(compare(parts)),
     }
     ExitCode::SUCCESS
 }
 
-async fn compare(words: &[&str]) {
-    let is_chosen = |of: &[&str], word: &str| !words.iter().any(|w| of.contains(w)) || words.contains(&word);
+async fn compare(selected: &[&str]) {
+    let is_selected = |group: &[&str], part: &str| {
+        !selected.iter().any(|part| group.contains(part)) || selected.contains(&part)
+    };
     let numbers: Vec<_> = CASES.iter().map(usize::to_string).collect();
     let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
     let parts = ["daemon", "floor", "baselines", "once"];
-    for pods in CASES.into_iter().filter(|pods| is_chosen(&numbers, &pods.to_string())) {
+    for pods in CASES.into_iter().filter(|pods| is_selected(&numbers, &pods.to_string())) {
         let stage = Stage::start(pods, Size::Realistic, IN_NAMESPACE).await;
         let (protobuf, json) = stage.cluster.mean_sizes();
         println!(
             "{pods} pods of {protobuf} bytes of protobuf, {json} of JSON, in {} ReplicaSets",
             stage.cluster.replicas.len()
         );
-        let daemon = if is_chosen(&parts, "daemon") { Some(daemon(&stage).await) } else { None };
-        if is_chosen(&parts, "floor") {
+        let daemon = if is_selected(&parts, "daemon") { Some(daemon(&stage).await) } else { None };
+        if is_selected(&parts, "floor") {
             floor(&stage, daemon).await;
         }
-        if is_chosen(&parts, "baselines") {
+        if is_selected(&parts, "baselines") {
             baselines(&stage, daemon.map(|daemon| daemon.list)).await;
         }
-        if is_chosen(&parts, "once") {
+        if is_selected(&parts, "once") {
             let [peak, cpu, wall] = stage.once().await;
             println!("  agent --once           peak {peak:6.1} MiB, {cpu:6.3} s of CPU, {wall:6.3} s");
         }
     }
-    if is_chosen(&parts, "once") {
+    if is_selected(&parts, "once") {
         let mut peaks = Vec::new();
         for bytes in [400, 40_000] {
             let [peak, cpu, wall] =
@@ -155,65 +142,24 @@ async fn compare(words: &[&str]) {
     }
 }
 
-impl Stage {
-    async fn start(pods: usize, size: Size, in_namespace: usize) -> Self {
-        let authority = Authority::new();
-        let (cluster, endpoint) =
-            (Arc::new(Cluster::new(pods, size, in_namespace)), Arc::<Endpoint>::default());
-        let answering = Arc::clone(&cluster);
-        let tls = http::tls(&authority.host("server"));
-        let api = http::serve(tls, move |request| ready(answering.answer(&request))).await;
-        let receiving = Arc::clone(&endpoint);
-        let receive = move |request| Arc::clone(&receiving).answer(request);
-        let address = http::serve(authority.server(None), receive).await;
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
-        let kubeconfig = kubeconfig(&format!("https://{api}"), Some(&authority.pem()), &User::Token("t"));
-        std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
-        Self { cluster, endpoint, api, address, folder }
-    }
-
-    /// Peak RSS in MiB, CPU and wall time in seconds.
-    async fn once(&self) -> [f64; 3] {
-        self.again(&["once", self.folder(), &self.address.to_string()]).await.try_into().unwrap()
-    }
-
-    async fn again(&self, args: &[&str]) -> Vec<f64> {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let said =
-            tokio::task::spawn_blocking(move || again(&args.iter().map(String::as_str).collect::<Vec<_>>()));
-        said.await.unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect()
-    }
-
-    /// A process that has read the list.
-    async fn reader(&self, args: &[&str]) -> Process {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        tokio::task::spawn_blocking(move || Process::reader(&args)).await.unwrap()
-    }
-
-    fn folder(&self) -> &str {
-        self.folder.path().to_str().unwrap()
-    }
-}
-
-/// Records a figure, if this number of pods has a budget for it. Returns `MISSED` if the budget does not hold.
-fn judge(stage: &Stage, key: &str, measured: f64, note: &str) -> &'static str {
+/// Records a measurement, if this number of pods has a budget for it. Returns `MISSED` if the budget does not hold.
+fn check_budget(stage: &Stage, key: &str, measured: f64, note: &str) -> &'static str {
     let key = format!("{key}.{}", stage.cluster.pods);
     let Some(budget) = BUDGETS.iter().find(|budget| budget.key == key) else { return "" };
     budget.record(measured, note);
     budget.verdict(measured)
 }
 
-/// What a reader of the cluster took of the CPU.
+/// CPU usage of a reader of the cluster.
 #[derive(Clone, Copy)]
-struct Taken {
-    /// For the list, in seconds.
+struct CpuUsage {
+    /// Seconds for the list.
     list: f64,
-    /// Of a core, while a thousand events a second change nothing that is reported, in percent.
+    /// Percent of a core for a thousand events a second without a reported change.
     events: f64,
 }
 
-async fn daemon(stage: &Stage) -> Taken {
+async fn daemon(stage: &Stage) -> CpuUsage {
     let endpoint = &stage.endpoint;
     let start = Instant::now();
     let daemon =
@@ -221,15 +167,15 @@ async fn daemon(stage: &Stage) -> Taken {
     while endpoint.heads() == 0 {
         sleep(Duration::from_millis(1)).await;
     }
-    let (listed, list_took) = (daemon.used(), start.elapsed());
+    let (listed, list_took) = (daemon.usage(), start.elapsed());
     while endpoint.reports().is_empty() {
         sleep(Duration::from_millis(1)).await;
     }
     let report = endpoint.reports()[0];
     sleep(Duration::from_millis(200)).await;
-    let reported = daemon.used();
+    let reported = daemon.usage();
     let list = listed.cpu.as_secs_f64();
-    // The kernel keeps no peak of it: the largest of the figures that are read between the steps.
+    // The kernel records no peak of anonymous memory: take the maximum of the samples.
     let mut anonymous = listed.anonymous.max(reported.anonymous);
     println!(
         "  first list             {list:6.3} s of CPU, {:6.3} s; peak {:.1} MiB",
@@ -244,26 +190,28 @@ async fn daemon(stage: &Stage) -> Taken {
         reported.peak
     );
     sleep(Duration::from_secs(3)).await;
-    let mut before = daemon.used();
-    let mut taken = Taken { list, events: f64::NAN };
+    let mut before = daemon.usage();
+    let mut cpu = CpuUsage { list, events: f64::NAN };
     println!(
         "  then, idle             resident {:.1} MiB, {:.1} MiB of that anonymous",
         before.resident, before.anonymous
     );
-    for (mix, lasts) in
-        [(Mix::Status, STATUS_LASTS), (Mix::StatusInBursts, STATUS_LASTS), (Mix::Rollouts, ROLLOUTS_LAST)]
-    {
+    for (mix, duration) in [
+        (Mix::Status, STATUS_DURATION),
+        (Mix::StatusInBursts, STATUS_DURATION),
+        (Mix::Rollouts, ROLLOUTS_DURATION),
+    ] {
         let reports = endpoint.reports().len();
-        let sent = events::send(&stage.cluster, endpoint, mix, lasts).await;
-        let after = daemon.used();
+        let sent = events::send(&stage.cluster, endpoint, mix, duration).await;
+        let after = daemon.usage();
         anonymous = anonymous.max(after.anonymous);
         let seconds = sent.took.as_secs_f64();
         let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds * 100.0;
         if mix == Mix::Status {
-            taken.events = share;
+            cpu.events = share;
         }
         let name = match mix {
-            Mix::Status => "events, status alone",
+            Mix::Status => "status events",
             Mix::StatusInBursts => "the same, 50 at once",
             Mix::Rollouts => "events and rollouts",
         };
@@ -287,43 +235,43 @@ async fn daemon(stage: &Stage) -> Taken {
             at(99),
             worst.as_secs_f64(),
             latencies.len(),
-            judge(stage, "agent.change", at(99), "")
+            check_budget(stage, "agent.change", at(99), "")
         );
     }
-    // A scrape and the probes of every day are part of the peak.
-    look_at(stage.folder.path());
-    let used = daemon.used();
-    anonymous = anonymous.max(used.anonymous);
+    // The peak includes a scrape and probes.
+    scrape(stage.folder.path());
+    let usage = daemon.usage();
+    anonymous = anonymous.max(usage.anonymous);
     println!(
         "  anonymous memory       {anonymous:6.1} MiB{}; peak RSS {:.1} MiB{}; resident now {:.1} MiB",
-        judge(stage, "agent.anonymous", anonymous, ""),
-        used.peak,
-        judge(stage, "agent.peak", used.peak, ""),
-        used.resident,
+        check_budget(stage, "agent.anonymous", anonymous, ""),
+        usage.peak,
+        check_budget(stage, "agent.peak", usage.peak, ""),
+        usage.resident,
     );
     daemon.stop();
-    taken
+    cpu
 }
 
-/// What the same bytes cost a process that throws them away.
-async fn floor(stage: &Stage, daemon: Option<Taken>) {
+/// Cost of the same bytes for a process that discards them.
+async fn floor(stage: &Stage, daemon: Option<CpuUsage>) {
     let (api, list) = (stage.api.to_string(), stage.cluster.streaming_list().to_string());
     for (name, args) in [
         ("bytes over TLS alone", &["bytes", stage.folder(), &api, &list][..]),
         ("through kube's client", &["client", stage.folder(), &list]),
     ] {
         let reader = stage.reader(args).await;
-        let listed = reader.used();
-        let sent = events::send(&stage.cluster, &stage.endpoint, Mix::Status, STATUS_LASTS).await;
-        let read = reader.used().cpu.saturating_sub(listed.cpu).as_secs_f64() / sent.took.as_secs_f64();
+        let listed = reader.usage();
+        let sent = events::send(&stage.cluster, &stage.endpoint, Mix::Status, STATUS_DURATION).await;
+        let read = reader.usage().cpu.saturating_sub(listed.cpu).as_secs_f64() / sent.took.as_secs_f64();
         let (list, events) = (listed.cpu.as_secs_f64(), read * 100.0);
         let than = daemon.map(|daemon| {
             let (lists, watches) = (daemon.list / list, daemon.events / events);
             let missed = if args[0] == "bytes" {
                 let note = format!("{:.3} s: the bytes alone {list:.3} s", daemon.list);
-                let missed = judge(stage, "agent.list", lists, &note);
+                let missed = check_budget(stage, "agent.list", lists, &note);
                 let note = format!("{:.2} % of a core: the bytes alone {events:.2} %", daemon.events);
-                [missed, judge(stage, "agent.events", watches, &note)].concat()
+                [missed, check_budget(stage, "agent.events", watches, &note)].concat()
             } else {
                 String::new()
             };
@@ -341,11 +289,11 @@ async fn baselines(stage: &Stage, first_list: Option<f64>) {
         if mode == "reflect" && !cfg!(feature = "reflector") {
             continue;
         }
-        let figures = stage.again(&[mode, stage.folder()]).await;
+        let figures = stage.run_self(&[mode, stage.folder()]).await;
         assert!((figures[0] - stage.cluster.pods as f64).abs() < 0.5, "all are listed");
         let than = first_list.map(|list| {
             let ratio = figures[2] / list;
-            let missed = if mode == "list" { judge(stage, "agent.cheaper", ratio, "") } else { "" };
+            let missed = if mode == "list" { check_budget(stage, "agent.cheaper", ratio, "") } else { "" };
             format!(", {ratio:.1} times the daemon's first list{missed}")
         });
         println!(

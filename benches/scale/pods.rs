@@ -1,8 +1,8 @@
-//! The pods of a made-up cluster as their API server sends them: of `ReplicaSet`s of 1 to 50, each pod of
-//! 8 to 15 KB of JSON with all that a live one carries, or padded to any size.
+//! Pods of a fake cluster as an API server sends them, in `ReplicaSet`s of 1 to 50 pods.
 //!
-//! The pods of one `ReplicaSet` differ in texts of the same length alone, so that each is encoded once in
-//! each state, and every pod is a copy with its own texts put in: the server has no work worth measuring.
+//! A pod has 8 to 15 KB of JSON with all fields of a real one, or is padded to any size. The pods of a `ReplicaSet`
+//! differ only in texts of equal length. Each state is therefore encoded once, and every pod is a copy with its own
+//! texts, so that the cost of the fake server is negligible.
 
 use std::sync::OnceLock;
 
@@ -10,37 +10,36 @@ use serde_json::{Value, json};
 
 use super::schema;
 
-/// When every pod was created, in Unix time; its RFC 3339 form is [`TIME`].
-pub const CREATED: u64 = 1_795_257_028;
+/// Creation time of every pod; in Unix time it is [`schema::CREATED`].
 const TIME: &str = "2026-11-21T10:30:28Z";
 
-/// What stands for a pod's own texts in what its `ReplicaSet` is encoded to.
+/// Placeholders of a pod's own texts in the encoded `ReplicaSet`.
 const NAME: &str = "~name";
 const UID: &str = "~uid~uid-~uid-~uid-~uid-~uid~uid~uid";
 const IP: &str = "~ip~ip~ip~ip~";
 const VERSION: &str = "~version~";
 
-/// The letters that Kubernetes makes names of, in order.
+/// Letters of generated names in Kubernetes, sorted.
 const LETTERS: &[u8; 27] = b"2456789bcdfghjklmnpqrstvwxz";
 
-/// How a pod is.
+/// State of a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing of it runs yet.
+    /// No container has started.
     Pending,
     Unready,
     Ready,
 }
 
-/// How large the pods are.
+/// Size of the pods.
 #[derive(Clone, Copy)]
 pub enum Size {
     Realistic,
-    /// A single container and so many bytes in an annotation.
+    /// A single container, and an annotation of this many bytes.
     Padded(usize),
 }
 
-/// Pods that differ in their own texts alone.
+/// Pods of one `ReplicaSet`.
 pub struct Replicas {
     pub namespace: String,
     owner: String,
@@ -51,7 +50,7 @@ pub struct Replicas {
     json: OnceLock<Encoded>,
 }
 
-/// An encoded pod, and where its own texts go.
+/// An encoded pod and the positions of its placeholders.
 pub struct Encoded {
     pub bytes: Vec<u8>,
     places: Vec<(usize, Own)>,
@@ -66,7 +65,7 @@ enum Own {
 }
 
 impl Replicas {
-    /// The `n`th; each has a name of its own, and a namespace has so many.
+    /// The `n`th `ReplicaSet`, with `in_namespace` of them per namespace.
     pub fn new(n: usize, pods: usize, size: Size, in_namespace: usize) -> Self {
         let k = n % in_namespace;
         Self {
@@ -80,7 +79,7 @@ impl Replicas {
         }
     }
 
-    /// The name of a pod; they are in order.
+    /// Name of a pod.
     pub fn name(&self, k: usize) -> String {
         let mut suffix = [0; 5];
         let mut left = k * 200_003 % 14_348_907;
@@ -99,7 +98,7 @@ impl Replicas {
         self.json.get_or_init(|| Encoded::new(self.pod(State::Ready).to_string().into_bytes()))
     }
 
-    /// Writes one of its pods.
+    /// Appends an encoded pod.
     pub fn write(&self, k: usize, version: u64, encoded: &Encoded, to: &mut Vec<u8>) {
         let start = to.len();
         to.extend_from_slice(&encoded.bytes);
@@ -195,7 +194,7 @@ impl Replicas {
     }
 }
 
-/// In order, as an API server lists them.
+/// Sorted, as an API server lists them.
 const SERVICES: [&str; 8] =
     ["basket", "checkout", "inventory", "payments", "recommendations", "search", "sessions", "users"];
 
@@ -210,7 +209,7 @@ fn annotations(app: &str, n: usize) -> Value {
     })
 }
 
-/// All that a pod carries besides what is reported of it.
+/// Adds the fields of a real pod that are not reported.
 fn elaborate(pod: &mut Value, app: &str, n: usize, names: &[&str]) {
     let probe = |path: &str| {
         json!({ "httpGet": { "path": path, "port": 8080, "scheme": "HTTP" }, "initialDelaySeconds": 5,
@@ -265,7 +264,7 @@ fn elaborate(pod: &mut Value, app: &str, n: usize, names: &[&str]) {
         .unwrap()
         .clone(),
     );
-    // As the API server keeps it: a key for every field that anyone has set.
+    // Managed fields have a key for every field that was set.
     let env = (0..variables).map(|v| {
         let name = format!("{}_SETTING_{v:02}", app.to_uppercase().replace('-', "_"));
         (format!("k:{{\"name\":\"{name}\"}}"), json!({ ".": {}, "f:name": {}, "f:value": {} }))

@@ -1,4 +1,4 @@
-//! The release program as a process, and what the system counts of one.
+//! The release program as a process, and the resource usage of processes.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write as _};
@@ -13,33 +13,32 @@ use nix::sys::time::TimeValLike;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// A process that runs; it is killed when it is dropped.
+/// A running process, killed on drop.
 pub struct Process(Child);
 
-/// What a process has used.
+/// Resource usage of a process.
 #[derive(Clone, Copy, Default)]
-pub struct Used {
+pub struct Usage {
     pub cpu: Duration,
-    /// Resident memory (RSS) in MiB: the peak, and now. It includes pages of the program's file, which the kernel
-    /// reclaims when memory is short.
+    /// Resident memory (RSS) in MiB: peak and current. Includes pages of the program file, which the kernel can reclaim.
     pub peak: f64,
     pub resident: f64,
     /// Anonymous memory (`RssAnon`) in MiB: heap and stacks, which nothing can reclaim without swap.
     pub anonymous: f64,
-    /// How often it slept.
+    /// Voluntary context switches.
     pub sleeps: u64,
 }
 
 impl Process {
-    /// The daemon, with these environments and namespaces.
+    /// Starts the daemon with these environments and namespaces.
     pub fn daemon(folder: &Path, endpoint: SocketAddr, selection: &[String]) -> Self {
         let mut daemon = program(folder, endpoint);
         daemon.args(selection).args(["--listen", "127.0.0.1:0", "--interval", "10m"]);
         Self::spawn(daemon, folder)
     }
 
-    /// One that is in a control group from its first byte on, with the heartbeats of every day.
-    pub fn daemon_within(folder: &Path, endpoint: SocketAddr, group: &Path) -> Self {
+    /// Starts the daemon within a control group, with the default heartbeats.
+    pub fn daemon_in_group(folder: &Path, endpoint: SocketAddr, group: &Path) -> Self {
         let mut shell = program(folder, endpoint);
         let daemon = std::mem::replace(&mut shell, Command::new("sh"));
         shell.arg("-c").arg("echo $$ >\"$0\" && exec \"$@\"").arg(group).arg(daemon.get_program());
@@ -49,24 +48,24 @@ impl Process {
     }
 
     fn spawn(mut command: Command, folder: &Path) -> Self {
-        let said = std::fs::File::create(folder.join("said")).unwrap();
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap())
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    pub fn is_over(&mut self) -> bool {
+    pub fn has_exited(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    /// How it ended.
-    pub fn ended(&mut self) -> std::process::ExitStatus {
+    /// Waits for the exit status.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
         self.0.wait().unwrap()
     }
 
-    /// This very bench with other arguments, which says when it has read the list: then it is handed out.
+    /// Starts this bench with other arguments, and returns once it has read the list.
     pub fn reader(args: &[String]) -> Self {
-        let mut reader = Self(this(args));
-        let mut said = [0];
-        reader.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        let mut reader = Self(spawn_self(args));
+        let mut byte = [0];
+        reader.0.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         reader
     }
 
@@ -74,11 +73,11 @@ impl Process {
         Pid::from_raw(i32::try_from(self.0.id()).unwrap())
     }
 
-    pub fn used(&self) -> Used {
-        used(self.pid())
+    pub fn usage(&self) -> Usage {
+        usage(self.pid())
     }
 
-    /// Ends it in order.
+    /// Shuts the process down.
     pub fn stop(mut self) {
         kill(self.pid(), Signal::SIGTERM).unwrap();
         let status = self.0.wait().unwrap();
@@ -93,14 +92,14 @@ impl Drop for Process {
     }
 }
 
-/// The agent in an empty environment. What the caller's environment says of memory is left to it, so
-/// that allocators can be compared.
+/// The agent with an empty environment, except for variables of the allocator, which can thus be compared.
 fn program(folder: &Path, endpoint: SocketAddr) -> Command {
     let mut command = Command::new(crate::budgets::program());
-    let kept = std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_") || name.starts_with("GLIBC_"));
+    let inherited =
+        std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_") || name.starts_with("GLIBC_"));
     command
         .env_clear()
-        .envs(kept)
+        .envs(inherited)
         .env("SUPERCARGO_TOKEN", "t")
         .args(["agent", "--org", "bench"])
         .args(["--base-url", &format!("https://{endpoint}")])
@@ -111,22 +110,22 @@ fn program(folder: &Path, endpoint: SocketAddr) -> Command {
     command
 }
 
-/// Asks the daemon that runs in this folder for its metrics and its health, as a cluster does.
-pub fn look_at(folder: &Path) {
-    let said = std::fs::read_to_string(folder.join("said")).unwrap();
-    let (_, address) = said.split_once("health and metrics on http://").unwrap();
+/// Requests metrics and health of the daemon in this folder, as a cluster does.
+pub fn scrape(folder: &Path) {
+    let log = std::fs::read_to_string(folder.join("log")).unwrap();
+    let (_, address) = log.split_once("serving probes and metrics on http://").unwrap();
     let address = address.split(|c: char| !c.is_ascii_digit() && !".:".contains(c)).next().unwrap();
     for path in ["/metrics", "/livez", "/readyz"] {
         let mut stream = TcpStream::connect(address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     }
 }
 
-/// What a process has used so far.
-pub fn used(pid: Pid) -> Used {
+/// Resource usage of a process so far.
+pub fn usage(pid: Pid) -> Usage {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let number = |status: &str, key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -134,9 +133,9 @@ pub fn used(pid: Pid) -> Used {
     };
     let mib = |key| number(&status, key) as f64 / 1024.0;
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    // A thread may end meanwhile.
+    // A thread may have ended.
     let tasks = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
-    Used {
+    Usage {
         cpu: clock_getcpuclockid(pid).unwrap().now().unwrap().into(),
         peak: mib("VmHWM"),
         resident: mib("VmRSS"),
@@ -145,22 +144,21 @@ pub fn used(pid: Pid) -> Used {
     }
 }
 
-/// This very bench with other arguments.
-fn this(args: &[impl AsRef<OsStr>]) -> Child {
+/// Starts this bench with other arguments.
+fn spawn_self(args: &[impl AsRef<OsStr>]) -> Child {
     Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Runs this very bench with other arguments: what it prints.
-pub fn again(args: &[&str]) -> String {
-    let mut child = this(args);
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+/// Runs this bench with other arguments and returns its output.
+pub fn run_self(args: &[&str]) -> String {
+    let mut child = spawn_self(args);
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert!(child.wait().unwrap().success());
-    said
+    output
 }
 
-/// `supercargo agent --once`, as the only child of this process: its peak RSS in MiB, CPU and wall time
-/// in seconds.
+/// Runs `supercargo agent --once` as the only child process. Returns peak RSS in MiB, CPU and wall time in seconds.
 pub fn once(folder: &Path, endpoint: SocketAddr) -> [f64; 3] {
     let start = Instant::now();
     let outcome = program(folder, endpoint)

@@ -1,51 +1,51 @@
-//! How the daemon's cost grows: with pods, with environments out of one watch, and with namespaces that have a watch
-//! each. `cargo bench --bench scale -- scaling [pods|environments|namespaces]`.
+//! Growth of the daemon's cost with pods, with environments of one watch, and with namespaces that have a watch each:
+//! `cargo bench --bench scale -- scaling [pods|environments|namespaces]`.
 //!
-//! What is measured lies in `target/tmp/scaling`, as CSV, for `scripts/plot`.
+//! Writes CSV files to `target/tmp/scaling`, for `scripts/plot`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Stage;
 use super::api::IN_NAMESPACE;
 use super::budgets::Curve;
 use super::events::{self, Mix};
 use super::pods::Size;
 use super::process::Process;
+use super::stage::Stage;
 
 const PODS: [usize; 5] = [1_000, 10_000, 50_000, 100_000, 150_000];
 const ENVIRONMENTS: [usize; 3] = [1, 10, 100];
 const NAMESPACES: [usize; 3] = [1, 10, 50];
 
-/// Where it is not pods that there are more of.
-const FEW: usize = 10_000;
+/// Number of pods if another variable grows.
+const FIXED_PODS: usize = 10_000;
 
-/// What a watch may take of the daemon's own memory, in MiB.
-const A_WATCH: f64 = 0.25;
+/// Maximum anonymous memory per watch, in MiB.
+const MAX_WATCH_MEMORY: f64 = 0.25;
 
-const EVENTS_LAST: Duration = Duration::from_secs(10);
+const EVENTS_DURATION: Duration = Duration::from_secs(10);
 
-/// Measures what is chosen, or all.
+/// Measures the selected variables, or all.
 pub async fn measure(chosen: &[&str]) {
-    let is_chosen = |what: &str| chosen.is_empty() || chosen.contains(&what);
+    let is_chosen = |variable: &str| chosen.is_empty() || chosen.contains(&variable);
     if is_chosen("pods") {
         let mut curve = Curve::over("pods");
         for pods in PODS {
             let stage = Stage::start(pods, Size::Realistic, IN_NAMESPACE).await;
             let list = stage.cluster.streaming_list().to_string();
             let reader = stage.reader(&["bytes", stage.folder(), &stage.api.to_string(), &list]).await;
-            let floor = reader.used().cpu.as_secs_f64();
+            let floor = reader.usage().cpu.as_secs_f64();
             drop(reader);
-            say(&mut curve, pods, "reading the list's bytes alone", floor, "s of CPU");
+            record(&mut curve, pods, "reading the list's bytes alone", floor, "s of CPU");
             daemon(&stage, &mut curve, pods, 1, &["--environment", "bench"].map(str::to_owned)).await;
         }
     }
     if is_chosen("environments") {
         let mut curve = Curve::over("environments");
         for environments in ENVIRONMENTS {
-            let stage = Stage::start(FEW, Size::Realistic, IN_NAMESPACE).await;
+            let stage = Stage::start(FIXED_PODS, Size::Realistic, IN_NAMESPACE).await;
             let mut config = "environments:\n".to_owned();
             for n in 0..environments {
                 writeln!(config, "  - name: bench-{n}").unwrap();
@@ -58,50 +58,51 @@ pub async fn measure(chosen: &[&str]) {
     }
     if is_chosen("namespaces") {
         let mut curve = Curve::over("namespaces");
-        let mut own = Vec::new();
+        let mut memory = Vec::new();
         for namespaces in NAMESPACES {
-            let replicas = Stage::start(FEW, Size::Realistic, IN_NAMESPACE).await.cluster.replicas.len();
-            let stage = Stage::start(FEW, Size::Realistic, replicas.div_ceil(namespaces)).await;
+            let replicas =
+                Stage::start(FIXED_PODS, Size::Realistic, IN_NAMESPACE).await.cluster.replicas.len();
+            let stage = Stage::start(FIXED_PODS, Size::Realistic, replicas.div_ceil(namespaces)).await;
             let mut names: Vec<_> = stage.cluster.replicas.iter().map(|r| r.namespace.clone()).collect();
             names.dedup();
             let chosen = names.into_iter().flat_map(|name| ["--namespace".to_owned(), name]);
             let selection: Vec<_> =
                 ["--environment", "bench"].map(str::to_owned).into_iter().chain(chosen).collect();
-            own.push(daemon(&stage, &mut curve, namespaces, 1, &selection).await);
+            memory.push(daemon(&stage, &mut curve, namespaces, 1, &selection).await);
         }
         let (fewest, most) = (NAMESPACES[0], NAMESPACES[NAMESPACES.len() - 1]);
-        let watch = (own[own.len() - 1] - own[0]) / (most - fewest) as f64;
-        println!("a watch more takes {watch:.2} MiB (at most {A_WATCH})");
-        assert!(watch < A_WATCH, "what a watch holds must not depend on how fast its list came");
+        let watch = (memory[memory.len() - 1] - memory[0]) / (most - fewest) as f64;
+        println!("each additional watch takes {watch:.2} MiB (at most {MAX_WATCH_MEMORY})");
+        assert!(watch < MAX_WATCH_MEMORY, "memory of a watch must not depend on the speed of its list");
     }
 }
 
-/// From its start to a thousand events a second that change nothing that is reported: the memory of its own, in MiB.
+/// Runs the daemon, up to a thousand events a second without a reported change. Returns its anonymous memory in MiB.
 async fn daemon(stage: &Stage, curve: &mut Curve, at: usize, reports: usize, selection: &[String]) -> f64 {
     let daemon = Process::daemon(stage.folder.path(), stage.address, selection);
     while stage.endpoint.heads() == 0 {
         sleep(Duration::from_millis(1)).await;
     }
-    let listed = daemon.used();
-    say(curve, at, "first list", listed.cpu.as_secs_f64(), "s of CPU");
+    let listed = daemon.usage();
+    record(curve, at, "first list", listed.cpu.as_secs_f64(), "s of CPU");
     while stage.endpoint.reports().len() < reports {
         sleep(Duration::from_millis(1)).await;
     }
-    let reported = daemon.used();
-    say(curve, at, "first reports", reported.cpu.saturating_sub(listed.cpu).as_secs_f64(), "s of CPU");
+    let reported = daemon.usage();
+    record(curve, at, "first reports", reported.cpu.saturating_sub(listed.cpu).as_secs_f64(), "s of CPU");
     sleep(Duration::from_secs(3)).await;
-    let before = daemon.used();
-    let sent = events::send(&stage.cluster, &stage.endpoint, Mix::Status, EVENTS_LAST).await;
-    let after = daemon.used();
+    let before = daemon.usage();
+    let sent = events::send(&stage.cluster, &stage.endpoint, Mix::Status, EVENTS_DURATION).await;
+    let after = daemon.usage();
     let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / sent.took.as_secs_f64() * 100.0;
-    say(curve, at, "1000 events a second", share, "% of a core");
-    say(curve, at, "peak RSS", after.peak, "MiB");
-    say(curve, at, "anonymous memory", after.anonymous, "MiB");
+    record(curve, at, "1000 events a second", share, "% of a core");
+    record(curve, at, "peak RSS", after.peak, "MiB");
+    record(curve, at, "anonymous memory", after.anonymous, "MiB");
     daemon.stop();
     after.anonymous
 }
 
-fn say(curve: &mut Curve, at: usize, cost: &str, value: f64, unit: &str) {
+fn record(curve: &mut Curve, at: usize, cost: &str, value: f64, unit: &str) {
     println!("{at:>8}  {cost:28} {value:>9.3} {unit}");
     curve.point(at, cost, value, unit);
 }

@@ -1,14 +1,16 @@
-//! From a pod's JSON to its protobuf, by the field numbers that Kubernetes publishes
-//! (`k8s.io/api/core/v1/generated.proto`), so that both are of the same pod.
+//! Encodes the JSON of a pod as protobuf, by the field numbers of Kubernetes (`k8s.io/api/core/v1/generated.proto`).
 //!
-//! `pods` encodes each shape of a pod with it once. It knows the fields that `pods` writes, and fails at
-//! others; it shares nothing with the program's reader.
+//! Called by `pods`. Knows only the fields that `pods` writes and panics at others. Shares no code with the program's
+//! decoder.
 
 use serde_json::Value;
 
 use crate::fake::pods::Message;
 
-/// What stands behind a key.
+/// Creation time of every pod, in Unix time.
+pub const CREATED: u64 = 1_795_257_028;
+
+/// Type of a field.
 pub enum Kind {
     Text,
     /// A number or a boolean.
@@ -16,21 +18,21 @@ pub enum Kind {
     /// `metav1.Time`.
     Time,
     Message(Fields),
-    /// A message in a field of another, which JSON leaves out.
+    /// A message wrapped in another one, which JSON omits.
     Inside(u8, Fields),
-    /// A map to texts.
+    /// A map of strings.
     Texts,
-    /// A map to quantities.
+    /// A map of quantities.
     Quantities,
-    /// A JSON text as `FieldsV1` has it.
+    /// JSON text (`FieldsV1`).
     Raw,
-    /// `intstr.IntOrString`, of a number.
+    /// `intstr.IntOrString` with a number.
     Port,
-    /// A `LocalObjectReference`, which JSON leaves out.
+    /// A `LocalObjectReference`, which JSON omits.
     Name,
 }
 
-/// Keys, their numbers, and what stands behind them. A list is its items, one after another.
+/// Keys with their field numbers and types. A list is encoded as a repeated field.
 pub type Fields = &'static [(&'static str, u8, Kind)];
 
 use Kind::{Inside, Message as Of, Name, Number, Port, Quantities, Raw, Text, Texts, Time};
@@ -158,7 +160,7 @@ const STATUS: Fields = &[
 ];
 const POD: Fields = &[("metadata", 1, Of(METADATA)), ("spec", 2, Of(SPEC)), ("status", 3, Of(STATUS))];
 
-/// The protobuf of a pod, without its envelope.
+/// Encodes a pod, without its envelope.
 pub fn pod(json: &Value) -> Vec<u8> {
     message(json, POD).encoded().to_vec()
 }
@@ -188,9 +190,9 @@ fn field(to: Message, number: u8, kind: &Kind, value: &Value) -> Message {
             let as_bool = value.as_bool().map(u64::from);
             to.number(number, as_bool.or_else(|| value.as_u64()).unwrap())
         }
-        // The moment itself does not matter, its length does.
+        // Only the length of the encoded time matters.
         Time if value.is_null() => to.message(number, &Message::default()),
-        Time => to.message(number, &Message::default().number(1, super::pods::CREATED).number(2, 0)),
+        Time => to.message(number, &Message::default().number(1, CREATED).number(2, 0)),
         Of(fields) => to.message(number, &message(value, fields)),
         Inside(inner, fields) => {
             to.message(number, &Message::default().message(*inner, &message(value, fields)))

@@ -1,14 +1,13 @@
-//! What the service costs: `supercargo serve` in a process of its own, asked over HTTP on loopback.
+//! Cost of the service: requests to `supercargo serve` over HTTP on loopback.
 //!
-//! `cargo bench --bench service` runs it on SQLite in a temporary file, and on PostgreSQL too when
-//! `SUPERCARGO_TEST_DATABASE` holds the URL of a database on a server that may create others: it
-//! makes one of its own there and drops it. Rows that would take long to report are written with
-//! SQL. It prints what each operation takes beside its bound, then what more rows cost as a ratio.
-//! CPU is that of the service and not of PostgreSQL; the clients run on the same machine.
+//! `cargo bench --bench service` uses SQLite in a temporary file, and also PostgreSQL if `SUPERCARGO_TEST_DATABASE` is
+//! the URL of a database whose user may create databases; the bench creates its own there and drops it. Large data is
+//! inserted with SQL. The output is the cost of each operation with its bound, then the growth with more rows as a
+//! ratio. CPU excludes PostgreSQL; the clients run on the same machine.
 //!
-//! Words choose: `cargo bench --bench service -- sqlite live trails`. `pages` asks for pages as a browser does; there a
-//! bound on size is held, and one on time is told. `scaling`, which has to be asked for, is what operations and pages
-//! cost over rows of the past and, on PostgreSQL, over replicas; it runs alone.
+//! Arguments select parts: `cargo bench --bench service -- sqlite live trails`. `pages` requests pages as a browser does;
+//! their size must stay within its bound, their time is only printed. `scaling` runs alone and only on request; it
+//! measures operations and pages over old rows and, on PostgreSQL, over replicas.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -18,18 +17,19 @@
     clippy::print_stdout,
     clippy::string_slice,
     clippy::unwrap_used,
-    reason = "a bench that cannot go on has failed"
+    reason = "a bench fails by panicking"
 )]
 
 #[expect(dead_code, reason = "other benches use the rest of it")]
 #[path = "../table/budgets.rs"]
 mod budgets;
+mod cluster;
 mod database;
+mod figures;
 mod pages;
 mod scaling;
 mod server;
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
@@ -39,28 +39,24 @@ use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 use tokio::runtime::Runtime;
 
 use self::budgets::{Budget, Curve};
-use self::database::Database;
-use self::server::Server;
+use self::cluster::Cluster;
+use self::database::{Database, seed_trails};
+use self::figures::Figures;
+use self::server::{SIZES, Server};
 
-/// Organizations, and the trails that each has.
-const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
-
-/// Clients that report at once.
+/// Concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Pods of one deployment.
-const REPLICAS: usize = 25;
-
-/// The words that choose.
+/// Arguments that select parts.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
 const OPERATIONS: [&str; 5] = ["unchanged", "changed", "live", "trails", "pages"];
-/// Alone.
+/// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut curve = asks_for(SCALING).then(|| Curve::over("rows"));
-    if is_chosen(&DATABASES, "sqlite") {
+    let mut curve = has_argument(SCALING).then(|| Curve::over("rows"));
+    if is_selected(&DATABASES, "sqlite") {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bench.db");
         let options = SqliteConnectOptions::new()
@@ -72,7 +68,7 @@ fn main() {
         bench("SQLite", &runtime, &Database::Sqlite(pool), &server, curve.as_mut());
     }
     let Ok(url) = std::env::var("SUPERCARGO_TEST_DATABASE") else { return };
-    if is_chosen(&DATABASES, "postgres") {
+    if is_selected(&DATABASES, "postgres") {
         let folder = tempfile::tempdir().unwrap();
         let main: PgConnectOptions = url.parse().unwrap();
         let main = runtime.block_on(PgPool::connect_with(main)).unwrap();
@@ -85,7 +81,7 @@ fn main() {
         let pool = runtime.block_on(PgPool::connect(url.as_str())).unwrap();
         bench("PostgreSQL", &runtime, &Database::Postgres(pool), &server, curve.as_mut());
         drop(server);
-        if asks_for(SCALING) {
+        if has_argument(SCALING) {
             replicas(url.as_str());
         }
         let drop = sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"))).execute(&main);
@@ -93,7 +89,7 @@ fn main() {
     }
 }
 
-/// What one, two and four replicas on a database answer.
+/// Measures one, two and four replicas on one database.
 fn replicas(database: &str) {
     let mut curve = Curve::over("replicas");
     for count in [1, 2, 4] {
@@ -103,21 +99,21 @@ fn replicas(database: &str) {
     }
 }
 
-fn asks_for(word: &str) -> bool {
-    std::env::args().any(|arg| arg == word)
+fn has_argument(name: &str) -> bool {
+    std::env::args().any(|arg| arg == name)
 }
 
-/// Whether one of several was asked for, or none of them was.
-fn is_chosen(several: &[&str], one: &str) -> bool {
-    let asked: Vec<String> = std::env::args().filter(|arg| several.contains(&arg.as_str())).collect();
-    asked.is_empty() || asked.iter().any(|asked| asked == one)
+/// Whether a part of a group is selected, or no part of the group is.
+fn is_selected(group: &[&str], part: &str) -> bool {
+    let selected: Vec<String> = std::env::args().filter(|arg| group.contains(&arg.as_str())).collect();
+    selected.is_empty() || selected.iter().any(|selected| selected == part)
 }
 
 fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server, curve: Option<&mut Curve>) {
     let start = Instant::now();
     println!("\n{name}");
     println!(
-        "{:<52} {:>9} {:>9} {:>9} {:>10}   bound, and what was measured of it",
+        "{:<52} {:>9} {:>9} {:>9} {:>10}   bound and measurement",
         "", "p50 ms", "p99 ms", "CPU ms", "bytes"
     );
     if let Some(curve) = curve {
@@ -127,32 +123,32 @@ fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server, cu
         return;
     }
     let mut growth = Vec::new();
-    if is_chosen(&OPERATIONS, "unchanged") {
+    if is_selected(&OPERATIONS, "unchanged") {
         unchanged(database, server, &mut growth);
     }
-    if is_chosen(&OPERATIONS, "changed") {
+    if is_selected(&OPERATIONS, "changed") {
         changed(runtime, database, server, &mut growth);
     }
-    if is_chosen(&OPERATIONS, "live") {
+    if is_selected(&OPERATIONS, "live") {
         live(runtime, database, server, &mut growth);
     }
-    if is_chosen(&OPERATIONS, "trails") {
+    if is_selected(&OPERATIONS, "trails") {
         trails(runtime, database, server, &mut growth);
     }
-    if is_chosen(&OPERATIONS, "pages") {
+    if is_selected(&OPERATIONS, "pages") {
         pages::pages(server);
     }
-    println!("with ten times the rows, or as many as it says:");
-    for (what, ratio) in growth {
-        println!("{what:<62} {ratio:>9.2} times");
+    println!("growth with ten times the rows, unless noted:");
+    for (label, ratio) in growth {
+        println!("{label:<62} {ratio:>9.2} times");
     }
     println!("{name} took {:.0} s", start.elapsed().as_secs_f64());
 }
 
-/// Reports that say what the one before said, in the same bytes.
+/// Measures reports with the same bytes as the previous ones.
 fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut small = 0.0;
-    for (what, pods, clients, each, environment) in [
+    for (label, pods, clients, each, environment) in [
         ("unchanged report, 1,000 pods, 8 environments", 1_000, CLIENTS, 500, None),
         ("unchanged report, 1,000 pods, one environment", 1_000, CLIENTS, 500, Some("shared")),
         ("unchanged report, 10,000 pods, one client", 10_000, 1, 200, None),
@@ -170,8 +166,8 @@ fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64
                     let (environment, body) = (environment(client), &body);
                     scope.spawn(move || {
                         let mut connection = server.connect();
-                        let answers = (0..each).map(|_| connection.report("bench", &environment, body));
-                        answers.map(|answer| answer.expect(200).milliseconds).collect::<Vec<_>>()
+                        let responses = (0..each).map(|_| connection.report("bench", &environment, body));
+                        responses.map(|response| response.expect(200).milliseconds).collect::<Vec<_>>()
                     })
                 })
                 .collect();
@@ -179,23 +175,23 @@ fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64
         });
         let (count, wall) = (times.len() as f64, begin.elapsed().as_secs_f64());
         let figures = Figures::new(times, (server.cpu() - cpu) * 1e3 / count, body.len());
-        let says = format!("{:>6.0} a second here", count / wall);
+        let throughput = format!("{:>6.0} a second here", count / wall);
         if pods == 1_000 {
             let rate = 1e3 / figures.cpu;
-            let budget = Budget::of("serve.unchanged");
-            figures.print(what, &format!("{rate:.0}; at least {}; {says}", budget.told(rate)));
+            let budget = Budget::find("serve.unchanged");
+            figures.print(label, &format!("{rate:.0}; at least {}; {throughput}", budget.describe(rate)));
             if database.is_sqlite() && environment(0) != environment(1) {
                 budget.record(rate, "");
             }
             small = figures.cpu;
         } else {
-            figures.print(what, &says);
+            figures.print(label, &throughput);
             growth.push(("unchanged report, pods, CPU".to_owned(), figures.cpu / small));
         }
     }
 }
 
-/// Reports of rollouts: one deployment after the other has new pods with a new image.
+/// Measures reports of rollouts, each of which replaces the pods of one deployment.
 fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut connection = server.connect();
     let mut rollouts = |environment: &str, cluster: &mut Cluster, samples: usize| {
@@ -213,13 +209,13 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
     let mut cluster = Cluster::new(10_000);
     rollouts("rollouts", &mut cluster, 1);
     let some = rollouts("rollouts", &mut cluster, 100);
-    let budget = Budget::of("serve.changed");
-    some.print("changed report, 10,000 pods", &budget.told(some.cpu));
+    let budget = Budget::find("serve.changed");
+    some.print("changed report, 10,000 pods", &budget.describe(some.cpu));
     if database.is_sqlite() {
         budget.record(some.cpu, "");
     }
 
-    // A hundred snapshots by now. Ten thousand more, and their pods, that ended a while ago.
+    // In addition to the hundred snapshots: ten thousand older ones and their ended pods.
     let past = database.micros_ago(Duration::from_hours(1));
     let (id, hash) = (database.uuid("2000000 + i"), database.bytes("i"));
     let of = "(SELECT id FROM environments WHERE name = 'rollouts')";
@@ -243,10 +239,10 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
                 pod = database.text("pod", "i"),
             ))
             .await;
-        database.settle().await;
+        database.maintain().await;
     });
     let more = rollouts("rollouts", &mut cluster, 50);
-    more.print("changed report, 10,000 pods, 10,000 snapshots", &budget.told(more.cpu));
+    more.print("changed report, 10,000 pods, 10,000 snapshots", &budget.describe(more.cpu));
     growth.push(("changed report, a hundred times the snapshots, CPU".to_owned(), more.cpu / some.cpu));
     growth.push(("changed report, a hundred times the snapshots, p50".to_owned(), more.median / some.median));
 
@@ -258,7 +254,7 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
     growth.push(("changed report, pods, p50".to_owned(), large.median / some.median));
 }
 
-/// What runs of one repository in so many environments, which run twenty other artifacts each.
+/// Measures the live artifacts of one repository in many environments, which run twenty other artifacts each.
 fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let now = database.micros_ago(Duration::ZERO);
     let name = database.text("live", "i");
@@ -298,18 +294,18 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
                 run("199999", "i / 20", "30000000 + i % 2000", "i < 200000"),
             ))
             .await;
-        database.settle().await;
+        database.maintain().await;
     });
-    let budget = Budget::of("serve.live");
+    let budget = Budget::find("serve.live");
     let mut medians = Vec::new();
-    for (what, repository, samples) in [
+    for (label, repository, samples) in [
         ("live artifacts, 1,000 environments of 10,000", "acme/cart", 300),
         ("live artifacts, 10,000 environments of 10,000", "acme/base", 40),
     ] {
         let path = format!("/api/v2/repos/bench/live-artifacts/{repository}");
         let figures = server.get("bench", &path, samples);
-        let bound = if medians.is_empty() { budget.told(figures.p99) } else { String::new() };
-        figures.print(what, &bound);
+        let bound = if medians.is_empty() { budget.describe(figures.p99) } else { String::new() };
+        figures.print(label, &bound);
         if medians.is_empty() && database.is_sqlite() {
             let Figures { median, cpu, .. } = figures;
             budget.record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
@@ -320,7 +316,7 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
     growth.push(("live artifacts, environments, p50".to_owned(), medians[1].0 / medians[0].0));
 }
 
-/// Pages of trails, near and far.
+/// Measures the first and a late page of trails.
 fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut before: Option<[f64; 2]> = None;
     let mut base = 0;
@@ -342,107 +338,7 @@ fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut 
     }
 }
 
-/// The organizations, and their rows. SQL for SQLite needs no round trips: a million takes seconds.
+/// Organizations and their rows. A million rows takes seconds on SQLite, which needs no round trips.
 fn sizes(database: &Database) -> impl Iterator<Item = (&'static str, u64)> {
     SIZES.into_iter().filter(|(_, count)| *count < 1_000_000 || database.is_sqlite())
-}
-
-/// Trails of twenty flows, with an attestation each.
-async fn seed_trails(database: &Database, organization: &str, base: u64, count: u64) {
-    let id = database.uuid(&format!("10000000 + {base} + i"));
-    let now = database.micros_ago(Duration::from_hours(1));
-    let numbers = |end: u64| {
-        format!("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {end} - 1)")
-    };
-    let flow = database.text("flow", "i % 20");
-    let repository = database.uuid(&(base + 100).to_string());
-    database
-        .run(&format!(
-            "INSERT INTO repositories (id, organization, provider, name, created_at)
-             VALUES ({repository}, '{organization}', 'github', 'acme/trails', {now});
-             {few} INSERT INTO flows (organization, name, created_at)
-             SELECT '{organization}', {flow}, {now} FROM n;
-             {all} INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
-             SELECT {id}, '{organization}', {flow}, {trail}, {now} + i * 1000, {now} + i * 1000, 'bench' FROM n;
-             {all} INSERT INTO attestations (id, organization, flow, trail, name, kind, targets, created_at,
-                 reported_by, schema_version, is_compliant, results, description, origin_url, user_data,
-                 annotations, external_urls, repository)
-             SELECT {id}, '{organization}', {flow}, {id}, 'unit-tests', 'junit', '[]', {now} + i * 1000, 'bench', 1,
-                    TRUE, '[{{\"name\":\"unit\",\"total\":120,\"failures\":0,\"errors\":0,\"skipped\":0}}]', '', '',
-                    '{{}}', '{{}}', '{{}}', {repository} FROM n;
-             {all} INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail)
-             SELECT '{organization}', {hash}, {id}, {id} FROM n;",
-            few = numbers(20),
-            all = numbers(count),
-            trail = database.text("trail", "i"),
-            hash = database.bytes("i"),
-        ))
-        .await;
-    database.settle().await;
-}
-
-/// What requests took.
-struct Figures {
-    median: f64,
-    p99: f64,
-    /// Milliseconds of the service's CPU for one request.
-    cpu: f64,
-    bytes: usize,
-}
-
-impl Figures {
-    fn new(mut times: Vec<f64>, cpu: f64, bytes: usize) -> Self {
-        times.sort_by(f64::total_cmp);
-        let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
-        Self { median: at(50), p99: at(99), cpu, bytes }
-    }
-
-    fn print(&self, what: &str, bound: &str) {
-        let Self { median, p99, cpu, bytes } = self;
-        println!("{what:<52} {median:>9.2} {p99:>9.2} {cpu:>9.3} {bytes:>10}   {bound}");
-    }
-}
-
-/// A cluster of deployments, as its reports say it.
-struct Cluster {
-    deployments: Vec<String>,
-    rollouts: usize,
-}
-
-impl Cluster {
-    fn new(pods: usize) -> Self {
-        Self { deployments: (0..pods / REPLICAS).map(|n| deployment(n, 0)).collect(), rollouts: 0 }
-    }
-
-    /// The next deployment has a new image, and new pods.
-    fn roll_out(&mut self) {
-        self.rollouts += 1;
-        let n = self.rollouts % self.deployments.len();
-        self.deployments[n] = deployment(n, self.rollouts);
-    }
-
-    fn body(&self) -> Vec<u8> {
-        format!(r#"{{"type":"K8S","artifacts":[{}]}}"#, self.deployments.join(",")).into_bytes()
-    }
-}
-
-/// The pods of a deployment's revision, some 550 bytes each.
-fn deployment(n: usize, revision: usize) -> String {
-    let mut json = String::new();
-    for replica in 0..REPLICAS {
-        let namespace = format!("team-{:04}", n / 40);
-        let owner = format!("service-{:02}-{:010x}", n % 40, n * 1_000_003 + revision);
-        let comma = if replica == 0 { "" } else { "," };
-        write!(
-            json,
-            r#"{comma}{{"podName":"{owner}-{replica:05x}","namespace":"{namespace}","digests":{{"registry.example.com/{namespace}/service-{:02}:1.{revision}.0":"{:064x}","registry.example.com/mesh/proxy:2.14.1":"{:064x}"}},"creationTimestamp":{},"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{owner}","uid":"6d5f8b7c-9d00-4000-8000-{:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
-            n % 40,
-            (n << 32) + revision + 1,
-            1_u64 << 60,
-            1_700_000_000 + revision,
-            (n << 24) + revision,
-        )
-        .unwrap();
-    }
-    json
 }

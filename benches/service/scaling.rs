@@ -1,7 +1,7 @@
-//! What operations and pages cost over rows that were recorded long ago, and over replicas on one database.
+//! Cost of operations and pages over old rows, and over replicas on one database.
 //!
-//! Each organization of [`SIZES`] gets so many trails, attestations, artifacts that were built and no longer run, and
-//! pods that ended. What is asked for is as large in each: a cost that grows is paid for what nobody asked about.
+//! Each organization of `server::SIZES` gets as many trails, attestations, artifacts that no longer run, and ended pods. The
+//! requested data has the same size in all of them, so that a growing cost is caused by rows that are not requested.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,23 +9,24 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use super::budgets::Curve;
-use super::database::Database;
-use super::server::{Answer, Connection, Server, token};
-use super::{Cluster, Figures, seed_trails};
+use super::cluster::Cluster;
+use super::database::{Database, seed_trails};
+use super::figures::Figures;
+use super::server::{Connection, Response, Server, token};
 
-/// Pods of the environment that is reported, with much in its past.
+/// Pods of the reported environment, which has a long history.
 const PODS: usize = 1_000;
 const ENVIRONMENT: &str = "history";
 
-/// Answers to each request, but no more than take this long.
+/// Maximum number of samples of a request, and their maximum total time.
 const SAMPLES: usize = 200;
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_SAMPLING_TIME: Duration = Duration::from_secs(10);
 
-/// Clients of all replicas together, and what each asks.
+/// Concurrent clients of all replicas, and requests of each client.
 const CLIENTS: usize = 16;
-const EACH: usize = 100;
+const REQUESTS_PER_CLIENT: usize = 100;
 
-/// What operations and pages cost in an organization with `rows` of each kind.
+/// Measures operations and pages in an organization with `rows` of each kind.
 pub(super) fn rows(
     runtime: &Runtime,
     database: &Database,
@@ -37,45 +38,46 @@ pub(super) fn rows(
     let mut cluster = Cluster::new(PODS);
     server.connect().report(organization, ENVIRONMENT, &cluster.body()).expect(201);
     runtime.block_on(seed(database, organization, rows));
-    // Not before: a connection that is idle for long is closed.
+    // Connected after seeding, because the service closes idle connections.
     let mut connection = server.connect();
     let database = if database.is_sqlite() { "SQLite" } else { "PostgreSQL" };
-    let mut say = |what: &str, figures: &Figures| {
-        figures.print(&format!("{rows} rows: {what}"), "");
-        let (kind, cost) = what.split_once(": ").unwrap_or(("operation", what));
+    let mut record = |label: &str, figures: &Figures| {
+        figures.print(&format!("{rows} rows: {label}"), "");
+        let (kind, cost) = label.split_once(": ").unwrap_or(("operation", label));
         curve.point(rows, cost, figures.cpu, &format!("ms of CPU for each {kind} on {database}"));
     };
 
-    // Of the repository of all that was built, twenty run.
+    // Twenty artifacts of the repository are running.
     let running: Vec<String> = (0..20).map(|deployment: u64| digest((deployment << 32) + 1)).collect();
     attest(&mut connection, organization, "running", &running);
-    let changed = ask_each(server, SAMPLES / 4, |_| {
+    let changed = measure_each(server, SAMPLES / 4, |_| {
         cluster.roll_out();
         connection.report(organization, ENVIRONMENT, &cluster.body()).expect(201)
     });
-    say("changed report of 1000 pods", &changed);
+    record("changed report of 1000 pods", &changed);
     let body = cluster.body();
     let unchanged =
-        ask_each(server, SAMPLES, |_| connection.report(organization, ENVIRONMENT, &body).expect(200));
-    say("unchanged report of 1000 pods", &unchanged);
-    let attested = ask_each(server, SAMPLES, |n| {
+        measure_each(server, SAMPLES, |_| connection.report(organization, ENVIRONMENT, &body).expect(200));
+    record("unchanged report of 1000 pods", &unchanged);
+    let attested = measure_each(server, SAMPLES, |n| {
         attest(&mut connection, organization, &format!("new-{n}"), &running[n % 20..=n % 20])
     });
-    say("attestation", &attested);
+    record("attestation", &attested);
 
-    let cookie = connection.signs_in(token(organization).as_str());
+    let cookie = connection.sign_in(token(organization).as_str());
     let (api, browser) =
         (format!("Authorization: Bearer {}", token(organization)), format!("Cookie: {cookie}"));
-    for (what, path) in addresses(organization, rows, &running[7]) {
-        let with = if path.starts_with("/api") { &api } else { &browser };
-        let head = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{with}\r\n\r\n");
-        let takes = Duration::from_secs_f64(server.ask(&head, 1).median / 1e3);
-        let samples = (0..SAMPLES).take_while(|n| takes * u32::try_from(*n).unwrap() < PATIENCE).count();
-        say(what, &server.ask(&head, samples.max(3)));
+    for (label, path) in addresses(organization, rows, &running[7]) {
+        let credential = if path.starts_with("/api") { &api } else { &browser };
+        let head = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{credential}\r\n\r\n");
+        let time = Duration::from_secs_f64(server.measure(&head, 1).median / 1e3);
+        let samples =
+            (0..SAMPLES).take_while(|n| time * u32::try_from(*n).unwrap() < MAX_SAMPLING_TIME).count();
+        record(label, &server.measure(&head, samples.max(3)));
     }
 }
 
-/// What is asked for, by which address.
+/// Labels and paths of the requests.
 fn addresses(organization: &str, rows: u64, artifact: &str) -> [(&'static str, String); 15] {
     let trail = format!("trail-{:07}", rows / 2);
     let flow = format!("flow-{:07}", rows / 2 % 20);
@@ -106,7 +108,7 @@ fn digest(number: u64) -> String {
     format!("{number:064x}")
 }
 
-fn attest(connection: &mut Connection, organization: &str, trail: &str, targets: &[String]) -> Answer {
+fn attest(connection: &mut Connection, organization: &str, trail: &str, targets: &[String]) -> Response {
     let data = format!(
         r#"{{"attestation_name":"scan","target_artifacts":["{}"],"junit_results":[{{"name":"all","total":9,"failures":0,"errors":0}}],"git_commit_info":{{"sha1":"6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a"}},"repo_info":{{"name":"acme/trails","url":"https://github.com/acme/trails"}}}}"#,
         targets.join("\",\"")
@@ -114,17 +116,17 @@ fn attest(connection: &mut Connection, organization: &str, trail: &str, targets:
     connection.attest(organization, "flow-0000007", trail, &data).expect(201)
 }
 
-/// What so many requests take, one after the other.
-fn ask_each(server: &Server, samples: usize, ask: impl FnMut(usize) -> Answer) -> Figures {
+/// Measures sequential requests.
+fn measure_each(server: &Server, samples: usize, send: impl FnMut(usize) -> Response) -> Figures {
     let cpu = server.cpu();
-    let answers: Vec<Answer> = (0..samples).map(ask).collect();
+    let responses: Vec<Response> = (0..samples).map(send).collect();
     let cpu = (server.cpu() - cpu) * 1e3 / samples as f64;
-    Figures::new(answers.iter().map(|answer| answer.milliseconds).collect(), cpu, 0)
+    Figures::new(responses.iter().map(|response| response.milliseconds).collect(), cpu, 0)
 }
 
-/// What was recorded long ago.
+/// Inserts old rows.
 async fn seed(database: &Database, organization: &str, rows: u64) {
-    // No two organizations have the same numbers.
+    // Unique per organization.
     let base = 100_000_000 + rows * 10;
     seed_trails(database, organization, base, rows).await;
     let past = database.micros_ago(Duration::from_hours(100));
@@ -158,10 +160,10 @@ async fn seed(database: &Database, organization: &str, rows: u64) {
             pod = database.text("pod", "i"),
         ))
         .await;
-    database.settle().await;
+    database.maintain().await;
 }
 
-/// What all replicas of a database answer together, by clients that ask one after the other.
+/// Measures the throughput of all replicas of a database, with clients that send one request after the other.
 pub(super) fn replicas(servers: &[Server], curve: &mut Curve) {
     let mut clusters: Vec<Cluster> = (0..CLIENTS).map(|_| Cluster::new(PODS)).collect();
     let environment = |client: usize| format!("replicas-{client}");
@@ -170,7 +172,7 @@ pub(super) fn replicas(servers: &[Server], curve: &mut Curve) {
     }
     let api = format!("Authorization: Bearer {}", token("bench"));
     let trails = format!("GET /api/v2/trails/bench HTTP/1.1\r\nHost: bench\r\n{api}\r\n\r\n");
-    for what in ["unchanged report of 1000 pods", "changed report of 1000 pods", "trails"] {
+    for label in ["unchanged report of 1000 pods", "changed report of 1000 pods", "trails"] {
         let cpu: f64 = servers.iter().map(Server::cpu).sum();
         let begin = Instant::now();
         let times: Vec<f64> = thread::scope(|scope| {
@@ -182,19 +184,19 @@ pub(super) fn replicas(servers: &[Server], curve: &mut Curve) {
                     scope.spawn(move || {
                         let mut connections: Vec<_> = servers.iter().map(Server::connect).collect();
                         let replicas = connections.len();
-                        let mut ask = |n: usize| {
+                        let mut send = |n: usize| {
                             let connection = &mut connections[(client + n) % replicas];
-                            if what == "trails" {
-                                return connection.ask(trails, &[]).expect(200);
+                            if label == "trails" {
+                                return connection.send(trails, &[]).expect(200);
                             }
-                            if what.starts_with("changed") {
+                            if label.starts_with("changed") {
                                 cluster.roll_out();
                             }
                             let report = connection.report("bench", &environment(client), &cluster.body());
                             assert!(matches!(report.status, 200 | 201), "{}", report.status);
                             report
                         };
-                        (0..EACH).map(|n| ask(n).milliseconds).collect::<Vec<_>>()
+                        (0..REQUESTS_PER_CLIENT).map(|n| send(n).milliseconds).collect::<Vec<_>>()
                     })
                 })
                 .collect();
@@ -203,8 +205,8 @@ pub(super) fn replicas(servers: &[Server], curve: &mut Curve) {
         let rate = times.len() as f64 / begin.elapsed().as_secs_f64();
         let cpu = (servers.iter().map(Server::cpu).sum::<f64>() - cpu) * 1e3 / times.len() as f64;
         let figures = Figures::new(times, cpu, 0);
-        figures.print(&format!("{} replicas: {what}", servers.len()), &format!("{rate:>6.0} a second here"));
-        curve.point(servers.len(), what, rate, "a second");
-        curve.point(servers.len(), what, figures.cpu, "ms CPU");
+        figures.print(&format!("{} replicas: {label}", servers.len()), &format!("{rate:>6.0} a second here"));
+        curve.point(servers.len(), label, rate, "a second");
+        curve.point(servers.len(), label, figures.cpu, "ms CPU");
     }
 }

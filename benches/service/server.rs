@@ -1,4 +1,4 @@
-//! The service in a process of its own, and a client of it.
+//! `supercargo serve` as a process, and a client.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -8,9 +8,23 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::budgets::program;
-use super::{Figures, SIZES, pages};
+use super::figures::Figures;
 
-/// The service in a process of its own.
+/// Organizations and their number of trails.
+pub(super) const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
+
+/// Settings of the organization `pages` in the bootstrap file, in addition to its token.
+const PAGES_SETTINGS: &str = "    environments:
+      - {name: large, policy: {attestations: [{flow: tests, name: unit}, {flow: tests, name: scan}]}}
+    actions:
+      - number: 1
+        name: hook
+        environments: [small-001]
+        triggers: [ON_STARTED_ARTIFACT]
+        targets: [{name: hook, type: WEBHOOK, url: {variable: HOOK}, secrets: [{variable: TOKEN_pages}]}]
+";
+
+/// A running service, killed on drop.
 pub(super) struct Server {
     process: Child,
     address: String,
@@ -19,11 +33,11 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn start(folder: &Path, database: &str) -> Self {
         let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
-        let declared = SIZES.map(|(organization, _)| (organization, ""));
-        for (organization, more) in declared.into_iter().chain([("pages", pages::DECLARED)]) {
+        let organizations = SIZES.map(|(organization, _)| (organization, ""));
+        for (organization, settings) in organizations.into_iter().chain([("pages", PAGES_SETTINGS)]) {
             writeln!(
                 bootstrap,
-                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]\n{more}"
+                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]\n{settings}"
             )
             .unwrap();
         }
@@ -54,9 +68,9 @@ impl Server {
         server
     }
 
-    /// Seconds of CPU that it has used.
+    /// CPU time in seconds.
     pub(super) fn cpu(&self) -> f64 {
-        // Clock ticks, which user space sees as hundredths of a second (proc_pid_stat(5)).
+        // Clock ticks are hundredths of a second in user space (proc_pid_stat(5)).
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
@@ -69,12 +83,12 @@ impl Server {
         Connection { stream, received: vec![0; 64 * 1024] }
     }
 
-    /// MiB that it has in memory.
+    /// Resident memory in MiB.
     pub(super) fn memory(&self) -> f64 {
         self.status("VmRSS:")
     }
 
-    /// MiB that it had in memory at most.
+    /// Peak of the resident memory in MiB.
     pub(super) fn peak(&self) -> f64 {
         self.status("VmHWM:")
     }
@@ -86,25 +100,29 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
     }
 
-    /// Asks an operation the same again and again, on one connection.
+    /// Measures GET requests of an operation on one connection.
     pub(super) fn get(&self, organization: &str, path: &str, samples: usize) -> Figures {
         let token = token(organization);
-        self.ask(
+        self.measure(
             &format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n"),
             samples,
         )
     }
 
-    /// Sends the same again and again, on one connection.
-    pub(super) fn ask(&self, head: &str, samples: usize) -> Figures {
+    /// Measures repeated requests on one connection.
+    pub(super) fn measure(&self, head: &str, samples: usize) -> Figures {
         let mut connection = self.connect();
         for _ in 0..3 {
-            connection.ask(head, &[]).expect(200);
+            connection.send(head, &[]).expect(200);
         }
         let cpu = self.cpu();
-        let answers: Vec<_> = (0..samples).map(|_| connection.ask(head, &[]).expect(200)).collect();
+        let responses: Vec<_> = (0..samples).map(|_| connection.send(head, &[]).expect(200)).collect();
         let cpu = (self.cpu() - cpu) * 1e3 / samples as f64;
-        Figures::new(answers.iter().map(|answer| answer.milliseconds).collect(), cpu, answers[0].bytes)
+        Figures::new(
+            responses.iter().map(|response| response.milliseconds).collect(),
+            cpu,
+            responses[0].bytes,
+        )
     }
 }
 
@@ -119,20 +137,20 @@ pub(super) fn token(organization: &str) -> String {
     format!("{organization:0>64}")
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 pub(super) struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) milliseconds: f64,
     pub(super) bytes: usize,
     head: String,
 }
 
-impl Answer {
+impl Response {
     pub(super) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status);
         self
@@ -140,21 +158,21 @@ impl Answer {
 }
 
 impl Connection {
-    pub(super) fn report(&mut self, organization: &str, environment: &str, body: &[u8]) -> Answer {
+    pub(super) fn report(&mut self, organization: &str, environment: &str, body: &[u8]) -> Response {
         let head = format!(
             "PUT /api/v2/environments/{organization}/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n\
              Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             token(organization),
             body.len()
         );
-        self.ask(&head, body)
+        self.send(&head, body)
     }
 
-    pub(super) fn attest(&mut self, organization: &str, flow: &str, trail: &str, data: &str) -> Answer {
+    pub(super) fn attest(&mut self, organization: &str, flow: &str, trail: &str, data: &str) -> Response {
         self.attest_with(organization, flow, trail, data, "")
     }
 
-    /// Attests with a file, which no boundary stands in; an empty one is none.
+    /// Attests with an attachment, unless `file` is empty. The file must not contain the boundary.
     pub(super) fn attest_with(
         &mut self,
         organization: &str,
@@ -162,7 +180,7 @@ impl Connection {
         trail: &str,
         data: &str,
         file: &str,
-    ) -> Answer {
+    ) -> Response {
         let mut body =
             format!("--x\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{data}\r\n--x");
         if !file.is_empty() {
@@ -177,28 +195,28 @@ impl Connection {
             token(organization),
             body.len()
         );
-        self.ask(&head, body.as_bytes())
+        self.send(&head, body.as_bytes())
     }
 
-    /// Signs a browser in; its cookie.
-    pub(super) fn signs_in(&mut self, token: &str) -> String {
+    /// Signs in as a browser does. Returns the cookie.
+    pub(super) fn sign_in(&mut self, token: &str) -> String {
         let body = format!("token={token}");
         let head = format!(
             "POST /ui/sign-in HTTP/1.1\r\nHost: bench\r\nOrigin: http://bench\r\n\
              Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let answer = self.ask(&head, body.as_bytes()).expect(303);
-        let (_, cookie) = answer.head.split_once("set-cookie: ").unwrap();
+        let response = self.send(&head, body.as_bytes()).expect(303);
+        let (_, cookie) = response.head.split_once("set-cookie: ").unwrap();
         cookie.split(';').next().unwrap().to_owned()
     }
 
-    /// What was answered last.
-    pub(super) fn text(&self, answer: &Answer) -> String {
-        String::from_utf8_lossy(&self.received[..answer.bytes]).into_owned()
+    /// Text of the last response.
+    pub(super) fn text(&self, response: &Response) -> String {
+        String::from_utf8_lossy(&self.received[..response.bytes]).into_owned()
     }
 
-    pub(super) fn ask(&mut self, head: &str, body: &[u8]) -> Answer {
+    pub(super) fn send(&mut self, head: &str, body: &[u8]) -> Response {
         let begin = Instant::now();
         self.stream.write_all(head.as_bytes()).unwrap();
         self.stream.write_all(body).unwrap();
@@ -210,7 +228,7 @@ impl Connection {
             end = end.or_else(|| {
                 let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
                 heading = String::from_utf8_lossy(&self.received[..at]).to_lowercase();
-                let (_, length) = heading.split_once("content-length: ").expect("an answer has a length");
+                let (_, length) = heading.split_once("content-length: ").expect("response with a length");
                 Some(at + 4 + length.lines().next().unwrap().parse::<usize>().unwrap())
             });
             match end {
@@ -221,6 +239,6 @@ impl Connection {
         };
         let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
         let status = String::from_utf8_lossy(&self.received[9..12]).parse().unwrap();
-        Answer { status, milliseconds, bytes: end, head: heading }
+        Response { status, milliseconds, bytes: end, head: heading }
     }
 }

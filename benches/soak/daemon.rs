@@ -1,4 +1,4 @@
-//! The parts of the daemon's tests that hold state, under the paths by which they know each other.
+//! Fakes of the daemon's tests, under the same module paths.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ pub mod cluster;
 pub mod gate;
 #[path = "../../tests/it/daemon/process.rs"]
 pub mod process;
-#[path = "../../tests/it/daemon/reported.rs"]
-pub mod reported;
+#[path = "../../tests/it/daemon/reported_pod.rs"]
+pub mod reported_pod;
 #[path = "../../tests/it/daemon/rules.rs"]
 pub mod rules;
 

@@ -1,10 +1,9 @@
-//! What the gate knows of a service behind it. There is none here: the gate says itself what the interface
-//! says, since the service's own work is not what is soaked.
+//! Stubs of the service for the gate, which responds to reports itself here.
 
 pub const ADMIN: &str = "t";
 
-/// A service; nobody starts one.
-pub struct Running {
+/// A service that is never started.
+pub struct TestService {
     pub base: String,
     pub database: Database,
 }
@@ -12,7 +11,7 @@ pub struct Running {
 pub struct Database;
 
 impl Database {
-    #[expect(clippy::unused_async, reason = "that of the tests asks a database")]
+    #[expect(clippy::unused_async, reason = "the tests query a database")]
     pub async fn rows(&self, _sql: &str) -> Vec<String> {
         Vec::new()
     }

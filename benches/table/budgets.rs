@@ -1,8 +1,7 @@
-//! The budgets: what each thing may cost, and what it was last measured to cost.
+//! Budgets of the benches and their last measurements.
 //!
-//! Every bench program has this file as a module. It records what it measures under the budget's key, in a file
-//! below `target/tmp`, so that `table`, which cargo runs last, can print all of them side by side whichever program
-//! measured what. Curves are the same for what has no bound: a file of CSV for what the cost is measured over.
+//! Every bench includes this file as a module and records its measurements under the key of the budget, below
+//! `target/tmp`. `table`, which cargo runs last, prints all of them. A curve is a CSV file of costs without a bound.
 
 use std::fmt::Display;
 use std::fs;
@@ -10,15 +9,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What one thing may cost.
+/// Bound of one cost.
 pub(crate) struct Budget {
     pub(crate) key: &'static str,
-    pub(crate) what: &'static str,
+    pub(crate) label: &'static str,
     pub(crate) bound: Bound,
     pub(crate) unit: &'static str,
 }
 
-/// In the budget's unit.
+/// Bound in the unit of the budget.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtMost(f64),
@@ -27,7 +26,7 @@ pub(crate) enum Bound {
 
 use Bound::{AtLeast, AtMost};
 
-/// All of them, in the table's order.
+/// All budgets, in the order of the table.
 pub(crate) const BUDGETS: [Budget; 18] = [
     budget("agent.anonymous.1000", "agent, anonymous memory, 1,000 pods", AtMost(5.0), "MiB"),
     budget("agent.anonymous.10000", "agent, anonymous memory, 10,000 pods", AtMost(6.0), "MiB"),
@@ -59,38 +58,38 @@ pub(crate) const BUDGETS: [Budget; 18] = [
     budget("serve.live", "serve, live artifacts, 1,000 environments, SQLite, p99", AtMost(5.0), "ms"),
 ];
 
-const fn budget(key: &'static str, what: &'static str, bound: Bound, unit: &'static str) -> Budget {
-    Budget { key, what, bound, unit }
+const fn budget(key: &'static str, label: &'static str, bound: Bound, unit: &'static str) -> Budget {
+    Budget { key, label, bound, unit }
 }
 
-/// What was measured of a budget.
-pub(crate) struct Measured {
+/// Last measurement of a budget.
+pub(crate) struct Measurement {
     pub(crate) value: f64,
-    /// What else a reader has to know of it; often nothing.
+    /// Additional information, often empty.
     pub(crate) note: String,
     pub(crate) at: SystemTime,
 }
 
 impl Budget {
-    pub(crate) fn of(key: &str) -> &'static Self {
-        BUDGETS.iter().find(|budget| budget.key == key).expect("a budget has this key")
+    pub(crate) fn find(key: &str) -> &'static Self {
+        BUDGETS.iter().find(|budget| budget.key == key).expect("known budget")
     }
 
-    /// Keeps what was measured, in the budget's unit, in the place of what was before.
+    /// Records a measurement in the unit of the budget, replacing the previous one.
     pub(crate) fn record(&self, value: f64, note: &str) {
-        let folder = kept("budgets");
+        let folder = output_folder("budgets");
         fs::write(folder.join(self.key), format!("{value}\n{note}\n")).unwrap();
     }
 
-    pub(crate) fn measured(&self) -> Option<Measured> {
-        let file = kept("budgets").join(self.key);
+    pub(crate) fn measured(&self) -> Option<Measurement> {
+        let file = output_folder("budgets").join(self.key);
         let text = fs::read_to_string(&file).ok()?;
         let (value, note) = text.split_once('\n').unwrap();
         let at = fs::metadata(&file).unwrap().modified().unwrap();
-        Some(Measured { value: value.parse().unwrap(), note: note.trim().to_owned(), at })
+        Some(Measurement { value: value.parse().unwrap(), note: note.trim().to_owned(), at })
     }
 
-    /// How much of the bound something takes: above 1 it is missed.
+    /// Ratio of a value to the bound; above 1, the bound is missed.
     pub(crate) fn share(&self, value: f64) -> f64 {
         match self.bound {
             AtMost(most) => value / most,
@@ -98,42 +97,43 @@ impl Budget {
         }
     }
 
-    /// The bound, and how much of it something takes.
-    pub(crate) fn told(&self, value: f64) -> String {
+    /// Describes the bound and the ratio of a value to it.
+    pub(crate) fn describe(&self, value: f64) -> String {
         let (AtMost(bound) | AtLeast(bound)) = self.bound;
         format!("{bound} {}: {:.2} of it", self.unit, self.share(value))
     }
 
-    /// Whether the bound holds, in words.
+    /// `MISSED` if the bound does not hold.
     pub(crate) fn verdict(&self, value: f64) -> &'static str {
         if self.share(value) <= 1.0 { "" } else { "  MISSED" }
     }
 }
 
-/// Costs over something, such as `pods`: `target/tmp/scaling/pods.csv`, which begins anew with each run.
+/// Costs over a variable such as `pods`: `target/tmp/scaling/pods.csv`, replaced by each run.
 pub(crate) struct Curve(fs::File);
 
 impl Curve {
-    pub(crate) fn over(what: &str) -> Self {
-        let mut file = fs::File::create(kept("scaling").join(what).with_extension("csv")).unwrap();
-        writeln!(file, "{what},cost,value,unit").unwrap();
+    pub(crate) fn over(variable: &str) -> Self {
+        let file = output_folder("scaling").join(variable).with_extension("csv");
+        let mut file = fs::File::create(file).unwrap();
+        writeln!(file, "{variable},cost,value,unit").unwrap();
         Self(file)
     }
 
-    /// At so many, something costs this. No text may hold a comma.
+    /// Adds a point. The texts must not contain a comma.
     pub(crate) fn point(&mut self, at: impl Display, cost: &str, value: f64, unit: &str) {
         writeln!(self.0, "{at},{cost},{value},{unit}").unwrap();
     }
 }
 
-/// The program; another build of it, to compare with, where `SUPERCARGO_PROGRAM` names one.
+/// Path of the program, or of another build for comparison (`SUPERCARGO_PROGRAM`).
 pub(crate) fn program() -> PathBuf {
     std::env::var_os("SUPERCARGO_PROGRAM")
         .map_or_else(|| env!("CARGO_BIN_EXE_supercargo").into(), PathBuf::from)
 }
 
-/// A folder of this name for what benches keep.
-fn kept(name: &str) -> PathBuf {
+/// Folder for the files of the benches.
+fn output_folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
     folder

@@ -1,4 +1,6 @@
-//! The environments that are reported to, and the file that lists several.
+//! Configuration of environments, and the file of `--config` that lists several.
+//!
+//! Called by `cli`. Values are parsed here, so that errors name their key and line.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,56 +11,56 @@ use std::str::FromStr;
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::live::confirmation::Emptiness;
 use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::process::files::read_up_to;
 use crate::process::yaml;
 
-/// One environment.
+/// Configuration of one environment.
 #[derive(Debug, Clone)]
-pub struct Environment {
-    /// Its name at the service.
+pub struct EnvironmentConfig {
+    /// Name at the service.
     pub name: EnvironmentName,
     /// The namespaces that belong to it.
     pub selection: Selection,
-    /// What to do when these hold no pods.
+    /// Whether it may be reported without pods.
     pub empty: Emptiness,
 }
 
-/// A configuration file that cannot be used.
+/// An invalid configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
-    #[error("the configuration file \"{}\" cannot be read", shown(.0))]
+    /// Reading failed.
+    #[error("failed to read configuration file \"{}\"", display(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    /// There is nothing in it.
-    #[error("the configuration file \"{}\" is empty", shown(.0))]
+    /// The file contains no YAML document.
+    #[error("configuration file \"{}\" is empty", display(.0))]
     Empty(PathBuf),
-    /// It does not say what is expected at a key, on the line that the cause says.
-    #[error("the configuration file \"{}\" cannot be used, at {}", shown(.0), Visible(.1))]
+    /// Invalid value or unknown key; the cause has the line.
+    #[error("invalid configuration file \"{}\", at {}", display(.0), Escaped(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
-    /// It lists no environment.
-    #[error("the configuration file \"{}\" lists no environment", shown(.0))]
-    None(PathBuf),
-    /// An environment names what it excludes.
-    #[error("the configuration file \"{}\" cannot be used for the environment \"{}\"", shown(.0), Visible(.1.as_str()))]
+    /// No environment is listed.
+    #[error("configuration file \"{}\" lists no environment", display(.0))]
+    NoEnvironment(PathBuf),
+    /// An environment excludes a namespace that it names.
+    #[error("invalid configuration file \"{}\": environment \"{}\"", display(.0), Escaped(.1.as_str()))]
     Contradiction(PathBuf, EnvironmentName, #[source] Contradiction),
-    /// It lists one twice.
-    #[error("the configuration file \"{}\" lists the environment \"{}\" twice", shown(.0), Visible(.1.as_str()))]
-    Twice(PathBuf, EnvironmentName),
+    /// An environment is listed twice.
+    #[error("configuration file \"{}\" lists environment \"{}\" twice", display(.0), Escaped(.1.as_str()))]
+    Duplicate(PathBuf, EnvironmentName),
 }
 
-/// The largest file that is read, in bytes.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The file, key by key. What is said of each is in `docs/configuration.md`.
+/// The file. `docs/configuration.md` takes the descriptions of the keys from here.
 #[derive(Deserialize)]
 #[cfg_attr(all(test, feature = "service"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The environments, one at least, each once.
+    /// Environments, at least one, each listed once.
     environments: Vec<Entry>,
 }
 
@@ -66,45 +68,46 @@ struct Config {
 #[cfg_attr(all(test, feature = "service"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
-    /// Its name at the service: 1 to 255 bytes, without a slash, a control character, or white space at either end.
+    /// Name of the environment at the service: 1 to 255 bytes without slashes, control characters, or
+    /// leading or trailing white space.
     name: Parsed<EnvironmentName>,
-    /// Namespaces to report. Where every environment has this key, and none has another one about
-    /// namespaces, they are listed one by one, 50 at most, and a Role in each is enough.
+    /// Namespaces to report. If every environment uses only this key to select namespaces, each namespace
+    /// is listed separately (at most 50), and a Role in each is sufficient.
     #[serde(default)]
     namespaces: Vec<Parsed<NamespaceName>>,
-    /// Report the namespaces in whose name one of these expressions is found, too.
+    /// Also report the namespaces whose name matches one of these regular expressions.
     #[serde(default)]
     namespaces_regex: Vec<Parsed<Regex>>,
-    /// Namespaces to leave out.
+    /// Namespaces to exclude.
     #[serde(default)]
     exclude_namespaces: Vec<Parsed<NamespaceName>>,
-    /// Leave out the namespaces in whose name one of these expressions is found.
+    /// Exclude the namespaces whose name matches one of these regular expressions.
     #[serde(default)]
     exclude_namespaces_regex: Vec<Parsed<Regex>>,
-    /// Report it also where no pod is in its namespaces, or these do not exist.
+    /// Report the environment even if its namespaces contain no pods or do not exist.
     #[serde(default)]
     allow_empty: bool,
 }
 
-/// A value that is read by its `FromStr`, so that the error carries the place in the file.
+/// A value that is deserialized by its `FromStr`, so that the error contains its position in the file.
 struct Parsed<T>(T);
 
-/// Reads the file of `--config`: YAML, or JSON. Lists of namespaces that are absent or empty select
-/// all.
+/// Reads the YAML or JSON file of `--config`. Absent or empty lists of namespaces select all.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] for a file that cannot be read, holds a key or a value that is not known, lists no
-/// environment, or one twice.
-pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
-    let bytes = read_up_to(MOST_BYTES, path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
+/// [`ConfigError`] for an unreadable file, an unknown key, an invalid value, no environment, or a
+/// duplicate.
+pub fn read_config(path: &Path) -> Result<Vec<EnvironmentConfig>, ConfigError> {
+    let bytes = read_up_to(MAX_BYTES, path).map_err(|e| ConfigError::Unreadable(path.to_owned(), e))?;
     if yaml::is_empty(&bytes) {
         return Err(ConfigError::Empty(path.to_owned()));
     }
-    let config: Config = yaml::read(&bytes)
-        .map_err(|yaml::Misread { place, source }| ConfigError::Invalid(path.to_owned(), place, source))?;
+    let config: Config = yaml::read(&bytes).map_err(|yaml::YamlError { path: key, source }| {
+        ConfigError::Invalid(path.to_owned(), key, source)
+    })?;
     if config.environments.is_empty() {
-        return Err(ConfigError::None(path.to_owned()));
+        return Err(ConfigError::NoEnvironment(path.to_owned()));
     }
     let mut seen = BTreeSet::new();
     config
@@ -117,14 +120,14 @@ pub fn read_config(path: &Path) -> Result<Vec<Environment>, ConfigError> {
             if seen.insert(environment.name.clone()) {
                 Ok(environment)
             } else {
-                Err(ConfigError::Twice(path.to_owned(), environment.name))
+                Err(ConfigError::Duplicate(path.to_owned(), environment.name))
             }
         })
         .collect()
 }
 
 impl Entry {
-    fn into_environment(self) -> Result<Environment, Contradiction> {
+    fn into_environment(self) -> Result<EnvironmentConfig, Contradiction> {
         fn all<T, C: FromIterator<T>>(parsed: Vec<Parsed<T>>) -> C {
             parsed.into_iter().map(|p| p.0).collect()
         }
@@ -135,7 +138,7 @@ impl Entry {
             all(self.exclude_namespaces_regex),
         )?;
         let empty = if self.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld };
-        Ok(Environment { name: self.name.0, selection, empty })
+        Ok(EnvironmentConfig { name: self.name.0, selection, empty })
     }
 }
 
@@ -143,11 +146,11 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         text.parse().map(Self).map_err(|error: T::Err| {
-            // An expression's error draws where it is wrong, in several lines, and says how in the last.
-            let drawn = error.to_string();
-            match drawn.lines().last().and_then(|last| last.strip_prefix("error: ")) {
-                Some(said) => serde::de::Error::custom(format_args!("\"{}\": {said}", Visible(&text))),
-                None => serde::de::Error::custom(drawn),
+            // A regex error is a drawing in several lines; its last line is the message.
+            let message = error.to_string();
+            match message.lines().last().and_then(|last| last.strip_prefix("error: ")) {
+                Some(last) => serde::de::Error::custom(format_args!("\"{}\": {last}", Escaped(&text))),
+                None => serde::de::Error::custom(message),
             }
         })
     }
@@ -174,22 +177,22 @@ pub(crate) fn schema() -> serde_json::Value {
     schemars::schema_for!(Config).to_value()
 }
 
-fn shown(path: &Path) -> String {
-    Visible(&path.display().to_string()).to_string()
+fn display(path: &Path) -> String {
+    Escaped(&path.display().to_string()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Environment>, ConfigError> {
+    fn read(text: &str) -> Result<Vec<EnvironmentConfig>, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         read_config(file.path())
     }
 
     #[test]
-    fn the_keys_of_the_public_service_s_reporter_are_read() {
+    fn config_keys_of_the_public_service_s_reporter_are_read() {
         let environments = read(
             "environments:\n\
              - name: prod\n  namespaces: [shop, pay]\n  namespacesRegex: ['^team-']\n  \
@@ -199,18 +202,18 @@ mod tests {
         .unwrap();
         let [prod, batch] = environments.as_slice() else { panic!("{environments:?}") };
         assert_eq!((prod.name.as_str(), prod.empty), ("prod", Emptiness::Withheld));
-        let taken =
-            ["shop", "pay", "team-a", "team-x", "team-a-dev", "kube-system"].map(|n| prod.selection.takes(n));
+        let taken = ["shop", "pay", "team-a", "team-x", "team-a-dev", "kube-system"]
+            .map(|n| prod.selection.selects(n));
         assert_eq!(taken, [true, true, true, false, false, false]);
         assert_eq!((batch.name.as_str(), batch.empty), ("batch", Emptiness::Allowed));
-        assert!(batch.selection.takes("anything"));
+        assert!(batch.selection.selects("anything"));
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_place() {
-        for (text, says) in [
+    fn config_error_names_the_position() {
+        for (text, expected) in [
             ("environments: []", "lists no environment"),
-            ("environments:\n- name: a\n- name: a\n", "lists the environment \"a\" twice"),
+            ("environments:\n- name: a\n- name: a\n", "lists environment \"a\" twice"),
             ("environments:\n- name: a\n  namespace: [x]\n", "namespace"),
             ("environments:\n- name: a\n  namespaces: x\n", "line 3"),
             ("environments:\n- name: a\n  namespaces: [A_b]\n", "line 3"),
@@ -222,12 +225,12 @@ mod tests {
             ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
             ("environment:\n- name: a\n", "environment"),
             ("", "is empty"),
-            ("# environments:\n", "at its top level"),
+            ("# environments:\n", "at the top level"),
             ("{", "line 1"),
         ] {
             let error = read(text).unwrap_err();
-            let all = crate::process::error_causes::said_once(&error).join("; ");
-            assert!(all.contains(says) && !all.contains("\\n"), "{text:?}: {all}");
+            let message = crate::process::error_causes::describe(&error);
+            assert!(message.contains(expected) && !message.contains("\\n"), "{text:?}: {message}");
         }
     }
 }

@@ -1,4 +1,6 @@
-//! All pods that any environment wants, read once.
+//! Lists the pods of all environments once, from an API server or a file.
+//!
+//! Called by `once`. Stays within the deadline and logs unreadable and repeated pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,16 +11,16 @@ use tokio::time::{Instant, timeout};
 
 use super::Plan;
 use super::intake::{self, MAX_NAMED};
-use super::retry::{Deadline, GaveUp};
-use crate::cluster::{self, Cluster, FileError, Heard, PodsFile, Unreadable};
-use crate::domain::escape::Visible;
-use crate::domain::live::live_set::Roster;
+use super::retry::{Deadline, RetryError};
+use crate::cluster::{self, Cluster, FileError, PodsFile, Unreadable, WatchEvent};
+use crate::domain::escape::Escaped;
+use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::pod::PodView;
 use crate::domain::live::selection::{Scope, TooManyNamespaces};
 use crate::domain::model::NamespaceName;
 use crate::process::error_causes;
 
-/// Where pods come from.
+/// Source of the pods.
 pub enum Source {
     /// An API server.
     Cluster(Box<Cluster>),
@@ -26,57 +28,57 @@ pub enum Source {
     File(PodsFile),
 }
 
-/// Why no pods were read.
+/// The pods could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     /// Too many namespaces are named.
-    #[error("the pods cannot be listed")]
+    #[error("nothing was reported")]
     Scope(#[source] TooManyNamespaces),
-    /// The API server's list failed.
-    #[error("the pods cannot be listed, so nothing was reported")]
-    List(#[source] GaveUp<cluster::Error>),
-    /// The file holds no pods.
-    #[error("the pods cannot be read, so nothing was reported")]
+    /// The list of the whole cluster failed.
+    #[error("nothing was reported")]
+    List(#[source] RetryError<cluster::Error>),
+    /// The file is unreadable.
+    #[error("nothing was reported")]
     File(#[source] FileError),
-    /// The file does not come to an end, as where nobody closes a pipe.
-    #[error("the pods cannot be read, so nothing was reported: {0} did not end in {secs:.1} s (--timeout)", secs = .1.as_secs_f32())]
-    FileTooSlow(PodsFile, Duration),
+    /// The file does not end, such as a pipe that is not closed.
+    #[error("nothing was reported: reading {0} timed out after {secs:.1} s (--timeout)", secs = .1.as_secs_f32())]
+    FileTimedOut(PodsFile, Duration),
 }
 
 impl GatherError {
-    /// What to do where too many namespaces are named.
+    /// Hint for too many named namespaces.
     pub const WHOLE_CLUSTER: &'static str =
-        "select them by --namespace-regex (namespacesRegex), which lists the whole cluster";
+        "select the namespaces with --namespace-regex (namespacesRegex), which lists the whole cluster";
 }
 
-/// What was read.
+/// Result of reading all pods.
 pub(super) struct Gathered {
-    /// The pods of every list that is complete, and what came of the others.
-    pub(super) roster: Roster,
-    /// The namespaces whose list is not complete.
-    pub(super) failed: BTreeMap<NamespaceName, Arc<GaveUp<cluster::Error>>>,
+    /// Pods of all lists; those of a failed list may be incomplete.
+    pub(super) live_set: LiveSet,
+    /// Namespaces whose list failed.
+    pub(super) failed: BTreeMap<NamespaceName, Arc<RetryError<cluster::Error>>>,
 }
 
-/// Lists that are being read.
+/// State while lists are read.
 struct Intake {
     plan: Plan,
-    roster: Roster,
-    /// Of the complete lists.
-    noted: Notes,
-    /// Of the list that is being read.
-    noted_here: Notes,
+    live_set: LiveSet,
+    /// Warnings of the complete lists.
+    warnings: Warnings,
+    /// Warnings of the current list; dropped if the list restarts.
+    list_warnings: Warnings,
 }
 
-/// What is worth a warning once a list is complete.
+/// Warnings that are logged after the lists are complete.
 #[derive(Default)]
-struct Notes {
-    /// Why pods cannot be read. All are counted, and of the first it is kept what they are.
+struct Warnings {
+    /// One entry per unreadable pod; only the first [`MAX_NAMED`] contain a description.
     problems: Vec<String>,
-    /// The pods that a list named again.
+    /// Pods that a list contained more than once.
     repeated: BTreeSet<String>,
 }
 
-/// Reads the pods of all environments.
+/// Reads the pods of all environments once.
 pub(super) async fn gather(
     plan: &Plan,
     source: &Source,
@@ -87,9 +89,9 @@ pub(super) async fn gather(
     let selections = environments.iter().map(|e| e.selection.clone()).collect();
     let mut intake = Intake {
         plan: plan.clone(),
-        roster: Roster::new(selections, plan.counting),
-        noted: Notes::default(),
-        noted_here: Notes::default(),
+        live_set: LiveSet::new(selections, plan.counting),
+        warnings: Warnings::default(),
+        list_warnings: Warnings::default(),
     };
     let mut failed = BTreeMap::new();
     match source {
@@ -102,7 +104,7 @@ pub(super) async fn gather(
                     listed.pop().map_or(Ok(()), |(_, result)| result).map_err(GatherError::List)?;
                 }
                 Scope::Namespaces(namespaces) => {
-                    // One that hangs must leave time for reporting the others.
+                    // A list that hangs must leave time to report the other namespaces.
                     let deadline = if namespaces.len() > 1 { deadline.half() } else { deadline };
                     for (namespace, result) in
                         intake.list(cluster, namespaces.into_iter().map(Some), deadline).await
@@ -115,23 +117,23 @@ pub(super) async fn gather(
             }
         }
     }
-    let Notes { problems, repeated } = intake.noted;
+    let Warnings { problems, repeated } = intake.warnings;
     for problem in problems.iter().take(MAX_NAMED as usize) {
         tracing::warn!("{}", intake::warning(problem));
     }
     if problems.len() > MAX_NAMED as usize {
-        tracing::warn!("{} pods in all cannot be read and are left out", problems.len());
+        tracing::warn!("{} unreadable pods left out in total", problems.len());
     }
     for name in &repeated {
-        tracing::warn!("the pod \"{}\" runs more than once in the list; the last one counts", Visible(name));
+        tracing::warn!("the list contains pod \"{}\" more than once; using the last entry", Escaped(name));
     }
-    tracing::debug!("all lists took {:.3} s", start.elapsed().as_secs_f64());
-    Ok(Gathered { roster: intake.roster, failed })
+    tracing::debug!("listed all pods in {:.3} s", start.elapsed().as_secs_f64());
+    Ok(Gathered { live_set: intake.live_set, failed })
 }
 
-/// Reads a file on a thread of its own: a pipe may be silent for ever.
+/// Reads a file on its own thread: a read from a pipe may block forever.
 async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Result<Intake, GatherError> {
-    let (shown, start) = (file.clone(), Instant::now());
+    let (name, start) = (file.clone(), Instant::now());
     let read = spawn_blocking(move || {
         intake.begin(None);
         file.read(&mut |pod| intake.add(None, pod)).map(|()| {
@@ -139,72 +141,68 @@ async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Re
             intake
         })
     });
-    match timeout(deadline.left(), read).await {
+    match timeout(deadline.remaining(), read).await {
         Ok(Ok(read)) => read.map_err(GatherError::File),
         Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
-        Err(_) => Err(GatherError::FileTooSlow(shown, start.elapsed())),
+        Err(_) => Err(GatherError::FileTimedOut(name, start.elapsed())),
     }
 }
 
 impl Intake {
-    /// Reads one list each.
+    /// Lists each namespace, or the cluster (`None`).
     async fn list(
         &mut self,
         cluster: &Cluster,
         namespaces: impl IntoIterator<Item = Option<NamespaceName>>,
         deadline: Deadline,
-    ) -> Vec<(Option<NamespaceName>, Result<(), GaveUp<cluster::Error>>)> {
-        let asking = |namespace: &Option<NamespaceName>| match namespace {
-            Some(namespace) => {
-                format!("listing the pods of the namespace \"{namespace}\" at {}", cluster.url())
-            }
-            None => format!("listing the pods at {}", cluster.url()),
+    ) -> Vec<(Option<NamespaceName>, Result<(), RetryError<cluster::Error>>)> {
+        let describe = |namespace: &Option<NamespaceName>| match namespace {
+            Some(namespace) => format!("listing pods in namespace \"{namespace}\" at {}", cluster.url()),
+            None => format!("listing pods at {}", cluster.url()),
         };
-        let listed = deadline.persist(namespaces, asking, async |namespace| {
+        let listed = deadline.retry_each(namespaces, describe, async |namespace| {
             let namespace = namespace.as_ref();
-            cluster.list_pods(namespace, |heard| self.hear(namespace, heard)).await
+            cluster.list_pods(namespace, |event| self.apply(namespace, event)).await
         });
         listed.await
     }
 
-    /// Applies what the list of a namespace, or of the cluster, brought.
-    fn hear(&mut self, of: Option<&NamespaceName>, heard: Heard) {
-        match heard {
-            Heard::Begin => self.begin(of),
-            Heard::Pod(pod) => self.add(of, pod),
-            Heard::Complete => self.complete(of),
-            Heard::Failed { error, .. } => {
-                tracing::debug!("{}; the list begins again", error_causes::said_once(&error).join(": "));
+    fn apply(&mut self, scope: Option<&NamespaceName>, event: WatchEvent) {
+        match event {
+            WatchEvent::ListStarted => self.begin(scope),
+            WatchEvent::Pod(pod) => self.add(scope, pod),
+            WatchEvent::Complete => self.complete(scope),
+            WatchEvent::Failed { error, .. } => {
+                tracing::debug!("{}; restarting the list", error_causes::describe(&error));
             }
             _ => {}
         }
     }
 
-    fn add(&mut self, of: Option<&NamespaceName>, pod: Result<PodView, Unreadable>) {
-        let added = intake::add(&self.plan, &mut self.roster, of, pod);
+    fn add(&mut self, scope: Option<&NamespaceName>, pod: Result<PodView, Unreadable>) {
+        let added = intake::add(&self.plan, &mut self.live_set, scope, pod);
         if let Some(problem) = added.problem {
-            self.noted_here.problem(problem);
+            self.list_warnings.add_problem(problem);
         }
-        self.noted_here.repeated.extend(added.repeated);
+        self.list_warnings.repeated.extend(added.repeated);
     }
 
-    /// A list begins, or begins again. Of one that never ends, the roster keeps what it brought; no
-    /// environment with such a namespace is reported.
-    fn begin(&mut self, of: Option<&NamespaceName>) {
-        self.roster.begin(of);
-        self.noted_here = Notes::default();
+    /// Starts or restarts a list. Pods of a list that never completes stay in the live set; `confirm`
+    /// withholds every environment with such a namespace.
+    fn begin(&mut self, scope: Option<&NamespaceName>) {
+        self.live_set.begin(scope);
+        self.list_warnings = Warnings::default();
     }
 
-    /// The list that was being read is complete.
-    fn complete(&mut self, of: Option<&NamespaceName>) {
-        self.roster.complete(of, drop);
-        self.noted.problems.append(&mut self.noted_here.problems);
-        self.noted.repeated.append(&mut self.noted_here.repeated);
+    fn complete(&mut self, scope: Option<&NamespaceName>) {
+        self.live_set.complete(scope, drop);
+        self.warnings.problems.append(&mut self.list_warnings.problems);
+        self.warnings.repeated.append(&mut self.list_warnings.repeated);
     }
 }
 
-impl Notes {
-    fn problem(&mut self, problem: String) {
+impl Warnings {
+    fn add_problem(&mut self, problem: String) {
         self.problems.push(if self.problems.len() < MAX_NAMED as usize { problem } else { String::new() });
     }
 }

@@ -1,8 +1,7 @@
-//! The agent: pods in, reports out.
+//! The agent: reads pods from a cluster and reports them to the service.
 //!
-//! Called by `cli`, with environments, a place where pods come from, and one where reports go: once
-//! (`once`), or for as long as it runs (`daemon`). It joins `cluster` and `api` and never speaks HTTP
-//! itself.
+//! Called by `cli` for a single run (`once`) or until a signal (`daemon`). Connects `cluster` with `api`;
+//! contains no HTTP code of its own.
 
 pub mod daemon;
 pub mod environment;
@@ -13,7 +12,7 @@ mod plan;
 pub mod retry;
 mod summary;
 
-pub use environment::Environment;
+pub use environment::EnvironmentConfig;
 pub use plan::{OwnPod, Plan};
-pub(crate) use summary::counted;
-pub use summary::{Outcome, Summary};
+pub(crate) use summary::pluralize;
+pub use summary::{ReportOutcome, Summary};

@@ -1,4 +1,6 @@
-//! The one shot: one complete list, one report for each environment, and an end.
+//! A single run: lists the pods once and sends one report per environment.
+//!
+//! Called by `cli` for `--once` and `--dry-run`. An environment whose content is uncertain is not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -7,66 +9,66 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::gather::{GatherError, Gathered, Source, gather};
-use super::retry::{Deadline, GaveUp};
-use super::summary::{Outcome, Summary};
-use super::{Environment, Plan};
-use crate::api::{self, About, Client};
+use super::retry::{Deadline, RetryError};
+use super::summary::{ReportOutcome, Summary};
+use super::{EnvironmentConfig, Plan};
+use crate::api::{self, Client, Resource};
 use crate::cluster::{self, PodsFile};
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::domain::live::live_set::{Snapshot, Tally};
 use crate::domain::live::report::Report;
 use crate::domain::model::{EnvironmentName, NamespaceName};
 
-/// Where reports go.
+/// Where reports are sent.
 pub enum Destination<'a> {
-    /// To the service.
+    /// The service.
     Service(&'a Client),
-    /// To standard output, a line each: `--dry-run`.
+    /// Standard output, one line per report: `--dry-run`.
     Output(&'a mut dyn Write),
 }
 
-/// Why a report was not made or not accepted.
+/// A report was not created or not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No pods were read.
+    /// The pods could not be read.
     #[error(transparent)]
     Gather(#[from] GatherError),
-    /// An environment's emptiness would be a guess.
-    #[error("the environment \"{}\" is not reported: {why}{}", Visible(environment.as_str()), read_from(file.as_ref()))]
+    /// The content of the environment is uncertain.
+    #[error("environment \"{}\" not reported: {why}{}", Escaped(environment.as_str()), read_from(file.as_ref()))]
     Withheld {
-        /// Which.
+        /// Name of the environment.
         environment: EnvironmentName,
-        /// Why.
+        /// The reason.
         why: Withheld,
-        /// The file that the pods came from, where it was one.
+        /// The file of `--pods-from`.
         file: Option<PodsFile>,
-        /// What the API server said.
+        /// The failed request to the API server.
         #[source]
-        source: Option<Arc<GaveUp<cluster::Error>>>,
+        source: Option<Arc<RetryError<cluster::Error>>>,
     },
     /// The service did not accept a report.
-    #[error("the report for the environment \"{}\" {}", Visible(environment.as_str()), what_failed(source))]
+    #[error("{}\"{}\"", failure(source), Escaped(environment.as_str()))]
     NotReported {
-        /// Which.
+        /// Name of the environment.
         environment: EnvironmentName,
-        /// Why.
+        /// The failed request.
         #[source]
-        source: GaveUp<api::Error>,
-        /// What to do about it.
+        source: RetryError<api::Error>,
+        /// Hint for the operator.
         hint: Option<String>,
     },
-    /// Standard output cannot be written to.
-    #[error("the report cannot be printed")]
+    /// Writing to standard output failed.
+    #[error("failed to write the report to standard output")]
     Output(#[source] io::Error),
 }
 
-/// Lists once and reports each environment, in their order. A failure of one does not keep the others
-/// from being reported.
+/// Lists once and reports each environment in order. A failed environment does not prevent reports for the
+/// others.
 ///
 /// # Errors
 ///
-/// All failures, in the order of the environments; where the whole list fails, that alone.
+/// All failures, in the order of the environments. If the pods cannot be read, only that failure.
 pub async fn run(
     plan: &Plan,
     source: &Source,
@@ -76,7 +78,7 @@ pub async fn run(
     let start = Instant::now();
     let environments = &plan.environments;
     let gathered = gather(plan, source, deadline).await.map_err(|e| vec![e.into()])?;
-    let looked_up = look_up(environments, &gathered, source, deadline).await;
+    let lookups = look_up(environments, &gathered, source, deadline).await;
     let file = match source {
         Source::File(file) => Some(file),
         Source::Cluster(_) => None,
@@ -85,8 +87,8 @@ pub async fn run(
     let mut reports = Vec::new();
     let mut summaries = Vec::new();
     for (n, environment) in environments.iter().enumerate() {
-        let snapshot = gathered.roster.snapshot(n, Vec::new());
-        match confirm(environment, &snapshot, &gathered, source, &looked_up) {
+        let snapshot = gathered.live_set.snapshot(n, Vec::new());
+        match confirm(environment, &snapshot, &gathered, source, &lookups) {
             Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
             Err((why, source)) => {
                 let environment = environment.name.clone();
@@ -102,7 +104,7 @@ pub async fn run(
                     Ok(()) => {
                         let environment = environment.name.clone();
                         let artifacts = report.len();
-                        let (outcome, took) = (Outcome::Printed, start.elapsed());
+                        let (outcome, took) = (ReportOutcome::Printed, start.elapsed());
                         let summary = Summary { environment, outcome, artifacts, tally, took };
                         summary.log();
                         summaries.push(summary);
@@ -114,14 +116,14 @@ pub async fn run(
             }
         }
         Destination::Service(client) => {
-            let asking = |(_, environment, ..): &(usize, &Environment, Tally, Report)| {
+            let describe = |(_, environment, ..): &(usize, &EnvironmentConfig, Tally, Report)| {
                 client.report_k8s_request(&environment.name).to_string()
             };
-            let sent = deadline.persist(reports, asking, async |(_, environment, tally, report)| {
+            let sent = deadline.retry_each(reports, describe, async |(_, environment, tally, report)| {
                 let accepted = client.report_k8s(&environment.name, report).await?;
                 let (artifacts, took) = (report.len(), start.elapsed());
                 let (environment, tally) = (environment.name.clone(), tally.clone());
-                let outcome = Outcome::Accepted(accepted);
+                let outcome = ReportOutcome::Accepted(accepted);
                 let summary = Summary { environment, outcome, artifacts, tally, took };
                 summary.log();
                 Ok(summary)
@@ -131,7 +133,7 @@ pub async fn run(
                     Ok(summary) => summaries.push(summary),
                     Err(source) => {
                         let name = &environment.name;
-                        let about = About::Environment(name.as_str());
+                        let about = Resource::Environment(name.as_str());
                         let hint = source.last().and_then(|e| client.hint(e, about));
                         failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
                     }
@@ -142,66 +144,65 @@ pub async fn run(
     if failures.is_empty() { Ok(summaries) } else { Err(failures.into_values().collect()) }
 }
 
-/// What the API server said when it was asked.
-type Said = Option<Arc<GaveUp<cluster::Error>>>;
+/// A failed namespace list or lookup.
+type LookupError = Arc<RetryError<cluster::Error>>;
 
-/// Whether namespaces exist, as far as the API server said.
-type LookedUp = BTreeMap<NamespaceName, Result<Existence, Arc<GaveUp<cluster::Error>>>>;
+/// Results of the namespace lookups.
+type Lookups = BTreeMap<NamespaceName, Result<Existence, LookupError>>;
 
-/// Looks up the namespaces that are named and of which no pod was seen: one that does not exist lists
-/// as empty, and so does one whose name was misspelt.
+/// Looks up the named namespaces without pods: the list of a namespace that does not exist is empty as well.
 async fn look_up(
-    environments: &[Environment],
-    Gathered { roster, failed, .. }: &Gathered,
+    environments: &[EnvironmentConfig],
+    Gathered { live_set, failed, .. }: &Gathered,
     source: &Source,
     deadline: Deadline,
-) -> LookedUp {
-    let Source::Cluster(cluster) = source else { return LookedUp::new() };
+) -> Lookups {
+    let Source::Cluster(cluster) = source else { return Lookups::new() };
     let unseen: BTreeSet<_> = environments
         .iter()
         .filter(|e| e.empty == Emptiness::Withheld)
         .flat_map(|e| e.selection.names())
-        .filter(|name| !roster.has_seen(name.as_str()) && !failed.contains_key(*name))
+        .filter(|name| !live_set.has_seen(name.as_str()) && !failed.contains_key(*name))
         .cloned()
         .collect();
-    let asking = |name: &NamespaceName| format!("looking up the namespace \"{name}\" at {}", cluster.url());
-    let answers = deadline.persist(unseen, asking, async |name| cluster.namespace(name).await);
-    answers.await.into_iter().map(|(name, answer)| (name, answer.map_err(Arc::new))).collect()
+    let describe = |name: &NamespaceName| format!("looking up namespace \"{name}\" at {}", cluster.url());
+    let results = deadline.retry_each(unseen, describe, async |name| cluster.namespace(name).await);
+    results.await.into_iter().map(|(name, result)| (name, result.map_err(Arc::new))).collect()
 }
 
-/// Makes sure that what would be missing from a report is not there.
+/// Checks that the snapshot is complete.
 fn confirm(
-    environment: &Environment,
+    environment: &EnvironmentConfig,
     snapshot: &Snapshot,
-    Gathered { roster, failed }: &Gathered,
+    Gathered { live_set, failed }: &Gathered,
     source: &Source,
-    looked_up: &LookedUp,
-) -> Result<(), (Withheld, Said)> {
+    lookups: &Lookups,
+) -> Result<(), (Withheld, Option<LookupError>)> {
     let selection = &environment.selection;
-    if let Some((name, error)) = failed.iter().find(|(name, _)| selection.takes(name.as_str())) {
+    if let Some((name, error)) = failed.iter().find(|(name, _)| selection.selects(name.as_str())) {
         return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
     }
     let facts = Facts {
         artifacts: snapshot.len(),
         has_pods: snapshot.tally.pods > 0,
-        unreadable: roster.lost() + snapshot.tally.unreadable(),
+        unreadable: live_set.unattributed() + snapshot.tally.unreadable(),
     };
-    let existence = |name: &NamespaceName| match (source, looked_up.get(name)) {
-        _ if roster.has_seen(name.as_str()) => Existence::Exists,
+    let existence = |name: &NamespaceName| match (source, lookups.get(name)) {
+        _ if live_set.has_seen(name.as_str()) => Existence::Exists,
         (Source::File(_), _) => Existence::NotInFile,
         (Source::Cluster(_), Some(Ok(existence))) => *existence,
-        (Source::Cluster(_), Some(Err(_)) | None) => Existence::Unsaid,
+        (Source::Cluster(_), Some(Err(_)) | None) => Existence::Unknown,
     };
     confirmation::confirm(selection, environment.empty, facts, existence).map_err(|why| {
-        let said = match &why {
-            Withheld::Unconfirmed(name) => looked_up.get(name).and_then(|answer| answer.clone().err()),
+        let source = match &why {
+            Withheld::Unconfirmed(name) => lookups.get(name).and_then(|result| result.clone().err()),
             _ => None,
         };
-        (why, said)
+        (why, source)
     })
 }
 
-/// One line: the exact body, and a line break that is not part of it.
+/// Writes the exact request body, followed by a line break.
 fn print(report: &Report, output: &mut dyn Write) -> io::Result<()> {
     for chunk in report.chunks() {
         output.write_all(&chunk)?;
@@ -214,22 +215,24 @@ fn read_from(file: Option<&PodsFile>) -> String {
     file.map(|file| format!(" (--pods-from {file})")).unwrap_or_default()
 }
 
-/// A service that answered has judged the report; one that did not has not.
-fn what_failed(source: &GaveUp<api::Error>) -> &'static str {
+/// The start of the message: a response means that the service rejected the report.
+fn failure(source: &RetryError<api::Error>) -> &'static str {
     match source {
-        GaveUp::Failed(error) if matches!(**error, api::Error::Answered { .. }) => "was not accepted",
-        _ => "could not be sent",
+        RetryError::Permanent(error) if matches!(**error, api::Error::Answered { .. }) => {
+            "the service rejected the report for environment "
+        }
+        _ => "failed to report environment ",
     }
 }
 
 impl Error {
-    /// What to do about it, where that is known.
+    /// Hint for the operator, if a fix is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Gather(GatherError::Scope(_)) => Some(GatherError::WHOLE_CLUSTER.to_owned()),
             Self::Gather(GatherError::List(source)) => source.last().and_then(cluster::Error::hint),
-            Self::Gather(GatherError::File(_) | GatherError::FileTooSlow(..)) | Self::Output(_) => None,
+            Self::Gather(GatherError::File(_) | GatherError::FileTimedOut(..)) | Self::Output(_) => None,
             Self::Withheld { source: Some(source), .. } => source.last().and_then(cluster::Error::hint),
             Self::Withheld { why, source: None, .. } => why.hint().map(str::to_owned),
             Self::NotReported { hint, .. } => hint.clone(),

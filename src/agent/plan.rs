@@ -1,21 +1,21 @@
-//! What to report: the same for the one shot and the daemon.
+//! The environments and containers to report, for a single run and for the daemon.
 
-use super::Environment;
+use super::EnvironmentConfig;
 use crate::domain::live::collapse::Counting;
 use crate::domain::live::pod::PodView;
 
-/// What to report.
+/// The environments and containers to report.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// To which environments, in this order.
-    pub environments: Vec<Environment>,
-    /// Which containers count.
+    /// Environments, in the order in which a single run reports them.
+    pub environments: Vec<EnvironmentConfig>,
+    /// Container kinds to include.
     pub counting: Counting,
-    /// The pod that this runs in, where it is left out.
+    /// The agent's own pod, if it must be excluded (`--exclude-self`).
     pub own_pod: Option<OwnPod>,
 }
 
-/// The pod that this runs in, by the downward API (Kubernetes documentation, "Downward API").
+/// The agent's own pod, from the downward API (Kubernetes documentation, "Downward API").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnPod {
     /// `metadata.name`.
@@ -25,8 +25,8 @@ pub struct OwnPod {
 }
 
 impl Plan {
-    /// Whether a pod is left out, since it is the one that this runs in.
-    pub(super) fn leaves_out(&self, pod: &PodView) -> bool {
+    /// Whether the pod is the agent's own and excluded.
+    pub(super) fn excludes(&self, pod: &PodView) -> bool {
         self.own_pod.as_ref().is_some_and(|own| own.uid == pod.uid && own.name == pod.name)
     }
 }

@@ -1,120 +1,124 @@
-//! Trying again until a deadline: for the one shot, which has no later report to hope for.
+//! Retries with backoff until a deadline.
+//!
+//! Used by single runs and commands; the daemon retries by its cadence instead.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::pluralize;
 use crate::domain::retry::{self, Backoff, Retryable};
 use crate::process::error_causes;
 
-/// Something was tried, and tried again where that made sense, in vain.
+/// An operation failed permanently, or until its deadline.
 #[derive(Debug, thiserror::Error)]
-pub enum GaveUp<E: Retryable + 'static> {
-    /// The failure is one that does not mend itself.
+pub enum RetryError<E: Retryable + 'static> {
+    /// A retry would fail again.
     #[error(transparent)]
-    Failed(Box<E>),
-    /// A next try would come too late.
-    #[error("gave up after {} in {:.1} s: {}", times(*.tries), spent.as_secs_f32(), no_time(*.asked))]
+    Permanent(Box<E>),
+    /// The next attempt would start after the deadline.
+    #[error("gave up after {} in {:.1} s: {}", pluralize((*.attempts).into(), "attempt"), elapsed.as_secs_f32(), no_time_left(*.retry_after))]
     Exhausted {
-        /// How often it was tried.
-        tries: u32,
-        /// How long that took.
-        spent: Duration,
-        /// After how long the last answer wants to be asked again, where that is too late.
-        asked: Option<Duration>,
+        /// Number of attempts.
+        attempts: u32,
+        /// Time since the first attempt.
+        elapsed: Duration,
+        /// Retry-After of the last response, if that is later than the deadline.
+        retry_after: Option<Duration>,
         /// The last failure.
         #[source]
         last: Box<E>,
     },
-    /// No try came to an end.
-    #[error("{asking} was not done in {:.1} s, and --timeout leaves no time for another try", spent.as_secs_f32())]
-    Late {
-        /// What was asked.
-        asking: String,
-        /// How long that took.
-        spent: Duration,
+    /// No attempt completed.
+    #[error("{operation} timed out after {:.1} s (--timeout)", elapsed.as_secs_f32())]
+    TimedOut {
+        /// Description of the operation.
+        operation: String,
+        /// Time since the first attempt.
+        elapsed: Duration,
     },
 }
 
-impl<E: Retryable + 'static> GaveUp<E> {
-    /// The last failure, where a try came to its end.
+impl<E: Retryable + 'static> RetryError<E> {
+    /// The failure of the last completed attempt.
     #[must_use]
     pub fn last(&self) -> Option<&E> {
         match self {
-            Self::Failed(last) | Self::Exhausted { last, .. } => Some(last),
-            Self::Late { .. } => None,
+            Self::Permanent(last) | Self::Exhausted { last, .. } => Some(last),
+            Self::TimedOut { .. } => None,
         }
     }
 }
 
-/// How long, and how often.
+/// A point in time until which operations are retried, and the delays between attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     at: Instant,
     backoff: Backoff,
 }
 
-/// One of several things that are tried, and how that goes.
+/// One of several operations that are retried.
 struct Task<T, E, D> {
     number: usize,
-    what: T,
+    item: T,
     delays: D,
-    tries: u32,
+    attempts: u32,
     not_before: Instant,
     last: Option<Box<E>>,
 }
 
 impl Deadline {
-    /// So long from now.
+    /// A deadline after this duration from now.
     #[must_use]
     pub fn after(within: Duration, backoff: Backoff) -> Self {
         Self { at: Instant::now() + within, backoff }
     }
 
-    /// How long is left.
+    /// Time until the deadline.
     #[must_use]
-    pub fn left(self) -> Duration {
+    pub fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Half of what is left.
+    /// A deadline after half of the remaining time.
     pub(super) fn half(self) -> Self {
-        Self { at: Instant::now() + self.left() / 2, ..self }
+        Self { at: Instant::now() + self.remaining() / 2, ..self }
     }
 
-    /// Tries one thing, and again if it failed in a way that may pass; `asking` says what it is.
+    /// Runs one operation and retries transient failures. `operation` describes it in errors.
     ///
     /// # Errors
     ///
-    /// [`GaveUp`] where it failed for good, or no time is left.
-    pub async fn persist_in<R, E: Retryable + 'static>(
+    /// [`RetryError`] after a permanent failure, or at the deadline.
+    pub async fn retry<R, E: Retryable + 'static>(
         self,
-        asking: &str,
+        operation: &str,
         mut attempt: impl AsyncFnMut() -> Result<R, E>,
-    ) -> Result<R, GaveUp<E>> {
+    ) -> Result<R, RetryError<E>> {
         let start = Instant::now();
-        let tried = self.persist([()], |()| asking.to_owned(), async |()| attempt().await).await;
-        let late = || Err(GaveUp::Late { asking: asking.to_owned(), spent: start.elapsed() });
-        tried.into_iter().next().map_or_else(late, |((), result)| result)
+        let results = self.retry_each([()], |()| operation.to_owned(), async |()| attempt().await).await;
+        let timed_out =
+            || Err(RetryError::TimedOut { operation: operation.to_owned(), elapsed: start.elapsed() });
+        results.into_iter().next().map_or_else(timed_out, |((), result)| result)
     }
 
-    /// Tries each of several things, and again those that failed in a way that may pass. `asking` says
-    /// in words what is tried. While several wait, none takes more than its share of the time that is
-    /// left, so that one that hangs leaves the others theirs; the last one has all of it.
-    pub(super) async fn persist<T, R, E: Retryable + 'static>(
+    /// Runs one operation per item and retries transient failures. `describe` describes it in errors.
+    /// Each attempt gets an equal share of the remaining time, so that one that hangs cannot starve the
+    /// others; the last waiting operation gets all of it.
+    pub(super) async fn retry_each<T, R, E: Retryable + 'static>(
         self,
-        tasks: impl IntoIterator<Item = T>,
-        asking: impl Fn(&T) -> String,
+        items: impl IntoIterator<Item = T>,
+        describe: impl Fn(&T) -> String,
         mut attempt: impl AsyncFnMut(&T) -> Result<R, E>,
-    ) -> Vec<(T, Result<R, GaveUp<E>>)> {
+    ) -> Vec<(T, Result<R, RetryError<E>>)> {
         let start = Instant::now();
-        let mut waiting: Vec<_> = tasks
+        let mut waiting: Vec<_> = items
             .into_iter()
             .enumerate()
-            .map(|(number, what)| {
+            .map(|(number, item)| {
                 let delays = self.backoff.delays(seed());
-                Task { number, what, delays, tries: 0, not_before: start, last: None }
+                Task { number, item, delays, attempts: 0, not_before: start, last: None }
             })
             .collect();
         let mut done = Vec::new();
@@ -122,65 +126,62 @@ impl Deadline {
         {
             let mut task = waiting.remove(next);
             sleep_until(task.not_before).await;
-            let share = self.left() / u32::try_from(waiting.len() + 1).unwrap_or(u32::MAX);
-            task.tries += 1;
-            let mut asked = None;
-            let mut delay = task.delays.next().unwrap_or(self.backoff.most);
-            match timeout(share, attempt(&task.what)).await {
+            let share = self.remaining() / u32::try_from(waiting.len() + 1).unwrap_or(u32::MAX);
+            task.attempts += 1;
+            let mut retry_after = None;
+            let mut delay = task.delays.next().unwrap_or(self.backoff.max);
+            match timeout(share, attempt(&task.item)).await {
                 Ok(Ok(result)) => {
-                    done.push((task.number, task.what, Ok(result)));
+                    done.push((task.number, task.item, Ok(result)));
                     continue;
                 }
                 Ok(Err(failure)) if !failure.is_transient() => {
-                    done.push((task.number, task.what, Err(GaveUp::Failed(Box::new(failure)))));
+                    done.push((task.number, task.item, Err(RetryError::Permanent(Box::new(failure)))));
                     continue;
                 }
                 Ok(Err(failure)) => {
-                    asked = failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
-                    delay = self.backoff.at_least(delay, asked);
+                    retry_after =
+                        failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
+                    delay = self.backoff.with_retry_after(delay, retry_after);
                     task.last = Some(Box::new(failure));
                 }
                 Err(_) => {}
             }
-            if delay < self.left() {
-                let why = match &task.last {
-                    Some(failure) => error_causes::said_once(&**failure).join(": "),
-                    None => format!("{} takes longer than its share of the time", asking(&task.what)),
+            if delay < self.remaining() {
+                let cause = match &task.last {
+                    Some(failure) => error_causes::describe(&**failure),
+                    None => format!("{} timed out after {:.1} s", describe(&task.item), share.as_secs_f32()),
                 };
-                tracing::warn!("{why}; trying again in {:.1} s", delay.as_secs_f32());
+                tracing::warn!("{cause}; retrying in {:.1} s", delay.as_secs_f32());
                 task.not_before = Instant::now() + delay;
                 waiting.push(task);
             } else {
-                let spent = start.elapsed();
-                let gave_up = match task.last {
+                let elapsed = start.elapsed();
+                let error = match task.last {
                     Some(last) => {
-                        let asked = asked.filter(|asked| *asked >= self.left());
-                        GaveUp::Exhausted { tries: task.tries, spent, asked, last }
+                        let retry_after = retry_after.filter(|after| *after >= self.remaining());
+                        RetryError::Exhausted { attempts: task.attempts, elapsed, retry_after, last }
                     }
-                    None => GaveUp::Late { asking: asking(&task.what), spent },
+                    None => RetryError::TimedOut { operation: describe(&task.item), elapsed },
                 };
-                done.push((task.number, task.what, Err(gave_up)));
+                done.push((task.number, task.item, Err(error)));
             }
         }
         done.sort_by_key(|(number, ..)| *number);
-        done.into_iter().map(|(_, what, result)| (what, result)).collect()
+        done.into_iter().map(|(_, item, result)| (item, result)).collect()
     }
 }
 
-fn times(n: u32) -> String {
-    if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
-}
-
-fn no_time(asked: Option<Duration>) -> String {
-    match asked {
+fn no_time_left(retry_after: Option<Duration>) -> String {
+    match retry_after {
         None => "--timeout leaves no time for another".to_owned(),
-        Some(asked) => {
-            format!("it is to be asked again in {} s, and --timeout ends before that", asked.as_secs())
+        Some(after) => {
+            format!("the server asks for a retry after {} s, later than --timeout", after.as_secs())
         }
     }
 }
 
-/// A different one each time, so that many that failed or started together do not keep in step.
+/// A random seed, so that agents that start or fail together do not retry in step.
 #[must_use]
 pub fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -209,10 +210,9 @@ mod tests {
 
     const BUSY: Fake = Fake { transient: true, retry_after: None };
 
-    type Results = Vec<Result<(), GaveUp<Fake>>>;
+    type Results = Vec<Result<(), RetryError<Fake>>>;
 
-    /// Runs the attempts with delays of 10 to 100 ms between them. An attempt gets the number of the task and of its
-    /// earlier tries.
+    /// Retries with delays of 10 to 100 ms. `attempt` gets the number of the task and of its earlier attempts.
     fn run(
         within: Duration,
         tasks: usize,
@@ -221,15 +221,16 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (first, most) = (Duration::from_millis(10), Duration::from_millis(100));
-            let deadline = Deadline::after(within, Backoff { first, most, ..Backoff::default() });
-            let mut tries = vec![0; tasks];
+            let deadline =
+                Deadline::after(within, Backoff { initial: first, max: most, ..Backoff::default() });
+            let mut attempts = vec![0; tasks];
             let attempt_one = async |task: &usize| {
-                tries[*task] += 1;
-                attempt(*task, tries[*task] - 1).await
+                attempts[*task] += 1;
+                attempt(*task, attempts[*task] - 1).await
             };
-            let results = deadline.persist(0..tasks, |n| format!("task {n}"), attempt_one).await;
+            let results = deadline.retry_each(0..tasks, |n| format!("task {n}"), attempt_one).await;
             assert!(results.iter().map(|(task, _)| *task).eq(0..tasks), "in their order");
-            (results.into_iter().map(|(_, result)| result).collect(), tries)
+            (results.into_iter().map(|(_, result)| result).collect(), attempts)
         })
     }
 
@@ -237,30 +238,31 @@ mod tests {
 
     #[test]
     fn transient_failure_is_retried_and_permanent_failure_is_not() {
-        let (results, tries) = run(MINUTE, 1, async |_, before| if before < 2 { Err(BUSY) } else { Ok(()) });
+        let (results, attempts) =
+            run(MINUTE, 1, async |_, before| if before < 2 { Err(BUSY) } else { Ok(()) });
         assert!(results[0].is_ok());
-        assert_eq!(tries, [3]);
+        assert_eq!(attempts, [3]);
 
-        let (results, tries) = run(MINUTE, 1, async |_, _| Err(Fake { transient: false, ..BUSY }));
-        assert!(matches!(results[0], Err(GaveUp::Failed(_))));
-        assert_eq!(tries, [1]);
+        let (results, attempts) = run(MINUTE, 1, async |_, _| Err(Fake { transient: false, ..BUSY }));
+        assert!(matches!(results[0], Err(RetryError::Permanent(_))));
+        assert_eq!(attempts, [1]);
     }
 
     #[test]
-    fn deadline_ends_a_hanging_try_repeated_failures_and_a_long_retry_after() {
+    fn deadline_ends_a_hanging_attempt_repeated_failures_and_a_long_retry_after() {
         let (results, _) = run(Duration::from_millis(100), 1, async |_, _| std::future::pending().await);
         let error = results[0].as_ref().unwrap_err().to_string();
-        assert!(error.starts_with("task 0 was not done in "), "{error}");
+        assert!(error.starts_with("task 0 timed out after "), "{error}");
 
         let (results, _) = run(Duration::from_millis(500), 1, async |_, _| Err(BUSY));
-        assert!(matches!(results[0], Err(GaveUp::Exhausted { tries: 2.., .. })), "{results:?}");
+        assert!(matches!(results[0], Err(RetryError::Exhausted { attempts: 2.., .. })), "{results:?}");
 
         let (results, _) = run(MINUTE, 1, async |_, _| Err(Fake { retry_after: Some("3600"), ..BUSY }));
-        assert!(matches!(results[0], Err(GaveUp::Exhausted { tries: 1, .. })));
+        assert!(matches!(results[0], Err(RetryError::Exhausted { attempts: 1, .. })));
     }
 
     #[test]
-    fn next_try_waits_for_retry_after() {
+    fn next_attempt_waits_for_retry_after() {
         let start = std::time::Instant::now();
         let after = |before| if before == 0 { Err(Fake { retry_after: Some("1"), ..BUSY }) } else { Ok(()) };
         let (results, _) = run(MINUTE, 1, async |_, before| after(before));

@@ -1,50 +1,50 @@
-//! What happened to one environment, in one line.
+//! The summary line of a report.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::api::Accepted;
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::live::live_set::Tally;
 use crate::domain::model::EnvironmentName;
 
-/// What became of a report.
+/// The result of a report that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was printed: `--dry-run`.
+pub enum ReportOutcome {
+    /// Written to standard output: `--dry-run`.
     Printed,
-    /// The service has it.
+    /// Accepted by the service.
     Accepted(Accepted),
 }
 
-/// What was reported of an environment; shown as a sentence.
+/// A completed report; `Display` is the log message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Which.
+    /// Name of the environment.
     pub environment: EnvironmentName,
-    /// What became of the report.
-    pub outcome: Outcome,
-    /// How many artifacts it held.
+    /// Result of the report.
+    pub outcome: ReportOutcome,
+    /// Number of artifacts in the report, including departed pods.
     pub artifacts: usize,
-    /// What was seen, and left out.
+    /// Counts of running pods, and of pods and containers left out.
     pub tally: Tally,
-    /// How long it took, from the first look at the pods.
+    /// Single run: time since its start. Daemon: duration of the upload.
     pub took: Duration,
 }
 
 impl Summary {
-    /// How many artifacts it held of what came and went since the last report.
-    fn gone(&self) -> u64 {
+    /// Number of departed pods in the report.
+    fn departed(&self) -> u64 {
         (self.artifacts as u64).saturating_sub(self.tally.artifacts)
     }
 
-    /// Logs the sentence, with the same as fields for machines.
+    /// Logs the summary, with its values as fields.
     pub(super) fn log(&self) {
         tracing::info!(
             environment = self.environment.as_str(),
             artifacts = self.artifacts,
-            came_and_went = self.gone(),
-            outcome = self.outcome.said(),
+            departed = self.departed(),
+            outcome = self.outcome.as_str(),
             left_out = left_out(&self.tally),
             config_digests = self.tally.config_digests,
             seconds = self.took.as_secs_f64(),
@@ -55,42 +55,42 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let environment = Visible(self.environment.as_str());
-        let artifacts = counted(self.artifacts as u64, "artifact");
-        let gone = match self.gone() {
+        let environment = Escaped(self.environment.as_str());
+        let artifacts = pluralize(self.artifacts as u64, "artifact");
+        let departed = match self.departed() {
             0 => String::new(),
-            gone => format!(" ({gone} of them came and went)"),
+            departed => format!(" ({departed} departed)"),
         };
-        let (said, seconds) = (self.outcome.said(), self.took.as_secs_f64());
-        write!(f, "{environment}: {artifacts}{gone} {said} ({seconds:.1} s)")?;
+        let (outcome, seconds) = (self.outcome.as_str(), self.took.as_secs_f64());
+        write!(f, "{environment}: {artifacts}{departed} {outcome} ({seconds:.1} s)")?;
         let left_out = left_out(&self.tally);
         if left_out.is_empty() { Ok(()) } else { write!(f, "; left out: {left_out}") }
     }
 }
 
-impl Outcome {
-    fn said(self) -> &'static str {
+impl ReportOutcome {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Printed => "printed, not sent",
             Self::Accepted(Accepted::NewSnapshot) => "reported, new snapshot",
             Self::Accepted(Accepted::Unchanged) => "reported, unchanged",
-            Self::Accepted(Accepted::Unsaid) => "reported",
+            Self::Accepted(Accepted::Unspecified) => "reported",
         }
     }
 }
 
-/// `2 pods ended, 1 container not started`; empty where nothing was left out.
+/// The pods and containers left out, such as `2 pods ended, 1 container not started`.
 fn left_out(tally: &Tally) -> String {
-    let pods = tally.skipped_pods.iter().map(|(why, n)| format!("{} {why}", counted(*n, "pod")));
+    let pods = tally.skipped_pods.iter().map(|(why, n)| format!("{} {why}", pluralize(*n, "pod")));
     let containers =
-        tally.skipped_containers.iter().map(|(why, n)| format!("{} {why}", counted(*n, "container")));
+        tally.skipped_containers.iter().map(|(why, n)| format!("{} {why}", pluralize(*n, "container")));
     pods.chain(containers).collect::<Vec<_>>().join(", ")
 }
 
 /// `1 pod`, `2 pods`.
-pub(crate) fn counted(n: u64, what: &str) -> String {
+pub(crate) fn pluralize(n: u64, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{plural}")
+    format!("{n} {noun}{plural}")
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
     use crate::domain::live::collapse::{ContainerSkip, PodSkip};
 
     #[test]
-    fn what_was_left_out_is_said_with_its_reason_and_nothing_else() {
+    fn pods_and_containers_left_out_are_listed_by_reason() {
         assert_eq!(left_out(&Tally::default()), "");
         let tally = Tally {
             skipped_pods: [(PodSkip::Ended, 2), (PodSkip::NoDigest, 1)].into(),

@@ -1,78 +1,79 @@
-//! Operations 3 and 9: list environment notifications, and get one action. The interface gives both the
-//! same fields, of which a list leaves out `flows` and get-action may leave out `environments`.
+//! Operations 3 and 9: list environment notifications, and get one action.
+//!
+//! Both have the same fields, but a list omits `flows`, and get-action may omit `environments`.
 
 use http::Method;
 use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::raw_response::{Kept, null_is_default, time, whole};
+use super::raw_response::{Parsed, integer, null_is_default, time};
 use crate::domain::model::Timestamp;
 
-/// An action: what is sent where when something happens.
+/// An action: sends events to targets.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Action {
-    /// Its number, which no other action ever had.
-    #[serde(deserialize_with = "whole")]
+    /// Its number, never reused.
+    #[serde(deserialize_with = "integer")]
     pub number: u64,
     /// Its name.
     pub name: String,
     /// Its kind.
     pub r#type: String,
-    /// The environments that it is for.
+    /// The environments that it applies to.
     #[serde(default)]
     pub environments: Option<Vec<String>>,
-    /// The flows that it is for.
+    /// The flows that it applies to.
     #[serde(default)]
     pub flows: Option<Vec<String>>,
-    /// What has to happen; words that are not known here too.
+    /// The events that it sends; may contain unknown names.
     pub triggers: Vec<String>,
-    /// Where something is sent.
+    /// Its targets.
     pub targets: Vec<Target>,
-    /// Who made it.
+    /// Its author.
     pub created_by: String,
-    /// Whether it was made from a chat application.
+    /// Whether it was created from a chat application.
     #[serde(alias = "is_created_from_slack_app")]
     pub is_created_from_chat_app: bool,
     /// When it was last changed.
     #[serde(default, deserialize_with = "time")]
     pub last_modified_at: Option<Timestamp>,
-    /// Whether what it sends does not arrive.
+    /// Whether its deliveries fail.
     #[serde(default)]
     pub is_failing: Option<bool>,
-    /// When something last arrived.
+    /// When a delivery last succeeded.
     #[serde(default, deserialize_with = "time")]
     pub last_success_timestamp: Option<Timestamp>,
-    /// When something last did not.
+    /// When a delivery last failed.
     #[serde(default, deserialize_with = "time")]
     pub last_failure_timestamp: Option<Timestamp>,
-    /// When it was made.
+    /// When it was created.
     #[serde(default, deserialize_with = "time")]
     pub created_at: Option<Timestamp>,
 }
 
-/// Where something is sent. Which fields there are depends on its kind (interface, "Targets").
+/// A target of an action. Its fields depend on its kind (interface, "Targets").
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Target {
     /// Its kind.
     #[serde(default)]
     pub r#type: Option<String>,
-    /// The address of a webhook, as far as it may be seen.
+    /// The address of a webhook, possibly redacted.
     #[serde(default)]
     pub webhook: Option<String>,
     /// The channel of a chat.
     #[serde(default)]
     pub context: Option<Channel>,
-    /// Its name, which is not in the interface.
+    /// Its name; an extension of the interface.
     #[serde(default)]
     pub name: Option<String>,
-    /// Who gets an email, which is not in the interface.
+    /// The recipients of an email; an extension of the interface.
     #[serde(default, deserialize_with = "null_is_default")]
     pub recipients: Vec<String>,
-    /// When something last arrived there.
+    /// When a delivery last succeeded.
     #[serde(default, deserialize_with = "time")]
     pub last_success_at: Option<Timestamp>,
-    /// When something last did not.
+    /// When a delivery last failed.
     #[serde(default, deserialize_with = "time")]
     pub last_failure_at: Option<Timestamp>,
 }
@@ -87,21 +88,13 @@ pub struct Channel {
 
 impl Client {
     /// GETs the actions of all environments: `/organizations/{org}/environments_notifications`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
-    pub async fn notifications(&self) -> Result<Vec<Kept<Action>>, Error> {
+    pub async fn notifications(&self) -> Result<Vec<Parsed<Action>>, Error> {
         let path = ["organizations", self.organization().as_str(), "environments_notifications"];
         self.get(self.request(Method::GET, &path)).await
     }
 
     /// GETs an action: `/actions/{org}/{action_number}`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
-    pub async fn action(&self, number: u64) -> Result<Kept<Action>, Error> {
+    pub async fn action(&self, number: u64) -> Result<Parsed<Action>, Error> {
         let path = ["actions", self.organization().as_str(), &number.to_string()];
         self.get(self.request(Method::GET, &path)).await
     }

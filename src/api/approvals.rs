@@ -1,49 +1,48 @@
-//! Operations 6 and 8: get an approval, and list those of an artifact. The two write the commits of an
-//! approval differently.
+//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Their commits have different forms.
 
 use http::Method;
 use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::raw_response::{Kept, null_is_default, time, whole};
+use super::raw_response::{Parsed, integer, null_is_default, time};
 use crate::domain::model::{Fingerprint, FlowName, Timestamp};
 
-/// An approval: whether an artifact may follow another.
+/// An approval: whether an artifact may replace another.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Approval {
     /// Its number in its flow.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub release_number: u64,
-    /// The fingerprint of what was there.
+    /// The fingerprint of the artifact to be replaced.
     pub base_artifact: String,
-    /// The name of what is to come.
+    /// The name of the new artifact.
     pub artifact_name: String,
-    /// Its fingerprint.
+    /// The fingerprint of the new artifact.
     pub target_artifact: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
-    /// The commits that come with it.
+    /// The commits between the two artifacts.
     pub src_commit_list: Vec<SourceCommit>,
-    /// When it was asked for.
+    /// When it was requested.
     #[serde(default, deserialize_with = "time")]
     pub created_at: Option<Timestamp>,
     /// When it was last changed.
     #[serde(default, deserialize_with = "time")]
     pub last_modified_at: Option<Timestamp>,
-    /// `APPROVED`, `UNAPPROVED`, `PENDING`, or a word that is not known here.
+    /// `APPROVED`, `UNAPPROVED`, `PENDING`, or an unknown state.
     pub state: String,
-    /// Who said what.
+    /// The sign-offs.
     pub approvals: Vec<SignOff>,
-    /// The environment that it is valid for; any, where there is none.
+    /// The environment that it applies to; `None` for any.
     #[serde(default)]
     pub environment: Option<String>,
 }
 
-/// A commit of an approval: with the artifacts built from it in one approval, its hash alone in a list.
+/// A commit of an approval: a hash in a list; with the artifacts built from it in a single approval.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "they are the interface's words")]
+#[expect(missing_docs, reason = "the interface describes them")]
 pub enum SourceCommit {
     Sha(String),
     Commit {
@@ -53,16 +52,16 @@ pub enum SourceCommit {
     },
 }
 
-/// What one person said of an approval.
+/// One person's decision on an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SignOff {
-    /// Who.
+    /// The person.
     #[serde(default)]
     pub approved_by: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub comment: Option<String>,
-    /// When.
+    /// The time.
     #[serde(default, deserialize_with = "time")]
     pub timestamp: Option<Timestamp>,
 }
@@ -79,25 +78,17 @@ impl SourceCommit {
 
 impl Client {
     /// GETs an approval: `/approvals/{org}/{flow_name}/{approval_number}`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
-    pub async fn approval(&self, flow: &FlowName, number: u64) -> Result<Kept<Approval>, Error> {
+    pub async fn approval(&self, flow: &FlowName, number: u64) -> Result<Parsed<Approval>, Error> {
         let path = ["approvals", self.organization().as_str(), flow.as_str(), &number.to_string()];
         self.get(self.request(Method::GET, &path)).await
     }
 
     /// GETs the approvals of an artifact: `/artifacts/{org}/{flow_name}/{fingerprint}/approvals`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
     pub async fn approvals(
         &self,
         flow: &FlowName,
         artifact: Fingerprint,
-    ) -> Result<Vec<Kept<Approval>>, Error> {
+    ) -> Result<Vec<Parsed<Approval>>, Error> {
         let organization = self.organization().as_str();
         let path = ["artifacts", organization, flow.as_str(), &artifact.to_string(), "approvals"];
         self.get(self.request(Method::GET, &path)).await

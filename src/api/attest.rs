@@ -10,17 +10,17 @@ use super::client::Client;
 use super::error::{Error, Request};
 use crate::domain::model::{FlowName, TrailName};
 
-/// A file that is kept with an attestation.
+/// A file that is stored with an attestation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
     /// Its name, without folders.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub content: Bytes,
 }
 
 impl Client {
-    /// The request that [`Client::attest_junit`] makes.
+    /// The request of [`Client::attest_junit`].
     #[must_use]
     pub fn attest_junit_request(&self, flow: &FlowName, trail: &TrailName) -> Request {
         let organization = self.organization().as_str();
@@ -28,26 +28,25 @@ impl Client {
         self.request(Method::POST, &path)
     }
 
-    /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose
-    /// first part is `data_json`. `sent` is told how many bytes of the attachment were handed over each
-    /// time.
+    /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose first part is
+    /// `data_json`. Calls `on_progress` with the length of each chunk of the attachment.
     ///
     /// # Errors
     ///
-    /// [`Error`] for everything but a 2xx with no body or JSON.
+    /// Returns [`Error`] unless the response is a 2xx without a body or with JSON.
     pub async fn attest_junit(
         &self,
         flow: &FlowName,
         trail: &TrailName,
         data: String,
         attachment: Option<Attachment>,
-        sent: impl Fn(u64) + Send + Sync + Unpin + 'static,
+        on_progress: impl Fn(u64) + Send + Sync + Unpin + 'static,
     ) -> Result<(), Error> {
         let mut form = Form::new().text("data_json", data);
         let length = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
         let progress = Progress::new(length);
         if let Some(Attachment { name, content }) = attachment {
-            let body = Body::wrap(file(content, progress.clone(), sent));
+            let body = Body::wrap(file(content, progress.clone(), on_progress));
             form = form.part("attachment_file", Part::stream_with_length(body, length).file_name(name));
         }
         self.post_form(self.attest_junit_request(flow, trail), form, &progress).await.map(|_| ())

@@ -12,18 +12,18 @@ use crate::domain::model::{self, FlowName, Timestamp};
 /// An attestation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Attestation {
-    /// What tells it from all others.
+    /// Its identifier.
     pub attestation_id: String,
-    /// What it attests.
+    /// Its name.
     #[serde(default)]
     pub attestation_name: Option<String>,
-    /// Of which kind it is.
+    /// Its kind.
     #[serde(default)]
     pub attestation_type: Option<String>,
     /// Whether it passes.
     #[serde(default)]
     pub is_compliant: Option<bool>,
-    /// Whose token reported it.
+    /// The name of the reporter's token.
     #[serde(default)]
     pub reported_by: Option<String>,
     /// When the service received it.
@@ -31,12 +31,12 @@ pub struct Attestation {
     pub created_at: Option<Timestamp>,
 }
 
-/// From when to when, in whole seconds of Unix time, both included.
+/// A time range in seconds of Unix time, inclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     /// Its first second.
     pub from: Option<i64>,
-    /// Its last.
+    /// Its last second.
     pub to: Option<i64>,
 }
 
@@ -50,10 +50,6 @@ impl Identified for Attestation {
 
 impl Client {
     /// GETs a page of the attestations of a flow, newest first: `/attestations/{org}/{flow_name}`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
     pub async fn attestations(
         &self,
         flow: &FlowName,

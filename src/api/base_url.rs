@@ -1,75 +1,75 @@
-//! Where the service is.
+//! The base URL of the service, and the URLs of its operations.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 
-/// Whether a token may travel unencrypted to a host other than this one.
+/// The hosts to which a token may be sent unencrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// Only to loopback.
+    /// This host.
     LoopbackOnly,
-    /// Anywhere: `--allow-http`.
+    /// Any host: `--allow-http`.
     Anywhere,
 }
 
-/// The service's base URL: `https`, or `http` to loopback; with or without a path.
+/// The base URL of the service, with an optional path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl(Url);
 
-/// A base URL that cannot be used. What might be a password in it is not shown.
+/// An invalid base URL. A URL that may contain a password is redacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the base URL {shown} {problem}")]
+#[error("invalid base URL {redacted}: {problem}")]
 pub struct InvalidBaseUrl {
-    shown: String,
+    redacted: String,
     problem: &'static str,
 }
 
 impl BaseUrl {
-    /// Reads `--base-url`.
+    /// Parses `--base-url`.
     ///
     /// # Errors
     ///
-    /// [`InvalidBaseUrl`] for what is no URL, has credentials, a query or a fragment, ends in the
-    /// path that every operation adds, or would send a token in the clear.
+    /// Returns [`InvalidBaseUrl`] for a URL that is malformed, has other parts than scheme, host, port and path, ends
+    /// in the path that every operation adds, or requires sending the token unencrypted.
     pub fn parse(input: &str, plain_http: PlainHttp) -> Result<Self, InvalidBaseUrl> {
-        let refused = |problem| {
-            let shown = if input.contains(['@', '?']) {
-                "(not shown)".into()
+        let invalid = |problem| {
+            let redacted = if input.contains(['@', '?']) {
+                "(redacted)".into()
             } else {
-                format!("\"{}\"", Visible(input))
+                format!("\"{}\"", Escaped(input))
             };
-            Err(InvalidBaseUrl { shown, problem })
+            Err(InvalidBaseUrl { redacted, problem })
         };
         let Ok(mut url) = Url::parse(input.trim()) else {
-            return refused("is no URL; one such as \"https://compliance.example.com\" was expected");
+            return invalid("expected a URL such as \"https://compliance.example.com\"");
         };
         if !url.has_host() || !matches!(url.scheme(), "https" | "http") {
-            return refused("has neither https nor http as its scheme");
+            return invalid("the scheme must be https or http");
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return refused("holds credentials; give the token by --token-file or SUPERCARGO_TOKEN");
+            return invalid("must not contain credentials; use --token-file or SUPERCARGO_TOKEN");
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return refused("has a query or a fragment; at most a path was expected");
+            return invalid("must not contain a query or a fragment");
         }
         if url.scheme() == "http" && plain_http == PlainHttp::LoopbackOnly && !is_loopback(&url) {
-            return refused(
-                "would send the token in the clear; use https, or --allow-http where the network is trusted",
+            return invalid(
+                "the token would be sent unencrypted; use https, or --allow-http in a trusted network",
             );
         }
         let path = url.path().trim_end_matches('/').to_owned();
         if path.ends_with("/api/v2") {
-            return refused("ends in /api/v2, which is added to it; leave that out");
+            return invalid("must not end in /api/v2, which is added automatically");
         }
         url.set_path(&path);
         Ok(Self(url))
     }
 
-    /// The URL of an operation: its path segments, each percent-encoded by itself, under `/api/v2`.
+    /// The URL of an operation: `/api/v2` and its path segments, percent-encoded.
     pub(super) fn operation(&self, segments: &[&str]) -> Url {
         let mut url = self.0.clone();
         // Only URLs such as `mailto:` have no path segments.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_prefix_is_kept_and_a_trailing_slash_does_not_matter() {
+    fn path_prefix_is_kept_and_trailing_slash_is_ignored() {
         for (input, url) in [
             ("https://c.example.com", "https://c.example.com/api/v2/environments/acme/prod"),
             ("https://c.example.com/", "https://c.example.com/api/v2/environments/acme/prod"),
@@ -126,26 +126,26 @@ mod tests {
     }
 
     #[test]
-    fn each_segment_is_encoded_by_itself() {
+    fn path_segments_are_percent_encoded() {
         let url = parse("https://c.example.com").unwrap().operation(&["a b/c", "100%", "?#", "ü"]);
         assert_eq!(url.path(), "/api/v2/a%20b%2Fc/100%25/%3F%23/%C3%BC");
     }
 
     #[test]
-    fn what_cannot_be_a_base_url_is_refused_for_its_reason_without_showing_a_password() {
+    fn invalid_base_url_is_rejected_and_password_is_redacted() {
         for (input, reason) in [
-            ("", "is no URL"),
-            ("c.example.com", "is no URL"),
-            ("localhost:8080", "neither https nor http"),
-            ("ftp://c.example.com", "neither https nor http"),
+            ("", "expected a URL"),
+            ("c.example.com", "expected a URL"),
+            ("localhost:8080", "must be https or http"),
+            ("ftp://c.example.com", "must be https or http"),
             ("https://user:hunter2@c.example.com", "credentials"),
             ("https://hunter2@c.example.com", "credentials"),
             ("https://c.example.com?token=hunter2", "query"),
             ("https://c.example.com#x", "fragment"),
             ("https://c.example.com/api/v2/", "/api/v2"),
-            ("http://c.example.com", "in the clear"),
-            ("http://127.0.0.1.example.com", "in the clear"),
-            ("https://user:hunter2@[::1", "is no URL"),
+            ("http://c.example.com", "unencrypted"),
+            ("http://127.0.0.1.example.com", "unencrypted"),
+            ("https://user:hunter2@[::1", "expected a URL"),
         ] {
             let error = parse(input).unwrap_err().to_string();
             assert!(error.contains(reason), "{input}: {error}");

@@ -1,4 +1,4 @@
-//! A report or a file as the body of a request: streamed, and of a known length.
+//! Streams a report or a file as the body of a request, with a known length.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,54 +18,53 @@ pub(super) struct Upload<C> {
     chunks: C,
     left: u64,
     progress: Progress,
-    /// Between two chunks the socket is looked at: a service that refuses an upload says so before it
-    /// has read all of it, and a body that is always ready would never let its answer be read.
+    /// Yields between two chunks, so that the connection can read a response. A service may reject an upload before
+    /// it has read all of it.
     pause: Option<Pause>,
 }
 
 type Pause = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// When an upload last moved, and whether all of it was handed over.
+/// When the connection last took a chunk of an upload, and whether it took all of it.
 #[derive(Clone)]
 pub(super) struct Progress {
-    state: Arc<Mutex<(Instant, Handed)>>,
-    /// How much of it may be under way when all was handed over, in bytes.
+    state: Arc<Mutex<(Instant, UploadState)>>,
+    /// Bytes that may still be in buffers after the connection took the last chunk.
     buffered: u64,
 }
 
-/// The most that the buffers of a connection hold, in bytes.
-const MOST_BUFFERED: u64 = 8 * 1024 * 1024;
+/// Maximum size of the buffers of a connection, in bytes.
+const MAX_BUFFERED: u64 = 8 * 1024 * 1024;
 
-/// What a service takes at least in the time in which nothing has to move, in bytes: what is in buffers
-/// moves unseen.
-const SLOWEST: u64 = 1024 * 1024;
+/// Bytes that a service reads from buffers at least within one stall timeout. Their progress cannot be observed.
+const MIN_BYTES_PER_TIMEOUT: u64 = 1024 * 1024;
 
-/// How much of an upload was handed to the connection.
+/// Whether the connection took all of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handed {
-    Part,
-    All,
+pub(super) enum UploadState {
+    Partial,
+    Complete,
 }
 
 impl Upload<Chunks> {
-    pub(super) fn of_report(report: &Report, progress: Progress) -> Self {
+    pub(super) fn from_report(report: &Report, progress: Progress) -> Self {
         Self { chunks: report.chunks(), left: report.content_length(), progress, pause: None }
     }
 }
 
-/// How much of a file is handed over at a time, in bytes.
-const CHUNK: usize = 64 * 1024;
+/// Size of a chunk of a file, in bytes.
+const CHUNK_SIZE: usize = 64 * 1024;
 
-/// Streams a file; `sent` is told how much of it each time.
+/// Streams a file; calls `on_progress` with the length of each chunk.
 pub(super) fn file(
     mut content: Bytes,
     progress: Progress,
-    sent: impl Fn(u64),
+    on_progress: impl Fn(u64),
 ) -> Upload<impl Iterator<Item = Bytes>> {
     let left = content.len() as u64;
     let chunks = std::iter::from_fn(move || {
-        let chunk = content.split_to(content.len().min(CHUNK));
-        sent(chunk.len() as u64);
+        let chunk = content.split_to(content.len().min(CHUNK_SIZE));
+        on_progress(chunk.len() as u64);
         Some(chunk).filter(|chunk| !chunk.is_empty())
     });
     Upload { chunks, left, progress, pause: None }
@@ -87,7 +86,7 @@ impl<C: Iterator<Item: Into<Bytes>> + Unpin> Body for Upload<C> {
         let chunk: Option<Bytes> = self.chunks.next().map(Into::into);
         self.left = self.left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
         if self.left == 0 {
-            self.progress.state().1 = Handed::All;
+            self.progress.state().1 = UploadState::Complete;
         }
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
@@ -102,27 +101,28 @@ impl<C: Iterator<Item: Into<Bytes>> + Unpin> Body for Upload<C> {
 }
 
 impl Progress {
-    /// Of an upload of so many bytes.
+    /// For an upload of `length` bytes.
     pub(super) fn new(length: u64) -> Self {
-        let handed = if length == 0 { Handed::All } else { Handed::Part };
-        let state = Arc::new(Mutex::new((Instant::now(), handed)));
-        Self { state, buffered: length.min(MOST_BUFFERED) }
+        let upload = if length == 0 { UploadState::Complete } else { UploadState::Partial };
+        let state = Arc::new(Mutex::new((Instant::now(), upload)));
+        Self { state, buffered: length.min(MAX_BUFFERED) }
     }
 
-    pub(super) fn handed(&self) -> Handed {
+    pub(super) fn upload_state(&self) -> UploadState {
         self.state().1
     }
 
-    /// Returns once nothing has moved for so long; behind the last byte, once what is in buffers has had its
-    /// time besides.
-    pub(super) async fn stalled(&self, limit: Duration) {
+    /// Returns when the upload made no progress for `timeout`. After the last chunk, adds time for buffered bytes.
+    pub(super) async fn stalled(&self, timeout: Duration) {
         loop {
-            let (moved, handed) = *self.state();
-            let rest = match handed {
-                Handed::Part => 0,
-                Handed::All => u32::try_from(self.buffered / SLOWEST).unwrap_or_default(),
+            let (last_progress, upload) = *self.state();
+            let extra = match upload {
+                UploadState::Partial => 0,
+                UploadState::Complete => {
+                    u32::try_from(self.buffered / MIN_BYTES_PER_TIMEOUT).unwrap_or_default()
+                }
             };
-            let deadline = moved + limit * (1 + rest);
+            let deadline = last_progress + timeout * (1 + extra);
             if Instant::now() >= deadline {
                 return;
             }
@@ -130,7 +130,7 @@ impl Progress {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, (Instant, Handed)> {
+    fn state(&self) -> MutexGuard<'_, (Instant, UploadState)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

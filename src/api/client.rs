@@ -1,4 +1,4 @@
-//! The one place where requests leave and answers are checked.
+//! Sends all requests, and checks their responses.
 
 use std::fmt;
 use std::io;
@@ -15,93 +15,91 @@ use tokio::time::timeout;
 
 use super::body::{Progress, Upload};
 use super::error::{Error, Request};
-use super::response::{Answer, MOST_OF_A_READ, MOST_OF_A_WRITE, Success};
-use super::token::{Rotating, Token};
+use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Response, Success};
+use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenSource};
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::live::report::Report;
 use crate::domain::model::{OrganizationName, Provider};
-use crate::process::certificate_authorities::{self, Unusable};
+use crate::process::certificate_authorities::{self, BundleError};
 use crate::process::error_causes;
 use crate::process::files::read_up_to;
 use crate::process::proxy::is_turned_off;
 
-/// The largest CA file that is read, in bytes.
-const MOST_CA_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum size of a CA file, in bytes.
+const MAX_CA_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What the client needs to know.
+/// The configuration of a client.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Where the service is.
+    /// The base URL of the service.
     pub base_url: BaseUrl,
-    /// On whose behalf.
+    /// The organization of all requests.
     pub organization: OrganizationName,
-    /// Where the token comes from.
+    /// The source of the token.
     pub token: TokenSource,
-    /// A PEM bundle of authorities that are trusted beside the system's.
+    /// A PEM bundle of certificate authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
 }
 
-/// How long the service may be silent.
+/// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// Until a connection stands.
+pub struct Timeouts {
+    /// To connect.
     pub connect: Duration,
-    /// While an upload does not move, and from its end to the answer.
+    /// For an upload without progress, and from its end to the response.
     pub stall: Duration,
-    /// For the body of an answer; for a read, for all of it.
-    pub answer: Duration,
-    /// For the text of an error.
-    pub error_text: Duration,
+    /// For the body of a response to a write, and for a read as a whole.
+    pub response: Duration,
+    /// For the body of an error response.
+    pub error_body: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     /// 10 s, 60 s, 60 s, 2 s.
     fn default() -> Self {
         let minute = Duration::from_mins(1);
         Self {
             connect: Duration::from_secs(10),
             stall: minute,
-            answer: minute,
-            error_text: Duration::from_secs(2),
+            response: minute,
+            error_body: Duration::from_secs(2),
         }
     }
 }
 
-impl Patience {
-    /// The same, so many times shorter.
+impl Timeouts {
+    /// Divides all timeouts by `divisor`.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
-        let Self { connect, stall, answer, error_text } = self;
+    pub fn scaled(self, divisor: u32) -> Self {
+        let Self { connect, stall, response, error_body } = self;
         Self {
-            connect: connect / times,
-            stall: stall / times,
-            answer: answer / times,
-            error_text: error_text / times,
+            connect: connect / divisor,
+            stall: stall / divisor,
+            response: response / divisor,
+            error_body: error_body / divisor,
         }
     }
 }
 
-/// The client cannot be set up.
+/// A failure to set up the client.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The file of `--ca-file` cannot be read.
-    #[error("the CA file \"{}\" (--ca-file) cannot be read", Visible(&.0.display().to_string()))]
+    /// The CA file is not readable.
+    #[error("failed to read the CA file \"{}\" (--ca-file)", Escaped(&.0.display().to_string()))]
     CaFile(PathBuf, #[source] io::Error),
-    /// It holds no certificates that can be used.
-    #[error("the CA file \"{}\" (--ca-file) {}", Visible(&.0.display().to_string()), .1)]
-    Authorities(PathBuf, Unusable),
-    /// The TLS library refuses what it was given.
-    #[error(
-        "the HTTP client cannot be set up; where this system has no certificate authorities, give some by --ca-file"
-    )]
+    /// The CA file has no valid certificates.
+    #[error("the CA file \"{}\" (--ca-file) {}", Escaped(&.0.display().to_string()), .1)]
+    Authorities(PathBuf, BundleError),
+    /// The TLS library rejects the configuration.
+    #[error("failed to set up the HTTP client; if this system has no certificate authorities, set --ca-file")]
     Client(#[source] reqwest::Error),
 }
 
-/// What a request is about, for who has to find out why it is not there.
+/// The resource of a request, for hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what its name says, by name or number")]
-pub enum About<'a> {
+#[expect(missing_docs, reason = "each resource is identified by its name or number")]
+pub enum Resource<'a> {
     Organization,
     Environment(&'a str),
     Flow(&'a str),
@@ -110,14 +108,14 @@ pub enum About<'a> {
     Action(u64),
 }
 
-impl fmt::Display for About<'_> {
+impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Organization => f.write_str("organization"),
-            Self::Environment(name) => write!(f, "environment \"{}\"", Visible(name)),
-            Self::Flow(name) => write!(f, "flow \"{}\"", Visible(name)),
-            Self::Repository(name) => write!(f, "repository \"{}\"", Visible(name)),
-            Self::Approval(flow, number) => write!(f, "approval {number} of the flow \"{}\"", Visible(flow)),
+            Self::Environment(name) => write!(f, "environment \"{}\"", Escaped(name)),
+            Self::Flow(name) => write!(f, "flow \"{}\"", Escaped(name)),
+            Self::Repository(name) => write!(f, "repository \"{}\"", Escaped(name)),
+            Self::Approval(flow, number) => write!(f, "approval {number} of the flow \"{}\"", Escaped(flow)),
             Self::Action(number) => write!(f, "action {number}"),
         }
     }
@@ -129,8 +127,8 @@ pub struct Client {
     http: reqwest::Client,
     base_url: BaseUrl,
     organization: OrganizationName,
-    token: Arc<Rotating>,
-    patience: Patience,
+    token: Arc<TokenReader>,
+    timeouts: Timeouts,
 }
 
 impl Client {
@@ -138,19 +136,19 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`SetupError`] where the CA file cannot be used.
-    pub fn new(setup: Setup, patience: Patience) -> Result<Self, SetupError> {
+    /// Returns [`SetupError`] if the CA file is missing or invalid.
+    pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("supercargo/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
-            .connect_timeout(patience.connect)
+            .connect_timeout(timeouts.connect)
             .http1_only();
         if is_turned_off() {
             builder = builder.no_proxy();
         }
         if setup.base_url.is_plain_http() {
-            // No authorities are looked for either: an image without any can still talk to loopback.
+            // Does not load certificate authorities, which an image may not have.
             builder = builder.no_proxy().tls_certs_only([]);
         }
         if let Some(path) = &setup.ca_file {
@@ -158,71 +156,71 @@ impl Client {
         }
         let http = builder.build().map_err(SetupError::Client)?;
         let Setup { base_url, organization, token, .. } = setup;
-        Ok(Self { http, base_url, organization, token: Arc::new(Rotating::new(token)), patience })
+        Ok(Self { http, base_url, organization, token: Arc::new(TokenReader::new(token)), timeouts })
     }
 
-    /// The organization that this client speaks for.
+    /// The organization of all requests.
     #[must_use]
     pub fn organization(&self) -> &OrganizationName {
         &self.organization
     }
 
-    /// Where the service is.
+    /// The base URL of the service.
     #[must_use]
     pub fn base_url(&self) -> &BaseUrl {
         &self.base_url
     }
 
-    /// How often the token's file held another one than for the request before.
+    /// Number of requests for which the token file had another token than for the request before.
     #[must_use]
     pub fn token_rotations(&self) -> u64 {
         self.token.rotations()
     }
 
-    /// What to do about an error of a request about this, where that is known.
+    /// A hint about how to fix an error of a request for this resource.
     #[must_use]
-    pub fn hint(&self, error: &Error, about: About<'_>) -> Option<String> {
+    pub fn hint(&self, error: &Error, resource: Resource<'_>) -> Option<String> {
         let Self { organization, base_url, .. } = self;
         match error {
-            error if error.is_no_http() => {
-                Some("the other side does not speak plain http; is it https?".to_owned())
+            error if error.is_not_http() => {
+                Some("the server does not speak plain http; is it https?".to_owned())
             }
-            Error::Foreign { .. } => {
-                Some(format!("check the base URL {base_url}: the service is expected at {base_url}/api/v2"))
+            Error::UnexpectedResponse { .. } => {
+                Some(format!("check the base URL {base_url}: expected the service at {base_url}/api/v2"))
             }
             Error::Unreachable { source, .. } => {
-                let trust = "check the host name, and give the authority that vouches for it by --ca-file";
-                error_causes::tls(source).map(|tls| tls.hint(trust))
+                let trust = "check the host name, and set --ca-file to the server's certificate authority";
+                error_causes::tls_failure(source).map(|tls| tls.hint(trust))
             }
-            Error::Answered { status, message, apart, .. } => match status.as_u16() {
-                401 | 403 => Some(self.not_authorized(*apart)),
+            Error::Answered { status, message, clock_skew, .. } => match status.as_u16() {
+                401 | 403 => Some(self.authorization_hint(*clock_skew)),
                 404 => {
                     let check = format!("check the base URL {base_url}");
                     let organization = format!("the organization \"{organization}\"");
-                    Some(match about {
-                        About::Organization => format!("{check} and {organization}"),
-                        About::Environment(_) | About::Flow(_) => format!(
-                            "{check}, {organization} and the {about}, which some services want to be created first"
+                    Some(match resource {
+                        Resource::Organization => format!("{check} and {organization}"),
+                        Resource::Environment(_) | Resource::Flow(_) => format!(
+                            "{check}, {organization} and the {resource}, which some services require to be created first"
                         ),
-                        About::Repository(_) => format!(
-                            "{check}, {organization} and the {about}, which is known once something was attested with it: attest junit --repository"
+                        Resource::Repository(_) => format!(
+                            "{check}, {organization} and the {resource}, which exists only after an attestation names it (attest junit --repository)"
                         ),
-                        About::Approval(..) => format!("{check}, {organization} and the {about}"),
-                        About::Action(_) => format!(
-                            "{check}, {organization} and the number: `supercargo list notifications` shows those that there are"
+                        Resource::Approval(..) => format!("{check}, {organization} and the {resource}"),
+                        Resource::Action(_) => format!(
+                            "{check}, {organization} and the number; `supercargo list notifications` lists the actions"
                         ),
                     })
                 }
-                413 if matches!(about, About::Flow(_)) => {
-                    Some("fewer or smaller files at a time may do".to_owned())
+                413 if matches!(resource, Resource::Flow(_)) => {
+                    Some("send fewer or smaller files at a time".to_owned())
                 }
-                // The service's word for several repositories of one name.
+                // The service found several repositories with this name.
                 400..500
-                    if matches!(about, About::Flow(_) | About::Repository(_))
+                    if matches!(resource, Resource::Flow(_) | Resource::Repository(_))
                         && message.contains("provider") =>
                 {
                     let providers = Provider::ALL.map(Provider::as_str).join(", ");
-                    Some(format!("say whose repository is meant by --provider: {providers}"))
+                    Some(format!("set the provider of the repository by --provider: {providers}"))
                 }
                 _ => None,
             },
@@ -230,15 +228,15 @@ impl Client {
         }
     }
 
-    fn not_authorized(&self, apart: Option<Duration>) -> String {
+    fn authorization_hint(&self, clock_skew: Option<Duration>) -> String {
         let (token, organization) = (self.token.source(), &self.organization);
         let check = format!(
-            "the token comes from {token}; check that it belongs to the organization \"{organization}\" and may do this"
+            "check that the token from {token} belongs to the organization \"{organization}\" and has the required role"
         );
-        match apart.map(|apart| apart.as_secs() / 60) {
+        match clock_skew.map(|skew| skew.as_secs() / 60) {
             None => check,
             Some(minutes) => format!(
-                "{check}, and the clock of this machine: the service's is {minutes} minutes away from it"
+                "{check}, and check the clock of this machine: it differs from the service's by {minutes} minutes"
             ),
         }
     }
@@ -251,12 +249,12 @@ impl Client {
     pub(super) async fn put_report(&self, request: Request, report: &Report) -> Result<Success, Error> {
         let token = self.token.read().map_err(Error::Token)?;
         let progress = Progress::new(report.content_length());
-        let body = reqwest::Body::wrap(Upload::of_report(report, progress.clone()));
-        let message = self.message(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
-        self.upload(request, message, &token, &progress).await
+        let body = reqwest::Body::wrap(Upload::from_report(report, progress.clone()));
+        let builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
+        self.upload(request, builder, &token, &progress).await
     }
 
-    /// Sends a form; `progress` is that of a file in it.
+    /// Sends a form with a file; `progress` is the file's.
     pub(super) async fn post_form(
         &self,
         request: Request,
@@ -264,57 +262,47 @@ impl Client {
         progress: &Progress,
     ) -> Result<Success, Error> {
         let token = self.token.read().map_err(Error::Token)?;
-        let message = self.message(&request, &token).multipart(form);
-        self.upload(request, message, &token, progress).await
+        let builder = self.builder(&request, &token).multipart(form);
+        self.upload(request, builder, &token, progress).await
     }
 
-    /// Sends what may be much, for as long as it moves.
+    /// Sends a body of any size. Times out only without progress.
     async fn upload(
         &self,
         request: Request,
-        message: RequestBuilder,
+        builder: RequestBuilder,
         token: &Token,
         progress: &Progress,
     ) -> Result<Success, Error> {
-        let stalled = || Error::Stalled { request: request.clone(), after: self.patience.stall };
-        let answer = tokio::select! {
-            answer = message.send() => answer,
-            () = progress.stalled(self.patience.stall) => return Err(stalled()),
+        let timed_out = || Error::TimedOut { request: request.clone(), after: self.timeouts.stall };
+        let response = tokio::select! {
+            response = builder.send() => response,
+            () = progress.stalled(self.timeouts.stall) => return Err(timed_out()),
         };
-        let answer = answer.map_err(|e| unreachable(&request, e))?;
-        let read = Answer::read(answer, MOST_OF_A_WRITE, self.patience.error_text);
-        let answer = timeout(self.patience.answer, read).await.map_err(|_| stalled())?;
-        answer.map_err(|e| broken_off(&request, e))?.judge(&request, token, progress.handed())
+        let response = response.map_err(|e| unreachable(&request, e))?;
+        let read = Response::read(response, MAX_WRITE_RESPONSE_BYTES, self.timeouts.error_body);
+        let response = timeout(self.timeouts.response, read).await.map_err(|_| timed_out())?;
+        let response = response.map_err(|e| broken_off(&request, e))?;
+        response.classify(&request, token, progress.upload_state())
     }
 
-    /// Reads.
+    /// Sends a read, and parses the response.
     pub(super) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
         let token = self.token.read().map_err(Error::Token)?;
-        let message = self.message(&request, &token).header(ACCEPT, "application/json");
-        let answer = self.exchange(&request, message, MOST_OF_A_READ, self.patience.answer).await?;
-        answer.judge_read(&request, &token)
-    }
-
-    fn message(&self, request: &Request, token: &Token) -> RequestBuilder {
-        let message = self.http.request(request.method.clone(), (*request.url).clone());
-        message.header(AUTHORIZATION, token.header())
-    }
-
-    /// Sends a message and reads the answer, all of it within so long.
-    async fn exchange(
-        &self,
-        request: &Request,
-        message: RequestBuilder,
-        most: usize,
-        within: Duration,
-    ) -> Result<Answer, Error> {
-        let exchanged = async {
-            let answer = message.send().await.map_err(|e| unreachable(request, e))?;
-            let read = Answer::read(answer, most, self.patience.error_text);
-            read.await.map_err(|e| broken_off(request, e))
+        let builder = self.builder(&request, &token).header(ACCEPT, "application/json");
+        let exchange = async {
+            let response = builder.send().await.map_err(|e| unreachable(&request, e))?;
+            let read = Response::read(response, MAX_READ_RESPONSE_BYTES, self.timeouts.error_body);
+            read.await.map_err(|e| broken_off(&request, e))
         };
-        let late = |_| Error::Stalled { request: request.clone(), after: within };
-        timeout(within, exchanged).await.map_err(late)?
+        let after = self.timeouts.response;
+        let timed_out = |_| Error::TimedOut { request: request.clone(), after };
+        timeout(after, exchange).await.map_err(timed_out)??.classify_read(&request, &token)
+    }
+
+    fn builder(&self, request: &Request, token: &Token) -> RequestBuilder {
+        let builder = self.http.request(request.method.clone(), (*request.url).clone());
+        builder.header(AUTHORIZATION, token.header())
     }
 }
 
@@ -323,12 +311,12 @@ fn broken_off(request: &Request, error: reqwest::Error) -> Error {
 }
 
 fn unreachable(request: &Request, error: reqwest::Error) -> Error {
-    // The request names the URL already.
+    // The request already shows the URL.
     Error::Unreachable { request: request.clone(), source: error.without_url() }
 }
 
 fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, SetupError> {
-    let pem = read_up_to(MOST_CA_BYTES, path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
+    let pem = read_up_to(MAX_CA_BYTES, path).map_err(|e| SetupError::CaFile(path.to_owned(), e))?;
     let authorities =
         certificate_authorities::read(&pem).map_err(|e| SetupError::Authorities(path.to_owned(), e))?;
     let authorities = authorities.iter().map(|authority| reqwest::Certificate::from_der(authority));

@@ -1,4 +1,4 @@
-//! What can go wrong between supercargo and the service.
+//! Errors of requests to the service.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,81 +7,81 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::model::Page;
-use crate::domain::retry::{Class, Retryable, class};
+use crate::domain::retry::{Retryable, StatusClass, classify};
 use crate::process::error_causes;
 
-/// A request to the service, as a person would write it.
+/// A request to the service; `Display` shows method and URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub(super) method: Method,
     pub(super) url: Box<Url>,
 }
 
-/// A request to the service that failed.
+/// A failed request to the service.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no token to send.
-    #[error("no token can be sent to the service")]
+    /// No valid token.
+    #[error("no valid token for the service")]
     Token(#[source] TokenError),
-    /// No answer came.
-    #[error("{request} got no answer")]
+    /// No response.
+    #[error("{request} failed: no response")]
     Unreachable {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Why.
+        /// The cause.
         #[source]
         source: reqwest::Error,
     },
-    /// An answer began, and ended before its end.
-    #[error("the answer to {request} broke off")]
+    /// The response ended early.
+    #[error("{request} failed: incomplete response")]
     BrokenOff {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Why.
+        /// The cause.
         #[source]
         source: reqwest::Error,
     },
-    /// Nothing moved for too long.
-    #[error("{request} did not move for {after:?}")]
-    Stalled {
-        /// What was asked.
+    /// No progress for too long.
+    #[error("{request} failed: timed out after {after:?}")]
+    TimedOut {
+        /// The request.
         request: Request,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The service answered with an error.
-    #[error("{request} was answered with {status}: {message}")]
+    /// The service responded with an error.
+    #[error("{request} failed: {status}: {message}")]
     Answered {
-        /// What was asked.
+        /// The request.
         request: Request,
         /// The status code.
         status: StatusCode,
-        /// The service's message, fit for a terminal and without the token.
+        /// The service's message, escaped and without the token.
         message: String,
         /// The Retry-After header.
         retry_after: Option<String>,
-        /// How far the service's clock is away from this machine's, where that is far.
-        apart: Option<Duration>,
+        /// The difference between the clocks of the service and this machine, if it is large.
+        clock_skew: Option<Duration>,
     },
-    /// What answered is not the service.
-    #[error("{request} was not answered by the compliance service: {saw}")]
-    Foreign {
-        /// What was asked.
+    /// The response does not come from the service.
+    #[error("{request} failed: unexpected response: {response}")]
+    UnexpectedResponse {
+        /// The request.
         request: Request,
-        /// What came instead.
-        saw: String,
+        /// A description of the response.
+        response: String,
     },
 }
 
 impl Request {
-    /// The request for this page.
+    /// Adds the query parameters of a page.
     pub(super) fn page(self, page: Page) -> Self {
         self.with("page", &page.number().to_string()).with("per_page", &page.size().to_string())
     }
 
-    /// The request with one more query parameter.
+    /// Adds a query parameter.
     pub(super) fn with(mut self, parameter: &str, value: &str) -> Self {
         self.url.query_pairs_mut().append_pair(parameter, value);
         self
@@ -89,23 +89,23 @@ impl Request {
 }
 
 impl Error {
-    /// Whether what came over plain http is no HTTP.
-    pub(super) fn is_no_http(&self) -> bool {
+    /// Whether the response to a plain http request is not HTTP.
+    pub(super) fn is_not_http(&self) -> bool {
         matches!(self, Self::Unreachable { request, source }
-            if request.url.scheme() == "http" && error_causes::is_no_http(source))
+            if request.url.scheme() == "http" && error_causes::is_not_http(source))
     }
 
-    /// What the service's answer means for the request; `None` where there was none of it. An attestation
-    /// that does not go with what is recorded will not do so later either, which a report may.
+    /// The class of the response's status; `None` without a response of the service. A conflict is permanent for an
+    /// attestation and transient for a report.
     #[must_use]
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<StatusClass> {
         match self {
             Self::Answered { request, status: StatusCode::CONFLICT, .. }
                 if request.method == Method::POST =>
             {
-                Some(Class::Refused)
+                Some(StatusClass::Rejected)
             }
-            Self::Answered { status, .. } => Some(class(status.as_u16())),
+            Self::Answered { status, .. } => Some(classify(status.as_u16())),
             _ => None,
         }
     }
@@ -114,10 +114,12 @@ impl Error {
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => error_causes::tls(source).is_none() && !self.is_no_http(),
-            Self::BrokenOff { .. } | Self::Stalled { .. } => true,
-            Self::Answered { .. } => self.class() == Some(Class::Transient),
-            Self::Token(_) | Self::Foreign { .. } => false,
+            Self::Unreachable { source, .. } => {
+                error_causes::tls_failure(source).is_none() && !self.is_not_http()
+            }
+            Self::BrokenOff { .. } | Self::TimedOut { .. } => true,
+            Self::Answered { .. } => self.class() == Some(StatusClass::Transient),
+            Self::Token(_) | Self::UnexpectedResponse { .. } => false,
         }
     }
 
@@ -131,6 +133,6 @@ impl Retryable for Error {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, Visible(self.url.as_str()))
+        write!(f, "{} {}", self.method, Escaped(self.url.as_str()))
     }
 }

@@ -1,4 +1,4 @@
-//! Operation 4: what runs now of a repository.
+//! Operation 4: get the running artifacts of a repository.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
-use super::raw_response::{Kept, null_is_default, optional_whole, time};
+use super::raw_response::{Parsed, null_is_default, optional_integer, time};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
-use crate::domain::wait::Running;
+use crate::domain::wait::RunningArtifact;
 
-/// What runs of a repository.
+/// The running artifacts of a repository.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LiveArtifacts {
-    /// One for each artifact and environment that it runs in.
+    /// One per artifact and environment.
     pub live_artifacts: Vec<LiveArtifact>,
     #[serde(default, rename = "_embedded", deserialize_with = "null_is_default")]
     embedded: Embedded,
@@ -32,31 +32,31 @@ pub struct LiveArtifact {
     #[serde(default, deserialize_with = "null_is_default")]
     pub artifact_name: String,
     /// The environment's current snapshot.
-    #[serde(default, deserialize_with = "optional_whole")]
+    #[serde(default, deserialize_with = "optional_integer")]
     pub snapshot_index: Option<u64>,
-    /// Since when it runs.
+    /// When it started.
     #[serde(default, deserialize_with = "time")]
     pub started_at: Option<Timestamp>,
-    /// Whether it may run there: `COMPLIANT`, `NON-COMPLIANT`, `UNKNOWN`, or a word that is not known here.
+    /// `COMPLIANT`, `NON-COMPLIANT`, `UNKNOWN`, or an unknown state.
     #[serde(default, deserialize_with = "null_is_default")]
     pub compliance: String,
 }
 
-/// What the list names by identifier.
+/// The resources that the list refers to by identifier.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Embedded {
     #[serde(deserialize_with = "null_is_default")]
-    artifacts: Vec<Artifact>,
+    artifacts: Vec<EmbeddedArtifact>,
     #[serde(deserialize_with = "null_is_default")]
-    environments: Vec<Environment>,
+    environments: Vec<EmbeddedEnvironment>,
 }
 
 /// An artifact and the commit that it was built from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Artifact {
+pub struct EmbeddedArtifact {
     id: String,
-    /// Its digest, as the service writes it.
+    /// Its digest, unvalidated.
     #[serde(default, deserialize_with = "null_is_default")]
     pub fingerprint: String,
     /// The commit's hash.
@@ -66,31 +66,31 @@ pub struct Artifact {
 
 /// An environment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Environment {
+pub struct EmbeddedEnvironment {
     id: String,
     /// Its name.
     pub name: String,
-    /// Whether nobody has reported it for long; not every service says so.
+    /// Whether it is silent; an extension of the interface.
     #[serde(default)]
     pub is_silent: Option<bool>,
-    /// When it was last reported; not every service says so.
+    /// When it was last reported; an extension of the interface.
     #[serde(default, deserialize_with = "time")]
     pub last_report_at: Option<Timestamp>,
 }
 
 /// One of [`LiveArtifacts::joined`].
 #[derive(Debug, Clone, Copy)]
-pub struct Joined<'a> {
-    /// The artifact that runs.
+pub struct JoinedArtifact<'a> {
+    /// The running artifact.
     pub live: &'a LiveArtifact,
-    /// What is said of it beside where it runs.
-    pub artifact: Option<&'a Artifact>,
-    /// Where it runs.
-    pub environment: Option<&'a Environment>,
+    /// Its embedded artifact.
+    pub artifact: Option<&'a EmbeddedArtifact>,
+    /// Its embedded environment.
+    pub environment: Option<&'a EmbeddedEnvironment>,
 }
 
-impl Artifact {
-    /// Its digest, where it is one.
+impl EmbeddedArtifact {
+    /// Its digest, if valid.
     #[must_use]
     pub fn digest(&self) -> Option<Fingerprint> {
         digest_of(&self.fingerprint)
@@ -98,23 +98,22 @@ impl Artifact {
 }
 
 impl LiveArtifacts {
-    /// Each artifact with what is said of it and of its environment. Of two that share an identifier and
-    /// differ, none is meant.
-    pub fn joined(&self) -> impl Iterator<Item = Joined<'_>> {
+    /// Each artifact with its embedded resources. Resources that share an identifier and differ are ignored.
+    pub fn joined(&self) -> impl Iterator<Item = JoinedArtifact<'_>> {
         let artifacts = by_id(&self.embedded.artifacts, |artifact| &artifact.id);
         let environments = by_id(&self.embedded.environments, |environment| &environment.id);
-        self.live_artifacts.iter().map(move |live| Joined {
+        self.live_artifacts.iter().map(move |live| JoinedArtifact {
             live,
             artifact: artifacts.get(live.artifact_id.as_str()).copied().flatten(),
             environment: environments.get(live.environment_id.as_str()).copied().flatten(),
         })
     }
 
-    /// Each artifact by its digest, in each environment by its name. Without a digest beside it, an
-    /// artifact's identifier is taken for one where it can be.
-    pub fn running(&self) -> impl Iterator<Item = Running<'_>> {
-        self.joined().map(|Joined { live, artifact, environment }| Running {
-            fingerprint: artifact.map_or_else(|| digest_of(&live.artifact_id), Artifact::digest),
+    /// Each artifact with its digest and the name of its environment. Without an embedded artifact, its identifier is
+    /// used as the digest if valid.
+    pub fn running(&self) -> impl Iterator<Item = RunningArtifact<'_>> {
+        self.joined().map(|JoinedArtifact { live, artifact, environment }| RunningArtifact {
+            fingerprint: artifact.map_or_else(|| digest_of(&live.artifact_id), EmbeddedArtifact::digest),
             environment: environment.map(|environment| environment.name.as_str()),
             is_silent: environment.is_some_and(|environment| environment.is_silent == Some(true)),
             last_report: environment.and_then(|environment| environment.last_report_at),
@@ -122,7 +121,7 @@ impl LiveArtifacts {
     }
 }
 
-/// By identifier; `None` for one that means several.
+/// Items by identifier; `None` for an identifier of different items.
 fn by_id<'a, T: PartialEq>(
     items: &'a [T],
     id: impl Fn(&'a T) -> &'a String,
@@ -136,17 +135,13 @@ fn by_id<'a, T: PartialEq>(
 }
 
 impl Client {
-    /// GETs what runs of a repository: `/repos/{org}/live-artifacts/{repo_name}`. A slash in the name
-    /// travels as `%2F`. A provider is needed where several have a repository of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
+    /// GETs the running artifacts of a repository: `/repos/{org}/live-artifacts/{repo_name}`. Slashes in the name are
+    /// percent-encoded. The provider is required if several have a repository with this name.
     pub async fn live_artifacts(
         &self,
         repository: &RepositoryName,
         provider: Option<Provider>,
-    ) -> Result<Kept<LiveArtifacts>, Error> {
+    ) -> Result<Parsed<LiveArtifacts>, Error> {
         let path = ["repos", self.organization().as_str(), "live-artifacts", repository.as_str()];
         let mut request = self.request(Method::GET, &path);
         if let Some(provider) = provider {
@@ -163,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_artifact_is_joined_with_its_commit_and_its_environment_and_unknown_fields_do_no_harm() {
+    fn artifact_is_joined_with_commit_and_environment_and_unknown_fields_are_ignored() {
         let digest = "a".repeat(64);
         let live: LiveArtifacts = serde_json::from_value(json!({
             "live_artifacts": [
@@ -185,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_nothing_in_particular() {
+    fn missing_or_ambiguous_resources_are_unknown() {
         let digest = "a".repeat(64);
         let live = |artifacts: serde_json::Value, environments: serde_json::Value| -> LiveArtifacts {
             serde_json::from_value(json!({
@@ -194,7 +189,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let said = |live: &LiveArtifacts| -> Vec<_> {
+        let running = |live: &LiveArtifacts| -> Vec<_> {
             live.running()
                 .map(|running| (running.fingerprint.is_some(), running.environment.map(str::to_owned)))
                 .collect()
@@ -218,7 +213,7 @@ mod tests {
                 [(false, None), (true, None)],
             ),
         ] {
-            assert_eq!(said(&live(artifacts.clone(), environments)), expected, "{artifacts}");
+            assert_eq!(running(&live(artifacts.clone(), environments)), expected, "{artifacts}");
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The client of the compliance service: one function an operation.
+//! Client of the compliance service: one function per operation.
 //!
-//! `cli` sets it up, `agent` sends reports by it. It sends a request once and says what came of it; when
-//! to try again is decided by whoever calls. A token is read for each request and is in no error,
-//! log or `Debug`.
+//! `cli` sets it up, and `agent` sends reports with it. It sends each request once; the caller decides about retries.
+//! It reads the token for each request, and redacts it in errors, logs and `Debug`. Functions that send a read return
+//! [`Error`] unless the response is a 200 with the expected JSON.
+
+#![expect(clippy::missing_errors_doc, reason = "the module documentation describes the error of all reads")]
 
 mod actions;
 mod approvals;
@@ -25,11 +27,11 @@ pub use approvals::{Approval, SignOff, SourceCommit};
 pub use attest::Attachment;
 pub use attestations::{Attestation, Span};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
-pub use client::{About, Client, Patience, Setup, SetupError};
+pub use client::{Client, Resource, Setup, SetupError, Timeouts};
 pub use error::{Error, Request};
-pub use live::{Artifact, Environment, Joined, LiveArtifact, LiveArtifacts};
-pub use page::{Identified, Page, Pagination, Walk};
-pub use raw_response::Kept;
+pub use live::{EmbeddedArtifact, EmbeddedEnvironment, JoinedArtifact, LiveArtifact, LiveArtifacts};
+pub use page::{Identified, Page, PageWalker, Pagination};
+pub use raw_response::Parsed;
 pub use report::Accepted;
 pub use token::{TokenError, TokenSource};
 pub use trails::{Commit, Filter, Flow, Trail};

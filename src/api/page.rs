@@ -1,4 +1,4 @@
-//! Lists that come in pages (interface, "Pagination"), or bare where a service knows none.
+//! Parses pages of lists (interface, "Pagination"), or bare lists of a service without pagination.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -7,46 +7,46 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::raw_response::{Kept, optional_whole};
-use crate::domain::model::Page as Asked;
+use super::raw_response::{Parsed, optional_integer};
+use crate::domain::model::Page as PageRequest;
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// Its items, in the service's order.
-    pub data: Vec<Kept<T>>,
-    /// Where it lies, as far as the service says so.
+    pub data: Vec<Parsed<T>>,
+    /// The size of the list, if known.
     pub pagination: Option<Pagination>,
-    /// Everything but the items.
+    /// All fields except `data`.
     rest: Value,
 }
 
-/// Where a page lies in its list.
+/// The size of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Pagination {
-    /// How many items the whole list has.
-    #[serde(default, deserialize_with = "optional_whole")]
+    /// Number of items.
+    #[serde(default, deserialize_with = "optional_integer")]
     pub total: Option<u64>,
-    /// How many pages there are.
-    #[serde(default, deserialize_with = "optional_whole")]
+    /// Number of pages.
+    #[serde(default, deserialize_with = "optional_integer")]
     pub page_count: Option<u64>,
 }
 
-/// An item that can be told from the others of its list.
+/// An item with a unique identity in its list.
 pub trait Identified {
-    /// What tells it from them.
+    /// The type of the identity.
     type Identity: Hash + Eq;
 
-    /// That of this one.
+    /// The identity of this item.
     fn identity(&self) -> Self::Identity;
 }
 
-/// A way through all pages of a list, which may change meanwhile.
+/// Reads all pages of a list that may change meanwhile.
 ///
-/// What is added in front moves an item to the next page, where it is met again: it is taken once. A page
-/// that brings nothing new is the last, whatever the service says of others.
+/// New items at the start move others to the next page: duplicates are dropped. A page without new items is the last,
+/// regardless of the pagination.
 #[derive(Debug)]
-pub struct Walk<I> {
+pub struct PageWalker<I> {
     seen: HashSet<I>,
     page: Option<u32>,
     per_page: u32,
@@ -64,7 +64,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Page<T> {
 
         let read = |data: Value| {
             let read = |e: serde_path_to_error::Error<_>| D::Error::custom(format!("data{e}"));
-            serde_path_to_error::deserialize::<_, Vec<Kept<T>>>(data).map_err(read)
+            serde_path_to_error::deserialize::<_, Vec<Parsed<T>>>(data).map_err(read)
         };
         match Listed::deserialize(deserializer)? {
             Listed::Bare(data) => Ok(Self { data: read(data.into())?, pagination: None, rest: json!({}) }),
@@ -83,41 +83,41 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Page<T> {
 }
 
 impl<T> Page<T> {
-    /// All that was sent, as `{"data": […], …}`, bare lists too.
+    /// The unparsed page as `{"data": […], …}`, also for a bare list.
     #[must_use]
-    pub fn into_sent(self) -> Value {
+    pub fn into_raw(self) -> Value {
         let Self { data, mut rest, .. } = self;
         if let Value::Object(rest) = &mut rest {
-            rest.insert("data".to_owned(), data.into_iter().map(|item| item.sent).collect());
+            rest.insert("data".to_owned(), data.into_iter().map(|item| item.raw).collect());
         }
         rest
     }
 
-    /// One page of all these items.
+    /// A single page with these items.
     #[must_use]
-    pub fn of(data: Vec<Kept<T>>) -> Self {
+    pub fn from_items(data: Vec<Parsed<T>>) -> Self {
         Self { data, pagination: None, rest: json!({}) }
     }
 }
 
-impl<I: Hash + Eq> Walk<I> {
-    /// From the first page on, in pages of so many.
+impl<I: Hash + Eq> PageWalker<I> {
+    /// Starts at the first page.
     #[must_use]
     pub fn new(per_page: u32) -> Self {
         Self { seen: HashSet::new(), page: Some(1), per_page }
     }
 
-    /// The page to ask for; `None` at the end.
+    /// The page to request; `None` at the end.
     #[must_use]
-    pub fn next(&self) -> Option<Asked> {
-        Asked::new(Some(self.page?.into()), Some(self.per_page.into())).ok()
+    pub fn next(&self) -> Option<PageRequest> {
+        PageRequest::new(Some(self.page?.into()), Some(self.per_page.into())).ok()
     }
 
-    /// Takes the page that was asked for: what is new of it.
-    pub fn take<T: Identified<Identity = I>>(&mut self, page: Page<T>) -> Vec<Kept<T>> {
+    /// Accepts the requested page, and returns its new items.
+    pub fn accept<T: Identified<Identity = I>>(&mut self, page: Page<T>) -> Vec<Parsed<T>> {
         let is_last = page.is_last(self.page.unwrap_or(u32::MAX), self.per_page);
         let mut new = page.data;
-        new.retain(|item| self.seen.insert(item.known.identity()));
+        new.retain(|item| self.seen.insert(item.value.identity()));
         self.page = self.page.filter(|_| !is_last && !new.is_empty()).and_then(|page| page.checked_add(1));
         new
     }
@@ -156,64 +156,65 @@ mod tests {
         serde_json::from_value(json!({"data": data, "pagination": pagination})).unwrap()
     }
 
-    /// What is read of a service that answers so, page by page.
-    fn walk(mut answer: impl FnMut(u64) -> Page<Item>) -> (Vec<u32>, u64) {
-        let (mut walk, mut read, mut asked) = (Walk::new(2), Vec::new(), 0);
+    /// The items that are read from a service, and the number of requests.
+    fn walk(mut respond: impl FnMut(u64) -> Page<Item>) -> (Vec<u32>, u64) {
+        let (mut walk, mut read, mut requests) = (PageWalker::new(2), Vec::new(), 0);
         while let Some(next) = walk.next() {
-            asked += 1;
-            assert!(asked < 10, "it ends");
+            requests += 1;
+            assert!(requests < 10, "it ends");
             let number = u64::try_from(next.offset() / next.size()).unwrap() + 1;
-            read.extend(walk.take(answer(number)).into_iter().map(|item| item.known.id));
+            read.extend(walk.accept(respond(number)).into_iter().map(|item| item.value.id));
         }
-        (read, asked)
+        (read, requests)
     }
 
     #[test]
-    fn a_page_keeps_what_it_does_not_know_and_a_bare_list_is_one_page() {
+    fn unknown_fields_of_a_page_are_kept_and_a_bare_list_is_one_page() {
         let sent =
             json!({"data": [{"id": 1, "new": true}], "pagination": {"total": 1.0, "page": 1}, "more": [2]});
         let page: Page<Item> = serde_json::from_value(sent.clone()).unwrap();
         assert_eq!(page.pagination, Some(Pagination { total: Some(1), page_count: None }));
-        assert_eq!(page.into_sent(), sent);
+        assert_eq!(page.into_raw(), sent);
         let bare: Page<Item> = serde_json::from_value(json!([{"id": 1}])).unwrap();
         assert_eq!(bare.pagination, None);
-        assert_eq!(bare.into_sent(), json!({"data": [{"id": 1}]}));
+        assert_eq!(bare.into_raw(), json!({"data": [{"id": 1}]}));
     }
 
     #[test]
-    fn what_is_wrong_with_a_page_is_named() {
+    fn invalid_page_is_rejected_with_the_path() {
         let read = |value| serde_json::from_value::<Page<Item>>(value).unwrap_err().to_string();
         assert_eq!(read(json!({})), "missing field `data`");
         assert_eq!(read(json!({"data": [{"id": 1}, {}]})), "data[1]: missing field `id`");
         assert_eq!(read(json!([{"id": "x"}])), "data[0]: id: invalid type: string \"x\", expected u32");
         let odd = json!({"data": [], "pagination": {"total": -1}});
-        assert_eq!(read(odd), "pagination.total: -1 is no whole number from 0");
+        assert_eq!(read(odd), "pagination.total: expected a non-negative integer, got -1");
     }
 
     #[test]
-    fn all_pages_are_read_and_each_item_once_though_the_list_grows() {
-        let of = |count: u64| json!({"page_count": count});
+    fn items_of_a_changing_list_are_read_once() {
+        let pagination = |count: u64| json!({"page_count": count});
         let pages = |number| match number {
-            1 => page(&[5, 4], &of(3)),
-            // One more came meanwhile.
-            2 => page(&[4, 3], &of(3)),
-            3 => page(&[2, 1], &of(3)),
+            1 => page(&[5, 4], &pagination(3)),
+            // An item was added.
+            2 => page(&[4, 3], &pagination(3)),
+            3 => page(&[2, 1], &pagination(3)),
             _ => panic!("{number}"),
         };
         assert_eq!(walk(pages), (vec![5, 4, 3, 2, 1], 3));
-        // It shrank.
-        let shrinks = |number| if number == 1 { page(&[2, 1], &of(9)) } else { page(&[], &json!(null)) };
+        // The list became shorter.
+        let shrinks =
+            |number| if number == 1 { page(&[2, 1], &pagination(9)) } else { page(&[], &json!(null)) };
         assert_eq!(walk(shrinks), (vec![2, 1], 2));
-        // It says that there is ever more, and there is not.
-        assert_eq!(walk(|_| page(&[2, 1], &of(u64::MAX))), (vec![2, 1], 2));
+        // The pagination announces pages without new items.
+        assert_eq!(walk(|_| page(&[2, 1], &pagination(u64::MAX))), (vec![2, 1], 2));
     }
 
     #[test]
-    fn where_a_service_does_not_count_its_pages_a_short_one_is_the_last() {
+    fn short_page_is_the_last_without_a_page_count() {
         let total = |number| page(if number == 1 { &[3, 2] } else { &[1] }, &json!({"total": 3}));
         assert_eq!(walk(total), (vec![3, 2, 1], 2));
-        let neither = |number| page(if number == 1 { &[3, 2] } else { &[1] }, &json!({}));
-        assert_eq!(walk(neither), (vec![3, 2, 1], 2));
+        let uncounted = |number| page(if number == 1 { &[3, 2] } else { &[1] }, &json!({}));
+        assert_eq!(walk(uncounted), (vec![3, 2, 1], 2));
         assert_eq!(walk(|_| page(&[1, 2], &json!(null))), (vec![1, 2], 1));
         assert_eq!(walk(|_| serde_json::from_value(json!([{"id": 1}])).unwrap()), (vec![1], 1));
     }

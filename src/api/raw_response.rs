@@ -1,7 +1,7 @@
-//! Answers that keep what they do not know.
+//! Responses with their unparsed JSON.
 //!
-//! A view names the fields that somebody looks at; all else that the service sent stands beside it, so
-//! that JSON and YAML show every field, known here or not.
+//! The types of this module tree have the fields that commands use. The unparsed JSON is kept for output as JSON and
+//! YAML, which show unknown fields as well.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -9,69 +9,68 @@ use serde_json::Value;
 
 use crate::domain::model::Timestamp;
 
-/// An answer, or an item of one: the view of it, and all of it.
+/// A response, or an item of one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept<T> {
-    /// What is known of it.
-    pub known: T,
-    /// All that was sent.
-    pub sent: Value,
+pub struct Parsed<T> {
+    /// The parsed value.
+    pub value: T,
+    /// The unparsed JSON.
+    pub raw: Value,
 }
 
-impl<T> Kept<T> {
-    /// What all that was sent takes in memory, in bytes, about.
+impl<T> Parsed<T> {
+    /// The approximate size of the unparsed JSON in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        size(&self.sent)
+        size(&self.raw)
     }
 }
 
-/// A node of a map, of which an object has one for each eleven fields, and at least one.
-const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>());
+/// Size of a B-tree node in bytes. An object has at least one per eleven fields.
+const NODE_SIZE: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
 fn size(value: &Value) -> usize {
-    let held = match value {
+    let content = match value {
         Value::String(text) => text.len(),
         Value::Array(values) => values.iter().map(size).sum(),
         Value::Object(fields) => {
             let texts: usize = fields.iter().map(|(name, value)| name.len() + size(value)).sum();
-            texts + NODE * fields.len().div_ceil(11)
+            texts + NODE_SIZE * fields.len().div_ceil(11)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
-    size_of::<Value>() + held
+    size_of::<Value>() + content
 }
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let sent = Value::deserialize(deserializer)?;
-        let known = serde_path_to_error::deserialize(&sent).map_err(D::Error::custom)?;
-        Ok(Self { known, sent })
+        let raw = Value::deserialize(deserializer)?;
+        let value = serde_path_to_error::deserialize(&raw).map_err(D::Error::custom)?;
+        Ok(Self { value, raw })
     }
 }
 
-/// A time that may be absent or `null`. One that no calendar holds is not known either: that it is odd
-/// is no reason to show nothing of what it belongs to.
+/// An optional time. A time outside the supported range is ignored, so that the other fields are still shown.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.and_then(Timestamp::from_seconds))
 }
 
-/// A whole number, which JSON may write with a fraction of zero.
-pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    optional_whole(deserializer)?.ok_or_else(|| D::Error::custom("a whole number was expected"))
+/// A non-negative integer, also in the form `3.0`.
+pub(super) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    optional_integer(deserializer)?.ok_or_else(|| D::Error::custom("expected a non-negative integer"))
 }
 
-/// The same, or absent or `null`.
-pub(super) fn optional_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+/// An optional non-negative integer.
+pub(super) fn optional_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
-    let odd = || D::Error::custom(format!("{number} is no whole number from 0"));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is checked to be whole")]
-    let whole =
+    let invalid = || D::Error::custom(format!("expected a non-negative integer, got {number}"));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+    let from_float =
         |number: f64| (number.fract() == 0.0 && (0.0..=9e15).contains(&number)).then_some(number as u64);
-    number.as_u64().or_else(|| number.as_f64().and_then(whole)).map(Some).ok_or_else(odd)
+    number.as_u64().or_else(|| number.as_f64().and_then(from_float)).map(Some).ok_or_else(invalid)
 }
 
-/// What may be `null` where it may be absent.
+/// A field that defaults if it is `null`.
 pub(super) fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -86,28 +85,28 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct View {
-        #[serde(deserialize_with = "whole")]
+        #[serde(deserialize_with = "integer")]
         number: u64,
         #[serde(default, deserialize_with = "time")]
         at: Option<Timestamp>,
     }
 
     #[test]
-    fn what_is_not_known_is_kept_and_numbers_may_have_a_fraction() {
+    fn unknown_fields_are_kept_and_integral_floats_are_integers() {
         for (number, at, read) in [
             (json!(3), json!(1.5), Timestamp::from_seconds(1.5)),
             (json!(3.0), json!(2), Timestamp::from_seconds(2.0)),
             (json!(3), json!(null), None),
             (json!(3), json!(-62_135_596_800_i64), None),
         ] {
-            let sent = json!({"number": number, "at": at, "new": {"a": [1]}});
-            let kept: Kept<View> = serde_json::from_value(sent.clone()).unwrap();
-            assert_eq!(kept, Kept { known: View { number: 3, at: read }, sent });
+            let raw = json!({"number": number, "at": at, "new": {"a": [1]}});
+            let parsed: Parsed<View> = serde_json::from_value(raw.clone()).unwrap();
+            assert_eq!(parsed, Parsed { value: View { number: 3, at: read }, raw });
         }
     }
 
     #[test]
-    fn values_take_more_than_their_text_and_objects_most() {
+    fn size_includes_values_and_nodes_of_objects() {
         let size = |value: Value| size(&value);
         let text = size(json!("x".repeat(1_000)));
         assert!((1_000..1_100).contains(&text), "{text}");
@@ -117,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
+    fn parse_error_names_the_path() {
         let read =
-            |value| serde_path_to_error::deserialize::<_, Vec<Kept<View>>>(value).unwrap_err().to_string();
+            |value| serde_path_to_error::deserialize::<_, Vec<Parsed<View>>>(value).unwrap_err().to_string();
         assert_eq!(read(json!([{"number": 1}, {}])), "[1]: missing field `number`");
-        assert_eq!(read(json!([{"number": 1.5}])), "[0]: number: 1.5 is no whole number from 0");
-        assert_eq!(read(json!([{"number": -1}])), "[0]: number: -1 is no whole number from 0");
+        assert_eq!(read(json!([{"number": 1.5}])), "[0]: number: expected a non-negative integer, got 1.5");
+        assert_eq!(read(json!([{"number": -1}])), "[0]: number: expected a non-negative integer, got -1");
     }
 }

@@ -7,19 +7,19 @@ use super::error::{Error, Request};
 use crate::domain::live::report::Report;
 use crate::domain::model::EnvironmentName;
 
-/// What a service did with a report that it accepted.
+/// The result of an accepted report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
-    /// It made a new snapshot.
+    /// The service created a snapshot.
     NewSnapshot,
-    /// It runs what it already knew.
+    /// The running artifacts are those of the current snapshot.
     Unchanged,
-    /// It did not say: the interface leaves the other outcomes open.
-    Unsaid,
+    /// The response does not tell; the interface permits this.
+    Unspecified,
 }
 
 impl Client {
-    /// The request that [`Client::report_k8s`] makes.
+    /// The request of [`Client::report_k8s`].
     #[must_use]
     pub fn report_k8s_request(&self, environment: &EnvironmentName) -> Request {
         let organization = self.organization().as_str();
@@ -30,20 +30,20 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error`] for everything but a 2xx with no body or JSON.
+    /// Returns [`Error`] unless the response is a 2xx without a body or with JSON.
     pub async fn report_k8s(
         &self,
         environment: &EnvironmentName,
         report: &Report,
     ) -> Result<Accepted, Error> {
         let success = self.put_report(self.report_k8s_request(environment), report).await?;
-        let says = success.body.as_str().unwrap_or_default();
-        Ok(if says.contains("no new snapshot") {
+        let message = success.body.as_str().unwrap_or_default();
+        Ok(if message.contains("no new snapshot") {
             Accepted::Unchanged
-        } else if success.status == http::StatusCode::CREATED || says.contains("new snapshot") {
+        } else if success.status == http::StatusCode::CREATED || message.contains("new snapshot") {
             Accepted::NewSnapshot
         } else {
-            Accepted::Unsaid
+            Accepted::Unspecified
         })
     }
 }

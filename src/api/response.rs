@@ -1,4 +1,4 @@
-//! What came back, and whether it is an answer of the service.
+//! Reads responses, and decides whether they come from the service.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,164 +8,172 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::body::Handed;
+use super::body::UploadState;
 use super::error::{Error, Request};
 use super::token::Token;
-use crate::domain::escape::{Visible, shortened};
-use crate::domain::retry::{Class, apart, class};
+use crate::domain::escape::{Escaped, shortened};
+use crate::domain::retry::{StatusClass, classify, clock_skew};
 
-/// The largest answer to a write, and the largest error, that is read, in bytes.
-pub(super) const MOST_OF_A_WRITE: usize = 64 * 1024;
+/// Maximum size of a response to a write, and of an error, in bytes.
+pub(super) const MAX_WRITE_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// The largest answer to a read that is read, in bytes.
-pub(super) const MOST_OF_A_READ: usize = 64 * 1024 * 1024;
+/// Maximum size of a response to a read, in bytes.
+pub(super) const MAX_READ_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many values an answer may hold. As values they take many times what they take in a body, objects most:
-/// of 64 MiB it could be 7 GiB.
-const MOST_VALUES: usize = 10_000_000;
+/// Maximum number of JSON values in a response. Parsed values are larger than their text: 64 MiB of small objects
+/// would take 7 GiB.
+const MAX_VALUES: usize = 10_000_000;
 
-/// As how many values an object counts.
-const OBJECT: usize = 20;
+/// Number of values that an object counts as.
+const VALUES_PER_OBJECT: usize = 20;
 
-/// How much of a text that is not the service's own is shown, in characters.
-const SHOWN: usize = 160;
+/// Maximum length of a quotation from a header or an unexpected body, in characters.
+const MAX_EXCERPT_CHARS: usize = 160;
 
-/// How much of a message of the service is shown, in characters.
-const SHOWN_MESSAGE: usize = 2_000;
+/// Maximum length of a message of the service, in characters.
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// A success.
+/// A successful response.
 pub(super) struct Success {
     pub(super) status: StatusCode,
-    /// `Null` where there was no body.
+    /// `Null` without a body.
     pub(super) body: Value,
 }
 
-/// The headers of an answer, and a body that is read up to a limit.
-pub(super) struct Answer {
-    response: reqwest::Response,
+/// The headers of a response, and its body up to a limit.
+pub(super) struct Response {
+    head: reqwest::Response,
     body: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
 }
 
-impl Answer {
-    /// Reads the body of a success to its end, or of an error as far as it comes in `error_text`:
-    /// its status says the most. `most` limits the body of a success, in bytes.
+impl Response {
+    /// Reads the body of a success, up to `max_bytes`. Reads the body of an error for at most `error_body`; its status
+    /// is sufficient.
     pub(super) async fn read(
         response: reqwest::Response,
-        most: usize,
-        error_text: Duration,
+        max_bytes: usize,
+        error_body: Duration,
     ) -> reqwest::Result<Self> {
         let is_success = response.status().is_success();
-        let most = if is_success { most } else { MOST_OF_A_WRITE };
-        let mut answer = Self { response, body: Vec::new(), most };
+        let max_bytes = if is_success { max_bytes } else { MAX_WRITE_RESPONSE_BYTES };
+        let mut read = Self { head: response, body: Vec::new(), max_bytes };
         if is_success {
-            answer.read_body().await?;
-        } else if let Ok(Err(error)) = timeout(error_text, answer.read_body()).await {
-            tracing::debug!("the text of an error broke off: {}", error.without_url());
+            read.read_body().await?;
+        } else if let Ok(Err(error)) = timeout(error_body, read.read_body()).await {
+            tracing::debug!("failed to read the body of an error response: {}", error.without_url());
         }
-        Ok(answer)
+        Ok(read)
     }
 
-    /// Reads one byte past the limit at least, where the body is longer.
+    /// Reads at least one byte beyond the limit if the body is longer.
     async fn read_body(&mut self) -> reqwest::Result<()> {
-        while self.body.len() <= self.most
-            && let Some(chunk) = self.response.chunk().await?
+        while self.body.len() <= self.max_bytes
+            && let Some(chunk) = self.head.chunk().await?
         {
             self.body.extend_from_slice(&chunk);
         }
         Ok(())
     }
 
-    /// Judges the answer to a write: a success is any 2xx with no body or with JSON (interface,
-    /// operations 5 and 7, which leave the rest open).
-    pub(super) fn judge(self, request: &Request, token: &Token, handed: Handed) -> Result<Success, Error> {
-        let status = self.response.status();
-        let foreign = |saw| Err(Error::Foreign { request: request.clone(), saw });
+    /// Classifies the response to a write. Any 2xx without a body or with JSON is a success (interface, operations 5
+    /// and 7).
+    pub(super) fn classify(
+        self,
+        request: &Request,
+        token: &Token,
+        upload: UploadState,
+    ) -> Result<Success, Error> {
+        let status = self.head.status();
+        let unexpected = |response| Err(Error::UnexpectedResponse { request: request.clone(), response });
         if status.is_redirection() {
-            let to = self.header(token, &LOCATION).unwrap_or_else(|| "nowhere".into());
-            return foreign(format!("{status}, a redirect to {to}, which is not followed"));
+            let to = self.header(token, &LOCATION).unwrap_or_else(|| "an unknown location".into());
+            return unexpected(format!("{status}: redirect to {to} is not followed"));
         }
         let json = match self.body.as_slice() {
             [] => Some(Value::Null),
-            body if values(body) > MOST_VALUES => {
-                return foreign(format!("{status} with JSON of too many values"));
+            body if values(body) > MAX_VALUES => {
+                return unexpected(format!("{status} with more than {MAX_VALUES} JSON values"));
             }
             body => serde_json::from_slice(body).ok(),
         };
-        let class = class(status.as_u16());
+        let class = classify(status.as_u16());
         match (class, json) {
-            (Class::Success, _) if handed == Handed::Part => {
-                foreign(format!("{status} before all of it was sent"))
+            (StatusClass::Success, _) if upload == UploadState::Partial => {
+                unexpected(format!("{status} before the upload was complete"))
             }
-            (Class::Success, _) if self.body.len() > self.most => {
-                foreign(format!("{status} with a body of more than {} KiB", self.most / 1024))
+            (StatusClass::Success, _) if self.body.len() > self.max_bytes => {
+                unexpected(format!("{status} with a body of more than {} KiB", self.max_bytes / 1024))
             }
-            (Class::Success, Some(body)) => Ok(Success { status, body }),
-            (class, _) if matches!(class, Class::Success | Class::Foreign) || self.is_foreign_page(class) => {
+            (StatusClass::Success, Some(body)) => Ok(Success { status, body }),
+            (class, _)
+                if matches!(class, StatusClass::Success | StatusClass::Foreign)
+                    || self.is_unknown_operation_page(class) =>
+            {
                 let kind = self.header(token, &CONTENT_TYPE).unwrap_or_else(|| "no Content-Type".into());
-                foreign(format!("{status} with {kind}, which begins \"{}\"", self.text(token)))
+                unexpected(format!("{status} with {kind}: \"{}\"", self.text(token)))
             }
             (_, json) => Err(Error::Answered {
                 request: request.clone(),
                 status,
                 message: match json.as_ref().and_then(message) {
-                    Some(message) => shown(token, &message, SHOWN_MESSAGE),
-                    None if self.body.is_empty() => "without a message".to_owned(),
+                    Some(message) => sanitize(token, &message, MAX_MESSAGE_CHARS),
+                    None if self.body.is_empty() => "no message".to_owned(),
                     None => self.text(token),
                 },
                 retry_after: self.header(token, &RETRY_AFTER),
-                apart: self.header(token, &DATE).and_then(|date| apart(&date, SystemTime::now())),
+                clock_skew: self.header(token, &DATE).and_then(|date| clock_skew(&date, SystemTime::now())),
             }),
         }
     }
 
-    /// Judges the answer to a read: 200, and JSON of the shape that is wanted.
-    pub(super) fn judge_read<T: DeserializeOwned>(
+    /// Classifies the response to a read. A success is 200 with JSON of the expected type.
+    pub(super) fn classify_read<T: DeserializeOwned>(
         self,
         request: &Request,
         token: &Token,
     ) -> Result<T, Error> {
-        let Success { status, body } = self.judge(request, token, Handed::All)?;
-        let foreign = |saw| Error::Foreign { request: request.clone(), saw };
+        let Success { status, body } = self.classify(request, token, UploadState::Complete)?;
+        let unexpected = |response| Error::UnexpectedResponse { request: request.clone(), response };
         if status != StatusCode::OK {
-            return Err(foreign(format!("{status}, where 200 OK was expected")));
+            return Err(unexpected(format!("expected 200 OK, got {status}")));
         }
         serde_path_to_error::deserialize(body).map_err(|error| {
-            let why = shown(token, &error.to_string(), SHOWN);
-            foreign(format!("{status} with JSON of another shape: {why}"))
+            let cause = sanitize(token, &error.to_string(), MAX_EXCERPT_CHARS);
+            unexpected(format!("{status} with unexpected JSON: {cause}"))
         })
     }
 
-    /// Whether it is a web page that says no: what serves it does not know the operation. What else a proxy says
-    /// in HTML holds: that it wants credentials (407), or takes no more (413).
-    fn is_foreign_page(&self, class: Class) -> bool {
-        let kind = self.response.headers().get(CONTENT_TYPE).and_then(|kind| kind.as_bytes().get(..9));
+    /// Whether an HTML page rejects the request, so that the server does not know the operation. Excludes responses of
+    /// a proxy: it requires credentials (407), or the body is too large (413).
+    fn is_unknown_operation_page(&self, class: StatusClass) -> bool {
+        let kind = self.head.headers().get(CONTENT_TYPE).and_then(|kind| kind.as_bytes().get(..9));
         kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"))
-            && matches!(class, Class::NotFound | Class::Refused)
-            && !matches!(self.response.status().as_u16(), 407 | 413)
+            && matches!(class, StatusClass::NotFound | StatusClass::Rejected)
+            && !matches!(self.head.status().as_u16(), 407 | 413)
     }
 
     fn header(&self, token: &Token, name: &HeaderName) -> Option<String> {
-        let value = self.response.headers().get(name)?;
-        Some(shown(token, &String::from_utf8_lossy(value.as_bytes()), SHOWN))
+        let value = self.head.headers().get(name)?;
+        Some(sanitize(token, &String::from_utf8_lossy(value.as_bytes()), MAX_EXCERPT_CHARS))
     }
 
     fn text(&self, token: &Token) -> String {
-        shown(token, &String::from_utf8_lossy(&self.body), SHOWN)
+        sanitize(token, &String::from_utf8_lossy(&self.body), MAX_EXCERPT_CHARS)
     }
 }
 
-/// How many values a body holds at most, should it be JSON.
+/// An upper bound of the number of values if the body is JSON.
 fn values(body: &[u8]) -> usize {
     let weight = |byte: &u8| match byte {
         b',' | b'[' => 1,
-        b'{' => OBJECT,
+        b'{' => VALUES_PER_OBJECT,
         _ => 0,
     };
     body.iter().map(weight).sum()
 }
 
-/// `message`, with `errors` behind it where there are any.
+/// The fields `message` and `errors`.
 fn message(body: &Value) -> Option<String> {
     let message = body.get("message").and_then(Value::as_str)?;
     Some(match body.get("errors") {
@@ -174,8 +182,8 @@ fn message(body: &Value) -> Option<String> {
     })
 }
 
-/// A text from outside, without the token and fit for a terminal.
-fn shown(token: &Token, text: &str, limit: usize) -> String {
+/// A text of the server, redacted, shortened and escaped.
+fn sanitize(token: &Token, text: &str, limit: usize) -> String {
     let text = token.redacted(text.trim());
-    Visible(&shortened(&text, limit)).to_string()
+    Escaped(&shortened(&text, limit)).to_string()
 }

@@ -1,4 +1,4 @@
-//! The token by which the service knows us.
+//! Reads the token that authenticates to the service.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,54 +8,54 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::escape::{Visible, without_secret};
-use crate::process::files::read_anew;
+use crate::domain::escape::{Escaped, redact_secret};
+use crate::process::files::read_regular;
 
-/// The largest token file that is read, in bytes.
-const MOST_BYTES: u64 = 64 * 1024;
+/// Maximum size of a token file, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
 
-/// Where the token comes from.
+/// The source of the token.
 #[derive(Debug, Clone)]
 pub enum TokenSource {
-    /// `--token-file` or `SUPERCARGO_TOKEN_FILE`; read for every request, so that a token can be
-    /// rotated under a running process.
+    /// `--token-file` or `SUPERCARGO_TOKEN_FILE`. Read for every request, so that a running process uses a rotated
+    /// token.
     File(PathBuf),
     /// `SUPERCARGO_TOKEN`.
     Variable(SecretString),
 }
 
-/// There is no usable token. The token itself is never shown.
+/// A missing or invalid token. The message never shows the token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read.
+    /// The file is not readable.
     #[error(
-        "the token file \"{}\" (--token-file, SUPERCARGO_TOKEN_FILE) cannot be read", Visible(&.0.display().to_string())
+        "failed to read the token file \"{}\" (--token-file, SUPERCARGO_TOKEN_FILE)", Escaped(&.0.display().to_string())
     )]
     Unreadable(PathBuf, #[source] io::Error),
-    /// It is not a token.
-    #[error("the token from {0} {1}")]
+    /// The token is invalid: the source and the reason.
+    #[error("invalid token from {0}: {1}")]
     Invalid(String, &'static str),
 }
 
-/// A source that is read for each request, and how often it gave another token than before.
-pub(super) struct Rotating {
+/// Reads the token for each request, and counts rotations.
+pub(super) struct TokenReader {
     source: TokenSource,
     last: Mutex<Option<SecretString>>,
     rotations: AtomicU64,
 }
 
-/// A token that was read, and the header that carries it.
+/// A token, and its header.
 pub(super) struct Token {
     token: SecretString,
     header: HeaderValue,
 }
 
 impl TokenSource {
-    /// Whether a token can be had now.
+    /// Checks that there is a valid token.
     ///
     /// # Errors
     ///
-    /// [`TokenError`] where it cannot be read, is empty, or holds what a header cannot carry.
+    /// Returns [`TokenError`] if the token is unreadable, empty, or not suitable for a header.
     pub fn check(&self) -> Result<(), TokenError> {
         self.read().map(|_| ())
     }
@@ -65,27 +65,27 @@ impl TokenSource {
             Self::Variable(token) => token.clone(),
             Self::File(path) => {
                 let bytes =
-                    read_anew(MOST_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
+                    read_regular(MAX_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
                 SecretString::from(String::from_utf8_lossy(&bytes).into_owned())
             }
         };
         let token = text.expose_secret().trim();
         let problem = if token.is_empty() {
-            "is empty"
-        } else if token.len() as u64 > MOST_BYTES {
-            "is longer than 64 KiB"
+            "it is empty"
+        } else if token.len() as u64 > MAX_BYTES {
+            "it is longer than 64 KiB"
         } else if token.starts_with("-----BEGIN ") {
-            "is a key or a certificate in PEM; a token was expected, in one line"
+            "expected a token in one line, got a key or certificate in PEM"
         } else if token.contains(['\n', '\r']) {
-            "holds a line break; one line was expected"
+            "expected one line, got a line break"
         } else if !token.bytes().all(|b| b.is_ascii_graphic()) {
-            "holds a space, a control character or a letter outside ASCII; a token was expected"
+            "it contains a space, a control character or a non-ASCII character"
         } else if let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {token}")) {
-            // No library shows a value that is marked so.
+            // Libraries redact sensitive values in logs.
             header.set_sensitive(true);
             return Ok(Token { token: SecretString::from(token), header });
         } else {
-            "cannot be sent in a header"
+            "it is not valid in a header"
         };
         Err(TokenError::Invalid(self.to_string(), problem))
     }
@@ -99,14 +99,14 @@ impl std::fmt::Display for TokenSource {
                 write!(
                     f,
                     "the file \"{}\" (--token-file, SUPERCARGO_TOKEN_FILE)",
-                    Visible(&path.display().to_string())
+                    Escaped(&path.display().to_string())
                 )
             }
         }
     }
 }
 
-impl Rotating {
+impl TokenReader {
     pub(super) fn new(source: TokenSource) -> Self {
         Self { source, last: Mutex::default(), rotations: AtomicU64::new(0) }
     }
@@ -136,9 +136,9 @@ impl Token {
         self.header.clone()
     }
 
-    /// A text from outside without the token, should it have been sent back.
+    /// Redacts the token in a text of the server.
     pub(super) fn redacted(&self, text: &str) -> String {
-        without_secret(text, self.token.expose_secret(), "[token]")
+        redact_secret(text, self.token.expose_secret(), "[token]")
     }
 }
 
@@ -153,25 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn white_space_around_a_token_is_left_off() {
+    fn whitespace_around_token_is_trimmed() {
         for text in ["t0ken", " t0ken\n", "t0ken\r\n"] {
             assert_eq!(variable(text).read().unwrap().header(), "Bearer t0ken");
         }
     }
 
     #[test]
-    fn what_is_no_token_is_refused_with_its_source_and_never_shown() {
+    fn invalid_token_is_rejected_with_its_source_and_redacted() {
         for (text, problem) in [
             ("", "is empty"),
             (" \n", "is empty"),
-            ("s3cret\ns3cret", "line break"),
+            ("s3cret\ns3cret", "got a line break"),
             (
                 "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----\n",
-                "is a key or a certificate in PEM",
+                "got a key or certificate in PEM",
             ),
             ("s3cret s3cret", "a space"),
             ("s3cret\0", "control character"),
-            ("s3crét", "outside ASCII"),
+            ("s3crét", "non-ASCII"),
         ] {
             let error = variable(text).check().unwrap_err();
             assert!(error.to_string().contains(problem) && error.to_string().contains("SUPERCARGO_TOKEN"));
@@ -182,29 +182,29 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_token_file_is_an_error_that_nobody_waits_for() {
+    fn named_pipe_as_token_file_is_rejected_without_blocking() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("token");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let TokenError::Unreadable(_, error) = TokenSource::File(pipe).check().unwrap_err() else { panic!() };
-        assert!(error.to_string().contains("it is a pipe"), "{error}");
+        assert!(error.to_string().contains("got a pipe"), "{error}");
     }
 
     #[test]
-    fn a_token_file_is_read_again_each_time() {
+    fn token_file_is_read_for_each_request() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let source = TokenSource::File(file.path().to_owned());
         let error = source.check().unwrap_err().to_string();
         assert!(error.contains("--token-file") && error.contains("is empty"), "{error}");
         writeln!(file, "first").unwrap();
         assert_eq!(source.read().unwrap().header(), "Bearer first");
-        let rotating = Rotating::new(source.clone());
+        let reader = TokenReader::new(source.clone());
         for (text, header, rotations) in
             [("first", "Bearer first", 0), ("first\n", "Bearer first", 0), ("second", "Bearer second", 1)]
         {
             std::fs::write(file.path(), text).unwrap();
-            assert_eq!(rotating.read().unwrap().header(), header);
-            assert_eq!(rotating.rotations(), rotations);
+            assert_eq!(reader.read().unwrap().header(), header);
+            assert_eq!(reader.rotations(), rotations);
         }
         drop(file);
         assert!(matches!(source.check(), Err(TokenError::Unreadable(..))));

@@ -17,16 +17,16 @@ pub struct Trail {
     /// Its flow.
     #[serde(default, deserialize_with = "null_is_default")]
     pub flow: Flow,
-    /// Whether it is as its flow expects.
+    /// Whether it meets the requirements of its flow.
     #[serde(default)]
     pub is_compliant: Option<bool>,
     /// The commit that it is about.
     #[serde(default)]
     pub git_commit_info: Option<Commit>,
-    /// Whose token began it.
+    /// The name of the first reporter's token.
     #[serde(default)]
     pub created_by: Option<String>,
-    /// When something was last reported to it.
+    /// When its last attestation was received.
     #[serde(default, deserialize_with = "time")]
     pub last_modified_at: Option<Timestamp>,
 }
@@ -47,14 +47,14 @@ pub struct Commit {
     pub sha1: Option<String>,
 }
 
-/// Which trails.
+/// Filters of a list of trails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of this flow.
+    /// By flow.
     pub flow: Option<FlowName>,
-    /// Those of flows with this tag: its key and its value.
+    /// By key and value of a tag of the flow.
     pub tag: Option<(String, String)>,
-    /// Those that this artifact was reported to.
+    /// By attested artifact.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -68,10 +68,6 @@ impl Identified for Trail {
 
 impl Client {
     /// GETs a page of the trails of the organization, newest first: `/trails/{org}`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for everything but a 200 with the JSON that is expected.
     pub async fn trails(&self, filter: &Filter, page: model::Page) -> Result<Page<Trail>, Error> {
         self.get(self.trails_request(filter).page(page)).await
     }

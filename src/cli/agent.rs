@@ -1,4 +1,5 @@
-//! `supercargo agent`.
+//! `supercargo agent`: builds the plan, the cluster connection and the client, and starts `agent::daemon` or
+//! `agent::once`.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -8,13 +9,15 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
 
-use super::{Failure, Service, address, duration};
-use crate::agent::daemon::{self, Witnessing};
+use super::exit::Failure;
+use super::service::Service;
+use super::values::{address, duration};
+use crate::agent::daemon::{self, TrackDeparted};
 use crate::agent::environment::read_config;
 use crate::agent::gather::Source;
 use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
-use crate::agent::{Environment, OwnPod, Plan, Summary};
+use crate::agent::{EnvironmentConfig, OwnPod, Plan, Summary};
 use crate::api::{self, Client};
 use crate::cluster::{self, Access, Cluster, PodsFile};
 use crate::domain::live::collapse::Counting;
@@ -30,46 +33,45 @@ use crate::process::{listener, signals};
     after_help = EXAMPLES,
 )]
 pub(super) struct Agent {
-    /// Report once and exit, instead of watching
+    /// Report once and exit
     #[arg(long)]
     once: bool,
     /// Environment to report to
     #[arg(long, value_name = "NAME")]
     environment: Option<EnvironmentName>,
-    /// File that lists several environments and their namespaces
+    /// File that maps namespaces to several environments
     #[arg(long, value_name = "FILE", conflicts_with_all = ["namespace", "namespace_regex", "exclude_namespace", "exclude_namespace_regex"])]
     config: Option<PathBuf>,
-    /// Report an environment also where no pod is in its namespaces, or these do not exist
+    /// Report environments without pods, and environments whose namespaces do not exist
     #[arg(long)]
     allow_empty: bool,
-    /// Which containers count
+    /// Containers to report
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     containers: Containers,
-    /// Leave out the pod that this runs in: the one of `SUPERCARGO_POD_NAME` and `SUPERCARGO_POD_UID`,
-    /// which the downward API fills in
+    /// Exclude the agent's own pod, identified by `SUPERCARGO_POD_NAME` and `SUPERCARGO_POD_UID` (downward API)
     #[arg(long, conflicts_with = "pods_from")]
     exclude_self: bool,
 
-    /// Namespace to report; at most 50, and a Role in each is enough
+    /// Namespace to report, at most 50; needs only a Role in each namespace
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Namespaces (default: all)")]
     namespace: Vec<NamespaceName>,
-    /// Report the namespaces in whose name this expression is found
+    /// Report namespaces whose name matches this regular expression
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     namespace_regex: Vec<Regex>,
-    /// Namespace to leave out
+    /// Namespace to exclude
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Namespaces (default: all)")]
     exclude_namespace: Vec<NamespaceName>,
-    /// Leave out the namespaces in whose name this expression is found
+    /// Exclude namespaces whose name matches this regular expression
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     exclude_namespace_regex: Vec<Regex>,
 
-    /// Read the pods from what `kubectl get pods -A -o json` or `-o yaml` printed; - for stdin
+    /// Read pods from the output of `kubectl get pods -A -o json` or `-o yaml`; - for stdin
     #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context"], help_heading = "Cluster")]
     pods_from: Option<PathBuf>,
-    /// Kubeconfig to use; without it KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// Path to the kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use
+    /// Kubeconfig context
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     context: Option<String>,
 
@@ -84,61 +86,61 @@ pub(super) struct Agent {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --once")]
 struct OnceOnly {
-    /// How long all of it may take, second tries included: 90s, 10m; a day at most
+    /// Timeout including retries, such as 90s or 10m; at most 24h
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, requires = "once")]
     timeout: Duration,
-    /// Print each report, one per line, instead of sending it
+    /// Print the reports, one per line, instead of sending them
     #[arg(long, requires = "once")]
     dry_run: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "While it watches")]
+#[command(next_help_heading = "Without --once")]
 struct Watching {
-    /// Report this often although nothing changed, so that the service knows that the agent lives
+    /// Heartbeat interval, the maximum time between two reports of unchanged pods
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = interval, conflicts_with = "once")]
     interval: Duration,
-    /// Wait this long for more changes before they are reported
+    /// Time to collect further changes before a report
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, conflicts_with = "once")]
     debounce: Duration,
-    /// Report strictly what runs now, without the pods that came and went since the last report
+    /// Report running pods only, without pods that departed since the last report
     #[arg(long, conflicts_with = "once")]
-    no_witness: bool,
+    no_departed_pods: bool,
     /// Address for /livez, /readyz and /metrics
     #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with = "once")]
     listen: Option<SocketAddr>,
-    /// Divides every duration, for tests
+    /// Divisor of all durations, for tests
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "once")]
-    hasten: u32,
+    time_scale: u32,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  Watch the cluster of the current kubeconfig, and report it whenever it changes:
+  Watch the cluster of the current kubeconfig and report every change:
     export SUPERCARGO_BASE_URL=https://compliance.example.com
     export SUPERCARGO_ORG=acme SUPERCARGO_TOKEN_FILE=token
     supercargo agent --environment prod --listen 127.0.0.1:8082
-  See what would be reported for it:
+  Print the report without sending it:
     supercargo agent --once --dry-run --environment prod
   Report two namespaces, once:
     supercargo agent --once --environment prod --namespace shop,pay
-  Report what kubectl sees:
+  Report the output of kubectl:
     kubectl get pods -A -o json >pods.json
     supercargo agent --once --environment prod --pods-from pods.json
 
 Exit codes: see supercargo --help";
 
-/// How long a credential plugin may take at the start.
-const CONFIGURING: Duration = Duration::from_mins(1);
+/// Timeout for credential plugins at the start.
+const CONFIGURATION_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the agent cannot do without.
+/// The agent cannot start.
 #[derive(Debug, thiserror::Error)]
 enum AgentError {
     #[error(
-        "--exclude-self needs the variable {0}, and it is not set; the downward API fills it in (fieldRef metadata.name, metadata.uid)"
+        "--exclude-self requires the variable {0}: set it with the downward API (fieldRef metadata.name, metadata.uid)"
     )]
     OwnPodUnknown(&'static str),
-    #[error("signals cannot be received")]
+    #[error("failed to install signal handlers")]
     Signals(#[source] io::Error),
 }
 
@@ -147,20 +149,20 @@ enum Containers {
     /// Regular, init and ephemeral containers
     #[default]
     All,
-    /// Regular containers alone
+    /// Regular containers only
     App,
 }
 
 impl Agent {
-    /// Returns the summary of each report, if there is an end: `--once`.
+    /// Returns the summary of each report of `--once`; none for the daemon.
     pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan().map_err(|failure| vec![failure])?;
-        let patience = api::Patience::default().hastened(self.watching.hasten);
-        // Before the cluster is asked for anything: a mistake here should not cost it a list.
+        let timeouts = api::Timeouts::default().scaled(self.watching.time_scale);
+        // Validate the settings before listing the cluster.
         let client = if self.once_only.dry_run {
             None
         } else {
-            Some(self.service.client(patience).map_err(|e| vec![Failure::usage(e)])?)
+            Some(self.service.client(timeouts).map_err(|e| vec![Failure::usage(e)])?)
         };
         match client {
             Some(client) if !self.once => {
@@ -189,26 +191,27 @@ impl Agent {
     }
 
     async fn watch(&self, plan: Plan, client: Client) -> Result<(), Failure> {
-        let shutdown = signals::shutdown(daemon::STOPPING)
+        let shutdown = signals::shutdown(daemon::SHUTTING_DOWN)
             .map_err(|error| Failure::unexpected(AgentError::Signals(error)))?;
         let listener = match self.watching.listen {
             Some(address) => Some(listener::listen(address, " (--listen)").await.map_err(Failure::usage)?),
             None => None,
         };
-        let mut policy = daemon::Policy::default();
-        (policy.cadence.interval, policy.cadence.debounce) = (self.watching.interval, self.watching.debounce);
+        let mut timing = daemon::Timing::default();
+        (timing.cadence.interval, timing.cadence.debounce) = (self.watching.interval, self.watching.debounce);
         let cluster = tokio::select! {
-            cluster = self.cluster(CONFIGURING) => cluster?,
+            cluster = self.cluster(CONFIGURATION_TIMEOUT) => cluster?,
             () = shutdown.cancelled() => return Ok(()),
         };
-        let witnessing = if self.watching.no_witness { Witnessing::Off } else { Witnessing::On };
+        let track_departed =
+            if self.watching.no_departed_pods { TrackDeparted::Off } else { TrackDeparted::On };
         let setup = daemon::Setup {
             plan,
             cluster,
             client,
             listener,
-            witnessing,
-            policy: policy.hastened(self.watching.hasten),
+            track_departed,
+            timing: timing.scaled(self.watching.time_scale),
         };
         daemon::run(setup, shutdown).await.map_err(Into::into)
     }
@@ -234,14 +237,14 @@ impl Agent {
         Ok(Plan { environments, counting, own_pod })
     }
 
-    fn single(&self, name: &EnvironmentName) -> Result<Environment, Contradiction> {
+    fn single(&self, name: &EnvironmentName) -> Result<EnvironmentConfig, Contradiction> {
         let selection = Selection::new(
             self.namespace.iter().cloned().collect(),
             self.namespace_regex.clone(),
             self.exclude_namespace.iter().cloned().collect(),
             self.exclude_namespace_regex.clone(),
         )?;
-        Ok(Environment { name: name.clone(), selection, empty: Emptiness::Withheld })
+        Ok(EnvironmentConfig { name: name.clone(), selection, empty: Emptiness::Withheld })
     }
 
     async fn source(&self, deadline: Deadline) -> Result<Source, Failure> {
@@ -252,17 +255,17 @@ impl Agent {
             }
             return Ok(Source::File(file));
         }
-        self.cluster(deadline.left()).await.map(|cluster| Source::Cluster(Box::new(cluster)))
+        self.cluster(deadline.remaining()).await.map(|cluster| Source::Cluster(Box::new(cluster)))
     }
 
-    async fn cluster(&self, within: Duration) -> Result<Cluster, Failure> {
+    async fn cluster(&self, time_limit: Duration) -> Result<Cluster, Failure> {
         let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
-        Cluster::configure(access, cluster::Patience::default().hastened(self.watching.hasten), within)
+        Cluster::configure(access, cluster::Timeouts::default().scaled(self.watching.time_scale), time_limit)
             .await
             .map_err(Into::into)
     }
 
-    /// The pod that this runs in, where it is to be left out.
+    /// The agent's own pod, with `--exclude-self`.
     fn own_pod(&self) -> Result<Option<OwnPod>, AgentError> {
         let variable =
             |name| std::env::var(name).ok().filter(|v| !v.is_empty()).ok_or(AgentError::OwnPodUnknown(name));
@@ -273,15 +276,15 @@ impl Agent {
     }
 }
 
-/// `| head -1` has seen enough: that is no failure.
+/// A closed pipe, as in `| head -1`, is not a failure.
 fn is_closed_pipe(error: &once::Error) -> bool {
     matches!(error, once::Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A second at least: a heartbeat, and no flood.
+/// At least one second, to bound the request rate.
 fn interval(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|interval| match interval.as_secs() {
-        0 => Err("an interval of a second at least was expected".to_owned()),
+        0 => Err("expected at least 1s".to_owned()),
         _ => Ok(interval),
     })
 }

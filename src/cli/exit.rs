@@ -1,4 +1,4 @@
-//! From a failure to a message and an exit code.
+//! Maps each failure to a message, a hint and an exit code.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -6,28 +6,28 @@ use std::process::ExitCode;
 use crate::agent::daemon;
 use crate::agent::gather::GatherError;
 use crate::agent::once;
-use crate::agent::retry::GaveUp;
+use crate::agent::retry::RetryError;
 use crate::api;
 use crate::cluster::ConnectError;
-use crate::domain::retry::Class;
+use crate::domain::retry::StatusClass;
 use crate::process::error_causes;
 
-/// The exit codes; they are stable, and `--help` lists them.
+/// Exit codes, a stable part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the help lists what each means")]
+#[expect(missing_docs, reason = "--help describes the codes")]
 pub enum Exit {
     Unexpected = 1,
     Usage = 2,
     NotAuthorized = 3,
     NotFound = 4,
-    Refused = 5,
+    Rejected = 5,
     Unreachable = 6,
     TimedOut = 7,
     Cluster = 8,
     Failing = 9,
 }
 
-/// A failure as a person sees it.
+/// A failure as it is shown to the user.
 #[derive(Debug)]
 pub struct Failure {
     error: Box<dyn Error + 'static>,
@@ -48,24 +48,24 @@ impl Failure {
         Self { error: Box::new(error), hint, exit }
     }
 
-    /// The same, with what to do about it.
-    pub(super) fn hinted(self, hint: Option<String>) -> Self {
+    /// Replaces the hint.
+    pub(super) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// The code that it ends the process with.
+    /// Exit code of the process.
     #[must_use]
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// What happened, outermost first, each cause once.
+    /// Messages of the error and its causes, outermost first, without repetitions.
     #[must_use]
     pub fn causes(&self) -> Vec<String> {
-        error_causes::said_once(&*self.error)
+        error_causes::causes(&*self.error)
     }
 
-    /// What to do about it.
+    /// Suggested remedy.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
@@ -95,8 +95,8 @@ impl From<api::Error> for Failure {
     }
 }
 
-impl From<GaveUp<api::Error>> for Failure {
-    fn from(error: GaveUp<api::Error>) -> Self {
+impl From<RetryError<api::Error>> for Failure {
+    fn from(error: RetryError<api::Error>) -> Self {
         let exit = error.last().map_or(Exit::Unreachable, exit_of_api);
         Self::new(error, None, exit)
     }
@@ -105,7 +105,7 @@ impl From<GaveUp<api::Error>> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let exit = match error {
-            ConnectError::Credentials(_) | ConnectError::TooSlow(_) => Exit::Cluster,
+            ConnectError::Credentials(_) | ConnectError::TimedOut(_) => Exit::Cluster,
             _ => Exit::Usage,
         };
         Self { error: Box::new(error), hint: None, exit }
@@ -120,7 +120,7 @@ impl From<Exit> for ExitCode {
 
 fn exit_of(error: &once::Error) -> Exit {
     match error {
-        once::Error::Gather(GatherError::Scope(_) | GatherError::File(_) | GatherError::FileTooSlow(..)) => {
+        once::Error::Gather(GatherError::Scope(_) | GatherError::File(_) | GatherError::FileTimedOut(..)) => {
             Exit::Usage
         }
         once::Error::Gather(GatherError::List(_)) | once::Error::Withheld { .. } => Exit::Cluster,
@@ -132,9 +132,11 @@ fn exit_of(error: &once::Error) -> Exit {
 fn exit_of_api(error: &api::Error) -> Exit {
     match error.class() {
         _ if matches!(error, api::Error::Token(_)) => Exit::Usage,
-        Some(Class::NotAuthorized) => Exit::NotAuthorized,
-        Some(Class::NotFound) => Exit::NotFound,
-        Some(Class::Refused) => Exit::Refused,
-        None | Some(Class::Transient | Class::Success | Class::Foreign) => Exit::Unreachable,
+        Some(StatusClass::NotAuthorized) => Exit::NotAuthorized,
+        Some(StatusClass::NotFound) => Exit::NotFound,
+        Some(StatusClass::Rejected) => Exit::Rejected,
+        None | Some(StatusClass::Transient | StatusClass::Success | StatusClass::Foreign) => {
+            Exit::Unreachable
+        }
     }
 }

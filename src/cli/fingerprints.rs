@@ -1,43 +1,43 @@
-//! Artifacts by digest: given one by one, or in a file.
+//! Parses the digests of artifacts from options and files. Used by `wait` and `attest`.
 
 use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::domain::escape::{Visible, shortened};
+use crate::domain::escape::{Escaped, shortened};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::Fingerprint;
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
 pub(super) struct Fingerprints {
-    /// Digest of an image: 64 hexadecimal digits, sha256:… or name@sha256:…; repeat it for several
+    /// Digest of an image, as 64 hexadecimal digits, sha256:… or name@sha256:…; repeatable
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     fingerprint: Vec<Fingerprint>,
-    /// File with a digest on each line, as build tools write it
+    /// File with one digest per line
     #[arg(long, value_name = "FILE")]
     fingerprint_file: Option<PathBuf>,
 }
 
-/// A file of digests that cannot be used.
+/// A digest file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FingerprintsError {
-    #[error("\"{}\" (--fingerprint-file) cannot be read", Visible(&.0.display().to_string()))]
+    #[error("failed to read \"{}\" (--fingerprint-file)", Escaped(&.0.display().to_string()))]
     Read(PathBuf, #[source] io::Error),
-    #[error("\"{}\" (--fingerprint-file), line {}: \"{}\": {EXPECTED}", Visible(&.0.display().to_string()), .1, Visible(.2))]
+    #[error("\"{}\" (--fingerprint-file), line {}: {EXPECTED}, got \"{}\"", Escaped(&.0.display().to_string()), .1, Escaped(.2))]
     Line(PathBuf, usize, String),
-    #[error("\"{}\" (--fingerprint-file) holds no digest; one on each line was expected", Visible(&.0.display().to_string()))]
+    #[error("\"{}\" (--fingerprint-file) contains no digest: expected one per line", Escaped(&.0.display().to_string()))]
     Empty(PathBuf),
 }
 
-const EXPECTED: &str = "a SHA-256 digest was expected, as 64 hexadecimal digits, sha256:… or name@sha256:…";
+const EXPECTED: &str = "expected a SHA-256 digest as 64 hexadecimal digits, sha256:… or name@sha256:…";
 
-/// The largest file that is read, in bytes.
-const MOST: u64 = 1024 * 1024;
+/// Maximum size of a digest file, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 impl Fingerprints {
-    /// All of them, each once, in the order in which they were given.
+    /// All distinct digests, in the given order.
     pub(super) fn read(&self) -> Result<Vec<Fingerprint>, FingerprintsError> {
         let mut all = Vec::new();
         let mut add = |digest| {
@@ -47,24 +47,24 @@ impl Fingerprints {
         };
         self.fingerprint.iter().copied().for_each(&mut add);
         if let Some(path) = &self.fingerprint_file {
-            let bytes =
-                read_up_to(MOST, path).map_err(|error| FingerprintsError::Read(path.clone(), error))?;
+            let bytes = read_up_to(MAX_FILE_BYTES, path)
+                .map_err(|error| FingerprintsError::Read(path.clone(), error))?;
             let text = String::from_utf8_lossy(&bytes);
             let lines = text.lines().map(str::trim).enumerate();
-            let mut said = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
-            if said.peek().is_none() {
+            let mut digests = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
+            if digests.peek().is_none() {
                 return Err(FingerprintsError::Empty(path.clone()));
             }
-            for (number, line) in said {
-                let wrong = || FingerprintsError::Line(path.clone(), number + 1, shortened(line, 100));
-                add(digest_of(line).ok_or_else(wrong)?);
+            for (number, line) in digests {
+                let invalid = || FingerprintsError::Line(path.clone(), number + 1, shortened(line, 100));
+                add(digest_of(line).ok_or_else(invalid)?);
             }
         }
         Ok(all)
     }
 }
 
-/// Reads a digest as tools write it.
+/// Parses a digest in any of the accepted forms.
 pub(super) fn digest(text: &str) -> Result<Fingerprint, String> {
     digest_of(text).ok_or_else(|| EXPECTED.to_owned())
 }

@@ -1,6 +1,6 @@
-//! `docs/configuration.md` has every option, variable and key, made from what reads them.
+//! Generates the tables of `docs/configuration.md`: options, variables and file keys.
 //!
-//! The page is a person's; what stands between its two marks is written here.
+//! The tests compare the section between the two marks with the code. `INSTA_UPDATE=always` rewrites it.
 
 #![cfg(feature = "service")]
 
@@ -18,68 +18,60 @@ use super::Cli;
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
-/// Variables that clap does not read, so that they show in no message of its own, or are other programs' too.
+/// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
 const VARIABLES: [(&str, &str, &str); 10] = [
     (
         "`SUPERCARGO_TOKEN`",
-        "all that talk to the service",
-        "The token, where no `--token-file` is given; there is no option for it, since arguments show in the process list",
+        "client commands",
+        "API token, if `--token-file` is not set. There is no option, because the process list shows arguments",
     ),
     (
         "`SUPERCARGO_DATABASE`",
         "`serve`",
-        "The URL of `--database`, where that is not given; it may hold a password, which the option refuses",
+        "Database URL, if `--database` is not set; may contain a password, which the option rejects",
     ),
     (
         "`SUPERCARGO_POD_NAME`",
         "`agent`",
-        "The name of the pod that it runs in, for `--exclude-self`: the downward API's `metadata.name`",
+        "Name of the agent's own pod, for `--exclude-self`: `metadata.name` of the downward API",
     ),
-    ("`SUPERCARGO_POD_UID`", "`agent`", "The same pod's `metadata.uid`"),
-    (
-        "`KUBECONFIG`",
-        "`agent`",
-        "Kubeconfigs as `kubectl` takes them, separated by colons, where no `--kubeconfig` is given",
-    ),
+    ("`SUPERCARGO_POD_UID`", "`agent`", "UID of the same pod: `metadata.uid` of the downward API"),
+    ("`KUBECONFIG`", "`agent`", "Paths of kubeconfigs, separated by colons, if `--kubeconfig` is not set"),
     (
         "`HTTPS_PROXY`, `ALL_PROXY`",
-        "all that talk to the service",
-        "The proxy on the way to the service and to the API server; never for plain http",
+        "client commands",
+        "Proxy for the service and the API server; never used for plain http",
     ),
-    (
-        "`NO_PROXY`",
-        "all that talk to the service",
-        "Hosts that are reached without it, separated by commas; `*` is all",
-    ),
-    ("`RUST_LOG`", "every command", "A filter such as `supercargo=debug`, which goes before `-v`"),
+    ("`NO_PROXY`", "client commands", "Hosts to reach without the proxy, separated by commas; `*` for all"),
+    ("`RUST_LOG`", "all commands", "Log filter such as `supercargo=debug`; overrides `-v`"),
     (
         "`NO_COLOR`",
-        "every command",
-        "Where it holds anything, nothing is coloured; nor is it in a pipe, or where `TERM` is `dumb`",
+        "all commands",
+        "Disables colors if it is not empty; pipes and `TERM=dumb` have none either",
     ),
     (
-        "those of the CI system",
+        "variables of the CI system",
         "`attest junit`",
-        "What was tested, as GitHub Actions, GitLab and others say it: `--dry-run` shows which variable said what",
+        "Provenance as GitHub Actions, GitLab and others set it; `--dry-run` shows the source of each fact",
     ),
 ];
 
-/// A row of the options' table, but for the commands that have it.
+/// A row of the table of options, without the commands.
 #[derive(PartialEq, Eq)]
-struct Row {
+struct OptionRow {
     option: String,
     variable: String,
     default: String,
-    what: String,
+    description: String,
 }
 
-/// The options of all commands, each once with the commands that have it.
-fn options() -> Vec<(Vec<String>, Row)> {
-    fn collect(command: &Command, path: &str, rows: &mut Vec<(Vec<String>, Row)>) {
-        for arg in command.get_arguments().filter(|arg| is_shown(arg)) {
+/// All distinct options with their commands.
+fn options() -> Vec<(Vec<String>, OptionRow)> {
+    fn collect(command: &Command, path: &str, rows: &mut Vec<(Vec<String>, OptionRow)>) {
+        for arg in command.get_arguments().filter(|arg| is_visible(arg)) {
             let name = match arg.get_help_heading() {
-                Some("Compliance service") => "all that talk to the service".to_owned(),
-                Some("Logs, on stderr") => "every command".to_owned(),
+                Some("Compliance service") => "client commands".to_owned(),
+                Some("Logging (to stderr)") => "all commands".to_owned(),
                 _ => format!("`{path}`"),
             };
             let row = row(command, arg);
@@ -99,16 +91,16 @@ fn options() -> Vec<(Vec<String>, Row)> {
     command.build();
     let mut rows = Vec::new();
     collect(&command, "", &mut rows);
-    // Those of several commands first: they are in no code.
+    // Groups of commands first; only single commands are in backquotes.
     rows.sort_by_key(|(commands, _)| commands.first().is_some_and(|command| command.starts_with('`')));
     rows
 }
 
-fn is_shown(arg: &Arg) -> bool {
+fn is_visible(arg: &Arg) -> bool {
     !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str())
 }
 
-fn row(command: &Command, arg: &Arg) -> Row {
+fn row(command: &Command, arg: &Arg) -> OptionRow {
     let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
     let value =
         arg.get_value_names().filter(|_| takes_value).map_or_else(String::new, |names| names.join(" "));
@@ -126,10 +118,10 @@ fn row(command: &Command, arg: &Arg) -> Row {
         defaults => defaults.join(", "),
     };
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(StyledStr::to_string).unwrap_or_default();
-    // What the heading says of when it counts.
-    let when = arg.get_help_heading().filter(|heading| heading.starts_with("With"));
-    let help = match when {
-        Some(when) => format!("{when}: {}", uncapitalized(&help)),
+    // The heading names the condition under which the option applies.
+    let condition = arg.get_help_heading().filter(|heading| heading.starts_with("With"));
+    let help = match condition {
+        Some(condition) => format!("{condition}: {}", uncapitalized(&help)),
         None => help,
     };
     let possible = arg.get_possible_values().into_iter().filter(|value| takes_value && !value.is_hide_set());
@@ -140,11 +132,11 @@ fn row(command: &Command, arg: &Arg) -> Row {
         })
         .collect();
     let possible = if possible.is_empty() { String::new() } else { format!(": {}", possible.join(", ")) };
-    let what = cell(&format!("{help}{possible}"));
-    Row { option, variable, default, what }
+    let description = cell(&format!("{help}{possible}"));
+    OptionRow { option, variable, default, description }
 }
 
-/// What may be given instead of an option, where one of a group has to be.
+/// Alternatives to an option of a required group.
 fn alternatives(command: &Command, arg: &Arg) -> String {
     let group = command.get_groups().find(|group| {
         ArgGroup::clone(group).is_required_set() && group.get_args().any(|id| id == arg.get_id())
@@ -153,10 +145,10 @@ fn alternatives(command: &Command, arg: &Arg) -> String {
     let others = command.get_arguments().filter(|other| group.get_args().any(|id| id == other.get_id()));
     let others = others.filter(|other| other.get_id() != arg.get_id());
     let others: Vec<_> = others.filter_map(Arg::get_long).map(|long| format!("`--{long}`")).collect();
-    format!("this or {}", others.join(", "))
+    format!("required, or {}", others.join(", "))
 }
 
-/// A sentence's first word as within one, unless it is a name.
+/// Lowercases the first letter, unless the word is an acronym.
 fn uncapitalized(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
@@ -167,14 +159,14 @@ fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// Text in a cell of a table: in one line, its options and variables as code.
+/// Text for a table cell: one line, with options and variables as code.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     let name = Regex::new(
         r"(^|[ (])(--[a-z][a-z-]*|-[ov]+|SUPERCARGO_[A-Z_]+|KUBECONFIG|/livez|/readyz|/metrics|/api/v2)",
     )
     .unwrap();
-    // What stands between backquotes is code already.
+    // Text in backquotes is already code.
     let parts = text.split('`').enumerate().map(|(n, part)| match n % 2 {
         0 => name.replace_all(part, "$1`$2`").into_owned(),
         _ => format!("`{part}`"),
@@ -182,7 +174,7 @@ fn cell(text: &str) -> String {
     parts.collect()
 }
 
-/// The keys of a file by its JSON Schema: what is required first, and what holds further keys last.
+/// Keys of a file from its JSON Schema: required keys first, objects last.
 fn keys(schema: &Value) -> Vec<[String; 4]> {
     let mut rows = Vec::new();
     properties(schema, schema, "", &mut rows);
@@ -205,26 +197,25 @@ fn properties(root: &Value, object: &Value, path: &str, rows: &mut Vec<[String; 
             Value::String(text) => format!("`{text}`"),
             other => format!("`{other}`"),
         };
-        let what = property["description"].as_str().unwrap_or_default();
-        rows.push([format!("`{path}`"), kind, default, cell(what.trim_end_matches('.'))]);
+        let description = property["description"].as_str().unwrap_or_default();
+        rows.push([format!("`{path}`"), kind, default, cell(description.trim_end_matches('.'))]);
         if let Some(inner) = inner {
             properties(root, inner, &format!("{path}{suffix}"), rows);
         }
     }
 }
 
-/// What a value is: what its key gets before further ones (`[]` for a list), words, and the object that it
-/// holds.
+/// Type of a value: the suffix of its key's path (`[]` for a list), a description, and the nested object.
 fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option<&'a Value>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.strip_prefix("#/$defs/").unwrap();
         return kind(root, &root["$defs"][name]);
     }
     if let Some(one) = schema["anyOf"].as_array() {
-        let mut meant = one.iter().filter(|schema| schema["type"] != "null");
-        let meant = (meant.next().unwrap(), meant.next());
-        assert!(meant.1.is_none(), "{schema}");
-        return kind(root, meant.0);
+        let mut alternatives = one.iter().filter(|schema| schema["type"] != "null");
+        let (first, second) = (alternatives.next().unwrap(), alternatives.next());
+        assert!(second.is_none(), "{schema}");
+        return kind(root, first);
     }
     let words = |values: &mut dyn Iterator<Item = &'a Value>| {
         values.filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
@@ -252,12 +243,12 @@ fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option
         }
         Some("object") if schema["properties"].is_object() => ("", "map".to_owned(), Some(schema)),
         Some("object") if schema["additionalProperties"]["type"] == "string" => {
-            ("", "map of text".to_owned(), None)
+            ("", "map of strings".to_owned(), None)
         }
         Some("object") => ("", "map".to_owned(), None),
         Some("string") if schema["format"] == "date-time" => ("", "time".to_owned(), None),
-        Some("string") => ("", "text".to_owned(), None),
-        Some("integer") => ("", "number".to_owned(), None),
+        Some("string") => ("", "string".to_owned(), None),
+        Some("integer") => ("", "integer".to_owned(), None),
         Some("boolean") => ("", "`true`, `false`".to_owned(), None),
         other => panic!("{other:?}: {schema}"),
     }
@@ -273,22 +264,25 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
     text
 }
 
-/// All that stands between the marks.
+/// The generated section.
 fn reference() -> String {
     let mut text = String::from("\n### Options\n\n");
-    let options = options().into_iter().map(|(commands, Row { option, variable, default, what })| {
-        [commands.join(", "), option, variable, default, what]
-    });
-    text.push_str(&table(["command", "option", "variable", "default", "what"], options));
+    let options =
+        options().into_iter().map(|(commands, OptionRow { option, variable, default, description })| {
+            [commands.join(", "), option, variable, default, description]
+        });
+    text.push_str(&table(["command", "option", "variable", "default", "description"], options));
+    text.push_str("\nClient commands are `agent`, `list`, `get`, `wait` and `attest`.\n");
     text.push_str("\n### Variables without an option\n\n");
-    let variables = VARIABLES.map(|(name, command, what)| [name, command, what].map(str::to_owned));
-    text.push_str(&table(["variable", "command", "what"], variables));
+    let variables =
+        VARIABLES.map(|(name, command, description)| [name, command, description].map(str::to_owned));
+    text.push_str(&table(["variable", "command", "description"], variables));
     for (heading, schema) in [
         ("Keys of the agent's `--config`", crate::agent::environment::schema()),
         ("Keys of the service's `--bootstrap`", crate::service::bootstrap::schema()),
     ] {
         write!(text, "\n### {heading}\n\n").unwrap();
-        text.push_str(&table(["key", "type", "default", "what"], keys(&schema)));
+        text.push_str(&table(["key", "type", "default", "description"], keys(&schema)));
     }
     text.push('\n');
     text
@@ -299,34 +293,34 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn the_page_of_the_configuration_is_the_code_s() {
+fn configuration_page_matches_code() {
     let path = root().join("docs/configuration.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the mark of the beginning");
-    let (_, after) = rest.split_once(END).expect("the mark of the end");
+    let (before, rest) = page.split_once(BEGIN).expect("begin mark");
+    let (_, after) = rest.split_once(END).expect("end mark");
     let expected = format!("{before}{BEGIN}{}{END}{after}", reference());
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, &expected).unwrap();
     } else {
-        assert_eq!(page, expected, "run with INSTA_UPDATE=always once you agree");
+        assert_eq!(page, expected, "run with INSTA_UPDATE=always to accept");
     }
 }
 
 #[test]
-fn every_option_and_key_is_explained() {
-    for (commands, Row { option, what, .. }) in options() {
-        assert!(!what.is_empty(), "{commands:?} {option}");
+fn options_and_keys_have_descriptions() {
+    for (commands, OptionRow { option, description, .. }) in options() {
+        assert!(!description.is_empty(), "{commands:?} {option}");
     }
     for schema in [crate::agent::environment::schema(), crate::service::bootstrap::schema()] {
-        for [key, .., what] in keys(&schema) {
-            assert!(!what.is_empty(), "{key}");
+        for [key, .., description] in keys(&schema) {
+            assert!(!description.is_empty(), "{key}");
         }
     }
 }
 
-/// Whatever the program reads of its environment under a name of its own is on the page.
+/// Covers all `SUPERCARGO_*` variables in the sources.
 #[test]
-fn every_variable_of_the_sources_is_on_the_page() {
+fn configuration_page_lists_all_variables() {
     fn sources(folder: &Path) -> Vec<PathBuf> {
         let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()

@@ -1,4 +1,6 @@
-//! `supercargo wait`: until artifacts run, or no longer do.
+//! `supercargo wait`: polls the service until artifacts run, or have stopped running.
+//!
+//! `domain::wait` decides; this module requests, reports progress and maps the result to an exit code.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -10,13 +12,14 @@ use super::exit::{Exit, Failure};
 use super::fingerprints::Fingerprints;
 use super::output::{Progress, ago, now};
 use super::read::provider;
-use super::{Service, duration};
+use super::service::Service;
+use super::values::duration;
 use crate::agent::retry::seed;
-use crate::api::{self, About, Client, LiveArtifacts};
-use crate::domain::escape::Visible;
+use crate::api::{self, Client, LiveArtifacts, Resource};
+use crate::domain::escape::Escaped;
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::retry::{Class, Retryable, retry_after};
-use crate::domain::wait::{Failed, Missing, Running, Until, Waiting};
+use crate::domain::retry::{Retryable, StatusClass, retry_after};
+use crate::domain::wait::{ArtifactWait, Missing, QueryFailure, RunningArtifact, Until};
 use crate::process::error_causes;
 
 #[derive(Debug, Args)]
@@ -25,23 +28,23 @@ use crate::process::error_causes;
     after_help = EXAMPLES,
 )]
 pub(super) struct Wait {
-    /// The repository with its owners, as acme/cart
+    /// Repository with its owner, such as acme/cart
     repository: RepositoryName,
     #[command(flatten)]
     artifacts: Fingerprints,
-    /// Environment that each is to run in; repeat it for several (default: any)
+    /// Environment in which each artifact must run; repeatable (default: any)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     environment: Vec<EnvironmentName>,
-    /// Who hosts the repository, where several have one of this name
+    /// Provider of the repository, if several providers have one of this name
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: Option<Provider>,
-    /// Wait until none of them runs there any more
+    /// Wait until none of the artifacts is running
     #[arg(long)]
     gone: bool,
-    /// How long to wait: 90s, 10m
+    /// Maximum time to wait, such as 90s or 10m
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: Duration,
-    /// How often to ask, a second at least
+    /// Polling interval, at least 1s
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every)]
     every: Duration,
     #[command(flatten)]
@@ -50,70 +53,71 @@ pub(super) struct Wait {
 
 const EXAMPLES: &str = "\
 Examples:
-  Until an image runs in production, ten minutes at most; exit 7 if it does not:
+  Wait at most ten minutes until an image runs in production; exit with 7 if it does not:
     supercargo wait acme/cart --environment prod --fingerprint \\
       sha256:7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d
-  Until the images of a build are gone everywhere:
+  Wait until no environment runs the images of a build:
     supercargo wait acme/cart --gone --fingerprint-file old-digests";
 
-/// A wait that did not come to its end.
+/// The condition was not reached, or cannot be decided.
 #[derive(Debug, thiserror::Error)]
 enum WaitError {
-    #[error("after {}, {}", friendly(within), said(missing))]
+    #[error("timed out after {}: {}", friendly(within), describe(missing))]
     TimedOut {
         within: Duration,
         missing: Vec<Missing>,
-        /// Why this is not known any better.
+        /// Error of the last request, if it failed.
         #[source]
         last: Option<api::Error>,
     },
-    #[error("after {} the service has not answered", friendly(.0))]
-    NoAnswer(Duration, #[source] Option<api::Error>),
-    #[error("{} also has a repository {}, of which other artifacts run", .0.join(" and "), .1)]
-    Namesake(Vec<&'static str>, RepositoryName),
+    #[error("timed out after {} without a response of the service", friendly(.0))]
+    NoResponse(Duration, #[source] Option<api::Error>),
+    #[error("{} also has a repository {} with other running artifacts", .0.join(" and "), .1)]
+    Ambiguous(Vec<&'static str>, RepositoryName),
 }
 
 impl Wait {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        let client = self.service.client(api::Patience::default()).map_err(Failure::usage)?;
+        let client = self.service.client(api::Timeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
-        let mut waiting = Waiting::new(until, wanted, self.environment.clone(), self.every, seed());
-        let progress = Progress::begin();
+        let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone(), self.every, seed());
+        let progress = Progress::start();
         let start = Instant::now();
         let left = || self.timeout.saturating_sub(start.elapsed());
         let mut failed = None;
         loop {
-            let pause = match timeout(left(), self.ask(&client)).await {
+            let pause = match timeout(left(), self.request(&client)).await {
                 Ok(Ok(live)) => {
                     failed = None;
                     let (is_first, running) =
                         (waiting.missing().is_none(), live.running().collect::<Vec<_>>());
-                    let has_changed = waiting.answered(&running);
-                    if is_first && (self.gone || !waiting.is_over()) {
-                        let others = self.namesakes(&client, &running, left()).await;
-                        self.judge(others, &progress)?;
+                    let has_changed = waiting.update(&running);
+                    if is_first && (self.gone || !waiting.is_complete()) {
+                        let others = self.other_providers(&client, &running, left()).await;
+                        self.check_ambiguity(others, &progress)?;
                     }
-                    if has_changed && !waiting.is_over() {
-                        progress
-                            .changed(&format!("waiting: {}", said(waiting.missing().unwrap_or_default())));
+                    if has_changed && !waiting.is_complete() {
+                        let missing = describe(waiting.missing().unwrap_or_default());
+                        progress.log(&format!("waiting: {missing}"));
                     }
-                    if waiting.is_over() {
+                    if waiting.is_complete() {
                         progress.end();
-                        tracing::info!("{}", waiting.came());
+                        tracing::info!("{}", waiting.summary());
                         return Ok(());
                     }
                     self.every
                 }
                 Ok(Err(error)) => {
-                    let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
-                    let Some(pause) = waiting.failed(kind(&error), asked) else {
-                        let hint = client.hint(&error, About::Repository(self.repository.as_str()));
-                        return Err(Failure::from(error).hinted(hint));
+                    let requested =
+                        error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
+                    let Some(pause) = waiting.retry_delay(kind(&error), requested) else {
+                        let hint = client.hint(&error, Resource::Repository(self.repository.as_str()));
+                        return Err(Failure::from(error).with_hint(hint));
                     };
                     let seconds = pause.min(left()).as_secs_f32();
-                    let words = error_causes::said_once(&error).join(": ");
-                    progress.changed(&format!("no answer, asking again in {seconds:.1} s: {words}"));
+                    let causes = error_causes::describe(&error);
+                    progress.log(&format!("request failed, retrying in {seconds:.1} s: {causes}"));
                     failed = Some(error);
                     pause
                 }
@@ -126,57 +130,53 @@ impl Wait {
         }
     }
 
-    async fn ask(&self, client: &Client) -> Result<LiveArtifacts, api::Error> {
-        client.live_artifacts(&self.repository, self.provider).await.map(|live| live.known)
+    async fn request(&self, client: &Client) -> Result<LiveArtifacts, api::Error> {
+        client.live_artifacts(&self.repository, self.provider).await.map(|live| live.value)
     }
 
-    /// The other providers that have a repository of this name too, where the service answered with one
-    /// of them all the same. What began to run in between is no other's.
-    async fn namesakes(
+    /// Other providers with a repository of this name and running artifacts that the response did not contain.
+    /// Artifacts that started since then are ignored.
+    async fn other_providers(
         &self,
         client: &Client,
-        running: &[Running<'_>],
+        running: &[RunningArtifact<'_>],
         within: Duration,
     ) -> Vec<&'static str> {
         let mut others = Vec::new();
-        let look = async {
+        let query = async {
             for provider in Provider::ALL.into_iter().filter(|_| self.provider.is_none()) {
                 match client.live_artifacts(&self.repository, Some(provider)).await {
-                    Ok(of) => others.push((provider.as_str(), digests(of.known.running()))),
+                    Ok(live) => others.push((provider.as_str(), digests(live.value.running()))),
                     Err(error) => {
-                        tracing::debug!(
-                            "{}: {}",
-                            provider.as_str(),
-                            error_causes::said_once(&error).join(": ")
-                        );
+                        tracing::debug!("{}: {}", provider.as_str(), error_causes::describe(&error));
                     }
                 }
             }
             let mut known = digests(running.iter().cloned());
             others.retain(|(_, of)| !of.is_subset(&known));
             if !others.is_empty() {
-                known.extend(self.ask(client).await.iter().flat_map(|live| digests(live.running())));
+                known.extend(self.request(client).await.iter().flat_map(|live| digests(live.running())));
                 others.retain(|(_, of)| !of.is_subset(&known));
             }
         };
-        if timeout(within.min(LONGEST_LOOK), look).await.is_err() {
-            tracing::debug!("it is not known whether several providers have {}", self.repository);
+        if timeout(within.min(PROVIDER_CHECK_TIMEOUT), query).await.is_err() {
+            tracing::debug!("timed out checking other providers for {}", self.repository);
             others.clear();
         }
         others.into_iter().map(|(provider, _)| provider).collect()
     }
 
-    /// What is waited for may be another's, so that it cannot be said to be gone.
-    fn judge(&self, others: Vec<&'static str>, progress: &Progress) -> Result<(), Failure> {
+    /// Fails `--gone` if another provider may host the artifacts; warns otherwise.
+    fn check_ambiguity(&self, others: Vec<&'static str>, progress: &Progress) -> Result<(), Failure> {
         if others.is_empty() {
             return Ok(());
         }
-        let namesake = WaitError::Namesake(others, self.repository.clone());
+        let ambiguous = WaitError::Ambiguous(others, self.repository.clone());
         if self.gone {
-            let hint = "say whose repository is meant by --provider".to_owned();
-            return Err(Failure::usage(namesake).hinted(Some(hint)));
+            let hint = "select the repository with --provider".to_owned();
+            return Err(Failure::usage(ambiguous).with_hint(Some(hint)));
         }
-        progress.warn(&format!("{namesake}; give --provider to say which is meant"));
+        progress.warn(&format!("{ambiguous}; select one with --provider"));
         Ok(())
     }
 
@@ -184,15 +184,22 @@ impl Wait {
         let within = self.timeout;
         if let Some(missing) = missing {
             let silent = missing.iter().find_map(|missing| match missing {
-                Missing::Silent(_, environment, last) => Some((Visible(environment), *last)),
+                Missing::Silent(_, environment, last) => Some((Escaped(environment), *last)),
                 _ => None,
             });
             let hint = match silent {
-                Some((environment, None)) => format!("nobody reports {environment}: does its agent run?"),
-                Some((environment, Some(last))) => {
-                    format!("{environment} was last reported {}: does its agent run?", ago(last, now()))
+                Some((environment, None)) => {
+                    format!("no agent reports {environment}: check whether its agent is running")
                 }
-                None => format!("only what was attested as built from {} is seen there", self.repository),
+                Some((environment, Some(last))) => {
+                    format!(
+                        "{environment} was last reported {}: check whether its agent is running",
+                        ago(last, now())
+                    )
+                }
+                None => {
+                    format!("only artifacts that were attested as built from {} are listed", self.repository)
+                }
             };
             let hint = Some(hint).filter(|_| !self.gone && last.is_none());
             return Failure::new(
@@ -201,44 +208,44 @@ impl Wait {
                 Exit::TimedOut,
             );
         }
-        let about = About::Repository(self.repository.as_str());
+        let about = Resource::Repository(self.repository.as_str());
         let hint = last.as_ref().and_then(|error| client.hint(error, about));
-        Failure::new(WaitError::NoAnswer(within, last), hint, Exit::Unreachable)
+        Failure::new(WaitError::NoResponse(within, last), hint, Exit::Unreachable)
     }
 }
 
-fn kind(error: &api::Error) -> Failed {
+fn kind(error: &api::Error) -> QueryFailure {
     match error {
-        error if error.is_transient() => Failed::ForTheMoment,
-        error if error.class() == Some(Class::NotFound) => Failed::Unknown,
-        api::Error::Foreign { .. } => Failed::Unknown,
-        _ => Failed::ForGood,
+        error if error.is_transient() => QueryFailure::Transient,
+        error if error.class() == Some(StatusClass::NotFound) => QueryFailure::Unknown,
+        api::Error::UnexpectedResponse { .. } => QueryFailure::Unknown,
+        _ => QueryFailure::Permanent,
     }
 }
 
-/// `10m`, as it was given.
+/// Formats a duration as the option accepts it: `10m`.
 fn friendly(duration: &Duration) -> String {
     jiff::SignedDuration::try_from(*duration).map_or_else(|_| format!("{duration:?}"), |d| format!("{d:#}"))
 }
 
-/// How long the look for namesakes may take.
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+/// Timeout for querying the other providers.
+const PROVIDER_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn digests<'a>(running: impl Iterator<Item = Running<'a>>) -> HashSet<Option<Fingerprint>> {
+fn digests<'a>(running: impl Iterator<Item = RunningArtifact<'a>>) -> HashSet<Option<Fingerprint>> {
     running.map(|running| running.fingerprint).collect()
 }
 
-/// How much of what is missing is said.
-const SAID: usize = 5;
+/// Maximum number of unmet conditions in a message.
+const MAX_DESCRIBED: usize = 5;
 
-fn said(missing: &[Missing]) -> String {
-    let (said, more) = missing.split_at(missing.len().min(SAID));
-    let mut said: Vec<_> = said.iter().map(ToString::to_string).collect();
-    said.extend((!more.is_empty()).then(|| format!("and {} more", more.len())));
-    said.join("; ")
+fn describe(missing: &[Missing]) -> String {
+    let (described, more) = missing.split_at(missing.len().min(MAX_DESCRIBED));
+    let mut parts: Vec<_> = described.iter().map(ToString::to_string).collect();
+    parts.extend((!more.is_empty()).then(|| format!("and {} more", more.len())));
+    parts.join("; ")
 }
 
 fn every(text: &str) -> Result<Duration, String> {
     let every = duration(text)?;
-    if every < Duration::from_secs(1) { Err("a second at least was expected".to_owned()) } else { Ok(every) }
+    if every < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(every) }
 }

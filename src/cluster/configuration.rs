@@ -1,9 +1,8 @@
-//! Which API server, and as whom: from a kubeconfig, or a pod's service account.
+//! Configures the client for an API server from a kubeconfig or a pod's service account.
 //!
-//! kube reads the configuration and does authentication, TLS and token refresh. What does not suit is
-//! changed here: it retries 15 times unseen, and takes the proxy's own address for the host that
-//! `NO_PROXY` speaks of. Its errors quote what they could not read, credentials included, so they are
-//! said in other words.
+//! Called by `connect`. kube handles authentication, TLS and token refresh. Its 15 hidden retries are disabled,
+//! and `NO_PROXY` is applied here, because kube compares it with the proxy's address. Errors of kube may quote
+//! credentials, so they are described without their texts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,11 +21,11 @@ use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
 use super::transport;
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::process::error_causes;
 use crate::process::proxy::is_turned_off;
 
-/// Which cluster, as the command line has it.
+/// Selection of the cluster by the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// `--kubeconfig`. Without it, `KUBECONFIG`, then `~/.kube/config`, then the service account of
@@ -36,73 +35,72 @@ pub struct Access {
     pub context: Option<String>,
 }
 
-/// The configuration does not lead to a cluster.
+/// The configuration of the cluster is missing or invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no configuration at all.
+    /// No configuration was found.
     #[error(
-        "no cluster is configured: there is neither --kubeconfig, nor KUBECONFIG, nor ~/.kube/config, nor a pod's service account; --pods-from does without one"
+        "no cluster is configured: found neither --kubeconfig, KUBECONFIG, ~/.kube/config nor a pod's service account; --pods-from works without a cluster"
     )]
     NoCluster,
-    /// A context was named where there is no kubeconfig.
-    #[error("--context \"{0}\" needs a kubeconfig, and there is none")]
+    /// `--context` without a kubeconfig.
+    #[error("--context \"{0}\" requires a kubeconfig, and none was found")]
     NoKubeconfig(String),
-    /// The kubeconfig cannot be used. Its content is not shown, since it holds credentials.
-    #[error("the kubeconfig cannot be used: {0}")]
+    /// The kubeconfig is invalid. The message does not quote it, because it contains credentials.
+    #[error("invalid kubeconfig: {0}")]
     Kubeconfig(String),
-    /// The proxy's URL cannot be used.
+    /// The URL of the proxy is invalid. The message does not quote it, because it may contain credentials.
     #[error(
-        "the proxy for the cluster, from the kubeconfig's proxy-url, HTTPS_PROXY or ALL_PROXY, is no URL that begins with http, https or socks5"
+        "invalid proxy URL for the cluster (proxy-url of the kubeconfig, HTTPS_PROXY or ALL_PROXY): expected an http, https or socks5 URL"
     )]
     Proxy,
-    /// kube cannot make a client of it.
-    #[error("the cluster's configuration cannot be used")]
+    /// kube cannot build a client.
+    #[error("failed to configure the client for the cluster")]
     Client(#[source] Box<kube::Error>),
-    /// There are no credentials, as where a credential plugin fails.
-    #[error("no credentials for the cluster could be had: {0}")]
+    /// No credentials, such as after a failure of a credential plugin.
+    #[error("no credentials for the cluster: {0}")]
     Credentials(String),
-    /// It took too long, as where a credential plugin hangs.
-    #[error("the cluster's configuration and credentials could not be had in {:.1} s", .0.as_secs_f32())]
-    TooSlow(Duration),
+    /// Timeout, such as for a credential plugin that hangs.
+    #[error("reading the configuration and credentials of the cluster timed out after {:.1} s", .0.as_secs_f32())]
+    TimedOut(Duration),
 }
 
-/// A client, and what is needed beside it.
-pub(super) struct Configured {
+/// A client with its settings.
+pub(super) struct ConfiguredClient {
     pub(super) client: Client,
     pub(super) url: Uri,
     pub(super) token_file: Option<TokenFile>,
     pub(super) secrets: Secrets,
-    /// Whether a credential plugin may be run before any request.
+    /// A credential plugin may run before any request.
     pub(super) has_plugin: bool,
 }
 
-/// Makes a client of the configuration, and says where it leads. A credential plugin is run, and no
-/// connection is made yet.
+/// Builds a client. Runs a credential plugin and opens no connection.
 pub(super) async fn client(
     access: Access,
     read_pause: ReadPause,
     within: Duration,
-) -> Result<Configured, ConnectError> {
-    // kube waits for the plugin without yielding, so it does that on a thread of its own.
+) -> Result<ConfiguredClient, ConnectError> {
+    // kube blocks the thread while the plugin runs.
     let runtime = Handle::current();
-    let configured = spawn_blocking(move || runtime.block_on(configured(&access, read_pause)));
+    let configured = spawn_blocking(move || runtime.block_on(configure(&access, read_pause)));
     match timeout(within, configured).await {
         Ok(Ok(done)) => done,
-        // kube's way to say that a credential plugin printed a token with a line break.
+        // kube panics if a credential plugin prints a token with a line break.
         Ok(Err(_)) => Err(ConnectError::Credentials(
-            "kube cannot use them; is there a line break in a token?".to_owned(),
+            "invalid token; does the output of the credential plugin contain a line break?".to_owned(),
         )),
-        Err(_) => Err(ConnectError::TooSlow(within)),
+        Err(_) => Err(ConnectError::TimedOut(within)),
     }
 }
 
-async fn configured(access: &Access, read_pause: ReadPause) -> Result<Configured, ConnectError> {
+async fn configure(access: &Access, read_pause: ReadPause) -> Result<ConfiguredClient, ConnectError> {
     let (mut config, own_proxy) = match kubeconfig(access)? {
         Some(kubeconfig) => {
             let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
             let own_proxy = proxy_of_kubeconfig(&kubeconfig, access.context.as_deref());
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-            (config.map_err(|e| unusable(&e))?, own_proxy)
+            (config.map_err(|e| kubeconfig_error(&e))?, own_proxy)
         }
         None => match &access.context {
             Some(context) => return Err(ConnectError::NoKubeconfig(context.clone())),
@@ -120,26 +118,26 @@ async fn configured(access: &Access, read_pause: ReadPause) -> Result<Configured
         _ => None,
     };
     let has_plugin = config.auth_info.exec.is_some();
-    let secrets = Secrets::of(&config.auth_info);
+    let secrets = Secrets::new(&config.auth_info);
     let client = transport::client(&config, read_pause).map_err(|error| match error {
         kube::Error::RustlsTls(error) => {
-            ConnectError::Kubeconfig(Identity::of(&config.auth_info).wrong(&error))
+            ConnectError::Kubeconfig(Identity::new(&config.auth_info).describe(&error))
         }
         kube::Error::Auth(error) => ConnectError::Credentials(without_secrets(&error)),
-        kube::Error::InferKubeconfig(error) => unusable(&error),
+        kube::Error::InferKubeconfig(error) => kubeconfig_error(&error),
         other => ConnectError::Client(Box::new(other)),
     })?;
-    Ok(Configured { client, url, token_file, secrets, has_plugin })
+    Ok(ConfiguredClient { client, url, token_file, secrets, has_plugin })
 }
 
-/// The keys of a kubeconfig that hold a user's certificate and its key, with the files that these name.
+/// Names of the kubeconfig keys for the client certificate and its key, with their files.
 struct Identity {
     certificate: String,
     key: String,
 }
 
 impl Identity {
-    fn of(user: &kube::config::AuthInfo) -> Self {
+    fn new(user: &kube::config::AuthInfo) -> Self {
         let named = |key: &str, file: &Option<String>| match file {
             Some(file) => format!("its {key} {}", quoted(Path::new(file))),
             None => format!("its {key}-data"),
@@ -150,87 +148,89 @@ impl Identity {
         }
     }
 
-    /// What is wrong with them, or with the authorities.
-    fn wrong(&self, error: &RustlsTlsError) -> String {
+    /// Describes an error of the client certificate or the certificate authorities.
+    fn describe(&self, error: &RustlsTlsError) -> String {
         let Self { certificate, key } = self;
         match error {
-            RustlsTlsError::MissingCertificate => format!("{certificate} holds no certificate in PEM"),
+            RustlsTlsError::MissingCertificate => format!("{certificate}: expected a certificate in PEM"),
             RustlsTlsError::MissingPrivateKey | RustlsTlsError::UnknownPrivateKeyFormat => {
-                format!("{key} holds no private key in PEM, without a passphrase (PKCS #8, PKCS #1 or SEC 1)")
+                format!(
+                    "{key}: expected a private key in PEM (PKCS #8, PKCS #1 or SEC 1) without a passphrase"
+                )
             }
-            RustlsTlsError::InvalidIdentityPem(_) => format!("{certificate}, or {key}, is no PEM"),
+            RustlsTlsError::InvalidIdentityPem(_) => format!("{certificate}, {key}: expected PEM"),
             RustlsTlsError::InvalidPrivateKey(_) => {
-                format!("{certificate} cannot be read as X.509, or {key} is not the key of it")
+                format!("{certificate} is not X.509, or {key} does not match it")
             }
             RustlsTlsError::AddRootCertificate(_) => {
-                "an authority of its certificate-authority, or of this system, cannot be read as X.509"
+                "a certificate authority of its certificate-authority or of this system is not X.509"
                     .to_owned()
             }
-            other => error_causes::said_once(other).join(": "),
+            other => error_causes::describe(other),
         }
     }
 }
 
-/// What is wrong with the authorities of a cluster.
+/// Invalid certificate authorities of a cluster.
 const NO_AUTHORITY: &str =
-    "its certificate-authority, or certificate-authority-data, was expected to be certificates in PEM";
+    "expected certificates in PEM in its certificate-authority or certificate-authority-data";
 
-/// What kube takes for granted, and panics without: a URL with a scheme, a token that a header can
-/// carry.
+/// Checks for which kube panics: the scheme of the URL, and the characters of the token.
 fn check(config: &mut kube::Config) -> Result<(), ConnectError> {
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
-        return Err(ConnectError::Kubeconfig("its server is no URL that begins with https or http".into()));
+        return Err(ConnectError::Kubeconfig("expected an https or http URL in its server".into()));
     }
-    // Without any, those of this system would be trusted.
+    // An empty list would trust the certificate authorities of the system.
     if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
         return Err(ConnectError::Kubeconfig(NO_AUTHORITY.into()));
     }
     if let Some(token) = &config.auth_info.token {
         let trimmed = token.expose_secret().trim();
         if !trimmed.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(ConnectError::Kubeconfig("its token holds what a header cannot carry".into()));
+            return Err(ConnectError::Kubeconfig(
+                "its token contains characters that are invalid in a header".into(),
+            ));
         }
-        // As in client-go, an empty token is none.
+        // client-go ignores an empty token.
         config.auth_info.token = (!trimmed.is_empty()).then(|| SecretString::from(trimmed));
     }
     Ok(())
 }
 
-/// What is wrong with a kubeconfig, without the lines that kube would show of it.
-fn unusable(error: &KubeconfigError) -> ConnectError {
+/// Describes an error of a kubeconfig without quoting it.
+fn kubeconfig_error(error: &KubeconfigError) -> ConnectError {
     ConnectError::Kubeconfig(match error {
         KubeconfigError::Parse(error) => match error.location() {
             Some(place) => {
-                format!("line {}, column {} is not what a kubeconfig has there", place.line(), place.column())
+                format!("unexpected value in line {}, column {}", place.line(), place.column())
             }
-            None => "it is no YAML that a kubeconfig could be".to_owned(),
+            None => "expected the YAML of a kubeconfig".to_owned(),
         },
         KubeconfigError::ReadConfig(error, path) => {
-            format!("{} cannot be read: {error}", quoted(path))
+            format!("failed to read {}: {error}", quoted(path))
         }
         KubeconfigError::ParseNoProxy(_) => {
-            "the variable NO_PROXY is no list of hosts (has it an empty entry?)".to_owned()
+            "expected a list of hosts in NO_PROXY; does it have an empty entry?".to_owned()
         }
         KubeconfigError::ParseCertificates(_) => NO_AUTHORITY.to_owned(),
         KubeconfigError::ParseProxyUrl(_) => return ConnectError::Proxy,
-        KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Visible(name)),
-        KubeconfigError::CurrentContextNotSet => "it has no current-context; give --context".to_owned(),
-        other => error_causes::said_once(other).join(": "),
+        KubeconfigError::LoadContext(name) => format!("it has no context \"{}\"", Escaped(name)),
+        KubeconfigError::CurrentContextNotSet => "it has no current-context; set --context".to_owned(),
+        other => error_causes::describe(other),
     })
 }
 
-/// What is wrong with the credentials, without what a plugin wrote or was given: there may be a
-/// token in it.
+/// Describes an authentication error without the input and output of a plugin, which may contain a token.
 pub(super) fn without_secrets(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed, {}", out.status),
-        AuthError::AuthExecParse(_) => "what the credential plugin printed is no ExecCredential".to_owned(),
-        AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
-        other => error_causes::said_once(other).join(": "),
+        AuthError::AuthExecParse(_) => "expected an ExecCredential from the credential plugin".to_owned(),
+        AuthError::AuthExecStart(error) => format!("failed to start the credential plugin: {error}"),
+        other => error_causes::describe(other),
     }
 }
 
-/// The kubeconfig, in the order that client-go looks for it.
+/// Finds the kubeconfig in the same order as client-go.
 fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     if let Some(path) = &access.kubeconfig {
         return not_empty(read(path)?, &[path]).map(Some);
@@ -238,11 +238,11 @@ fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|p| !p.as_os_str().is_empty()).collect();
     if let Some(first) = listed.first() {
-        // As kubectl does, files of a list that are not there are passed over, as long as one is.
-        let there: Vec<_> = listed.iter().filter(|path| path.exists()).collect();
-        let listed = if there.is_empty() { vec![first] } else { there };
+        // Like kubectl, skips missing files if at least one exists.
+        let existing: Vec<_> = listed.iter().filter(|path| path.exists()).collect();
+        let listed = if existing.is_empty() { vec![first] } else { existing };
         let merged = listed.iter().try_fold(Kubeconfig::default(), |merged, path| {
-            merged.merge(read(path)?).map_err(|e| unusable(&e))
+            merged.merge(read(path)?).map_err(|e| kubeconfig_error(&e))
         });
         return not_empty(merged?, &listed).map(Some);
     }
@@ -252,32 +252,33 @@ fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ConnectError> {
     }
 }
 
-/// kubectl writes no context as an empty one.
+/// Reads a kubeconfig. kubectl writes an empty current-context for none.
 fn read(path: &Path) -> Result<Kubeconfig, ConnectError> {
-    let mut kubeconfig = Kubeconfig::read_from(path).map_err(|error| match (&error, unusable(&error)) {
-        (KubeconfigError::Parse(_), ConnectError::Kubeconfig(said)) => {
-            ConnectError::Kubeconfig(format!("{}: {said}", quoted(path)))
-        }
-        (_, other) => other,
-    })?;
+    let mut kubeconfig =
+        Kubeconfig::read_from(path).map_err(|error| match (&error, kubeconfig_error(&error)) {
+            (KubeconfigError::Parse(_), ConnectError::Kubeconfig(problem)) => {
+                ConnectError::Kubeconfig(format!("{}: {problem}", quoted(path)))
+            }
+            (_, other) => other,
+        })?;
     kubeconfig.current_context = kubeconfig.current_context.filter(|context| !context.is_empty());
     Ok(kubeconfig)
 }
 
-/// What names no cluster lacks all else, too, and that is all that would be said of it.
+/// Rejects a kubeconfig without clusters, for which kube reports a misleading error.
 fn not_empty(kubeconfig: Kubeconfig, files: &[&PathBuf]) -> Result<Kubeconfig, ConnectError> {
     if !kubeconfig.clusters.is_empty() {
         return Ok(kubeconfig);
     }
     let files: Vec<_> = files.iter().map(|file| quoted(file)).collect();
-    Err(ConnectError::Kubeconfig(format!("{} names no cluster; is it empty?", files.join(", "))))
+    Err(ConnectError::Kubeconfig(format!("no cluster in {}; is it empty?", files.join(", "))))
 }
 
 fn quoted(path: &Path) -> String {
-    format!("\"{}\"", Visible(&path.display().to_string()))
+    format!("\"{}\"", Escaped(&path.display().to_string()))
 }
 
-/// The proxy that the kubeconfig itself gives to the cluster of this context.
+/// The `proxy-url` of the context's cluster.
 fn proxy_of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let name = context.or(kubeconfig.current_context.as_deref());
     let context = kubeconfig.contexts.iter().find(|c| Some(c.name.as_str()) == name)?.context.as_ref()?;
@@ -285,20 +286,19 @@ fn proxy_of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option
     cluster.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-/// The proxy that the environment has for this host. Plain http goes without: what is not encrypted
-/// is not handed to a third party.
+/// The proxy from the environment for this host. Plain http does not use a proxy, which could read it.
 fn proxy_of_environment(cluster: &Uri) -> Option<String> {
     if cluster.scheme_str() != Some("https") || is_turned_off() {
         return None;
     }
-    // The matcher decides, but parts the credentials from the address, and kube wants them in it.
+    // The matcher decides, but removes the credentials from the URL, which kube needs.
     Matcher::from_env().intercept(cluster)?;
     ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()))
 }
 
-/// Its errors never show the address, which may hold a password.
+/// Parses the URL of a proxy. Errors do not quote it, because it may contain a password.
 fn parse_proxy(url: &str) -> Result<Uri, ConnectError> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let uri: Uri = url.parse().map_err(|_| ConnectError::Proxy)?;

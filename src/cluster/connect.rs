@@ -1,5 +1,6 @@
-//! One GET to an API server, and no longer a wait than patience allows: kube itself would wait for an
-//! answer for ever.
+//! Sends GET requests to an API server, with timeouts that kube does not have.
+//!
+//! Called by `list`, `watch` and `namespace`. Translates failures to [`Error`] and redacts credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,31 +15,30 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::configuration::{self, Access, Configured, ConnectError, without_secrets};
-use super::error::{Cause, Error, Request, Right};
+use super::configuration::{self, Access, ConfiguredClient, ConnectError, without_secrets};
+use super::error::{Cause, Error, Permission, Request};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::status::{self, Encoding};
 use super::token_file::TokenFile;
 
-/// How much of an error answer is read, in bytes.
-const MOST_ERROR_BYTES: usize = 64 * 1024;
+/// Maximum number of bytes that are read of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long an API server may be silent.
+/// Timeouts of requests to an API server.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// Until the headers of an answer.
+pub struct Timeouts {
+    /// From sending a request to the headers of its response.
     pub headers: Duration,
     /// Between two frames of a body.
     pub frame: Duration,
-    /// For the text of an error.
+    /// For the body of an error response.
     pub error_text: Duration,
     /// Pause after all bytes of a watch that arrived were read. The events that arrive meanwhile are read together.
     pub read_pause: Duration,
 }
 
-impl Default for Patience {
-    /// 30 s, 60 s, 2 s, 25 ms.
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             headers: Duration::from_secs(30),
@@ -49,59 +49,58 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
-    /// The same, so many times shorter.
+impl Timeouts {
+    /// The same timeouts, divided by `factor`.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
+    pub fn scaled(self, factor: u32) -> Self {
         let Self { headers, frame, error_text, read_pause } = self;
         Self {
-            headers: headers / times,
-            frame: frame / times,
-            error_text: error_text / times,
-            read_pause: read_pause / times,
+            headers: headers / factor,
+            frame: frame / factor,
+            error_text: error_text / factor,
+            read_pause: read_pause / factor,
         }
     }
 }
 
-/// A cluster that pods are read from.
+/// A client for one cluster.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
     url: Uri,
     token_file: Option<TokenFile>,
     secrets: Secrets,
-    /// Where a credential plugin may be run before a request: one such at a time.
+    /// Serializes requests if there is a credential plugin.
     plugin: Option<Arc<Mutex<()>>>,
-    patience: Patience,
+    timeouts: Timeouts,
     read_pause: ReadPause,
 }
 
-/// A success: its headers were seen, its body was not.
-pub(super) struct Answer {
+/// A response with a success status; its body is not read yet.
+pub(super) struct Response {
     pub(super) encoding: Encoding,
     pub(super) body: Body,
 }
 
 impl Cluster {
-    /// Reads the configuration, and runs its credential plugin. No connection is made yet.
+    /// Reads the configuration and runs its credential plugin. Opens no connection.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] where there is no configuration, or one that cannot be used `within` this
-    /// time.
+    /// [`ConnectError`] for a missing or invalid configuration, or after `within`.
     pub async fn configure(
         access: Access,
-        patience: Patience,
+        timeouts: Timeouts,
         within: Duration,
     ) -> Result<Self, ConnectError> {
-        let read_pause = ReadPause::new(patience.read_pause);
-        let Configured { client, url, token_file, secrets, has_plugin } =
+        let read_pause = ReadPause::new(timeouts.read_pause);
+        let ConfiguredClient { client, url, token_file, secrets, has_plugin } =
             configuration::client(access, read_pause.clone(), within).await?;
         let plugin = has_plugin.then(Arc::default);
-        Ok(Self { client, url, token_file, secrets, plugin, patience, read_pause })
+        Ok(Self { client, url, token_file, secrets, plugin, timeouts, read_pause })
     }
 
-    /// Where the API server is, without credentials.
+    /// The URL of the API server, without credentials.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = self.url.scheme_str().unwrap_or("https");
@@ -110,17 +109,17 @@ impl Cluster {
         format!("{scheme}://{host}{port}{}", self.url.path().trim_end_matches('/'))
     }
 
-    pub(super) fn request(&self, path: &str, right: Right) -> Request {
-        Request { url: format!("{}{path}", self.url()), right }
+    pub(super) fn request(&self, path: &str, permission: Permission) -> Request {
+        Request { url: format!("{}{path}", self.url()), permission }
     }
 
-    /// One GET: its answer, where it is a success.
+    /// Sends a GET request and returns a successful response.
     pub(super) async fn get(
         &self,
         request: Request,
         path_and_query: &str,
         accept: &'static str,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         let message = http::Request::get(path_and_query)
             .header(ACCEPT, accept)
             .header(ACCEPT_ENCODING, "identity")
@@ -131,18 +130,19 @@ impl Cluster {
         };
         let message = message.body(Body::empty());
         let unreachable = |source| Error::Unreachable { request: request.clone(), source };
-        // It holds what the server said to go on from, which may be longer than any URL.
-        let problem = |error| format!("what it said to go on from makes no request: {error}");
-        let message =
-            message.map_err(|error| Error::Garbled { request: request.clone(), problem: problem(error) })?;
-        let response = timeout(self.patience.headers, self.send(message))
+        // The query contains a continue token or resourceVersion of the server, of any length.
+        let message = message.map_err(|error| Error::UnexpectedResponse {
+            request: request.clone(),
+            problem: format!("its continue token or resourceVersion makes no valid request: {error}"),
+        })?;
+        let response = timeout(self.timeouts.headers, self.send(message))
             .await
-            .map_err(|_| Error::Silent { request: request.clone(), after: self.patience.headers })?
+            .map_err(|_| Error::TimedOut { request: request.clone(), after: self.timeouts.headers })?
             .map_err(|error| match error {
                 kube::Error::Auth(error) => {
                     Error::Credentials { request: request.clone(), why: without_secrets(&error) }
                 }
-                // kube's own wrapping says nothing that its content does not.
+                // Unwrapped, because kube's error repeats its source.
                 kube::Error::Service(source) => match source.downcast_ref() {
                     Some(error) => {
                         Error::Credentials { request: request.clone(), why: without_secrets(error) }
@@ -151,18 +151,18 @@ impl Cluster {
                 },
                 other => unreachable(other.into()),
             })?;
-        let encoding = Encoding::of(response.headers());
+        let encoding = Encoding::from_headers(response.headers());
         let status = response.status();
         let retry_after = text(response.headers(), RETRY_AFTER);
         let mut body = response.into_body();
         if status == StatusCode::OK {
-            return Ok(Answer { encoding, body });
+            return Ok(Response { encoding, body });
         }
         let mut start = Vec::new();
-        // An error whose text breaks off, or takes too long, is still the error that its status says.
-        let read = timeout(self.patience.error_text, async {
-            while start.len() < MOST_ERROR_BYTES
-                && let Ok(Some(frame)) = self.frame(&request, &mut body, self.patience.error_text).await
+        // The status is sufficient if the body is incomplete or too slow.
+        let read = timeout(self.timeouts.error_text, async {
+            while start.len() < MAX_ERROR_BYTES
+                && let Ok(Some(frame)) = self.frame(&request, &mut body, self.timeouts.error_text).await
             {
                 start.extend_from_slice(&frame);
             }
@@ -172,16 +172,15 @@ impl Cluster {
         Err(Error::Answered { message, request, status, retry_after })
     }
 
-    /// kube waits for a credential plugin without yielding, so where there is one that happens on a thread
-    /// of its own. One that hangs holds up the requests behind it, and nothing else; a server that does not
-    /// answer holds up nothing but its request, here too.
+    /// Sends a request. kube blocks the thread while a credential plugin runs, so such requests are sent one at a
+    /// time on a blocking thread. A plugin that hangs delays later requests only.
     async fn send(&self, message: http::Request<Body>) -> Result<http::Response<Body>, kube::Error> {
         let Some(plugin) = &self.plugin else { return self.client.send(message).await };
-        let turn = Arc::clone(plugin).lock_owned().await;
-        let (client, runtime, within) = (self.client.clone(), Handle::current(), self.patience.headers);
+        let lock = Arc::clone(plugin).lock_owned().await;
+        let (client, runtime, within) = (self.client.clone(), Handle::current(), self.timeouts.headers);
         let sent = spawn_blocking(move || {
             let sent = runtime.block_on(async { timeout(within, client.send(message)).await });
-            drop(turn);
+            drop(lock);
             sent
         });
         let failed = |error: Cause| kube::Error::Service(error);
@@ -191,52 +190,49 @@ impl Cluster {
         }
     }
 
-    /// The next bytes of a body, if they come in this time; nothing at its end.
+    /// Reads the next bytes of a body within a time; `None` at its end.
     pub(super) async fn frame(
         &self,
         request: &Request,
         body: &mut Body,
         within: Duration,
     ) -> Result<Option<Bytes>, Error> {
-        let silent = |_| Error::Silent { request: request.clone(), after: within };
-        timeout(within, bytes(request, body)).await.map_err(silent)?
+        let timed_out = |_| Error::TimedOut { request: request.clone(), after: within };
+        timeout(within, bytes(request, body)).await.map_err(timed_out)?
     }
 
-    /// An error without them, where it says what an answer held that is no answer.
-    pub(super) fn cleaned(&self, error: Error) -> Error {
+    /// Redacts credentials in an error that quotes a response.
+    pub(super) fn redacted(&self, error: Error) -> Error {
         match error {
-            Error::Garbled { request, problem } => {
-                Error::Garbled { request, problem: self.without_secrets(&problem) }
+            Error::UnexpectedResponse { request, problem } => {
+                Error::UnexpectedResponse { request, problem: self.without_secrets(&problem) }
             }
             other => other,
         }
     }
 
-    /// A text from outside without the credentials that were sent, should they have been sent back.
+    /// Redacts credentials in a text from a server, which may echo them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
-        let sent = self.token_file.as_ref().map(TokenFile::last);
-        self.secrets.redacted(text, sent.as_ref())
+        let token = self.token_file.as_ref().map(TokenFile::last);
+        self.secrets.redact(text, token.as_ref())
     }
 
-    /// The pauses of the connections of watches.
     pub(super) fn read_pause(&self) -> &ReadPause {
         &self.read_pause
     }
 
-    /// How long a list may be silent between two frames.
-    pub(super) fn patience(&self) -> Patience {
-        self.patience
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 }
 
-/// The next bytes of a body, whenever they come; nothing at its end. Nothing is lost where it is not
-/// waited for.
+/// Reads the next bytes of a body; `None` at its end. Cancel safe.
 pub(super) async fn bytes(request: &Request, body: &mut Body) -> Result<Option<Bytes>, Error> {
     loop {
         match body.frame().await {
             None => return Ok(None),
             Some(Ok(frame)) => {
-                // Trailers say nothing that is needed here.
+                // Trailers are ignored.
                 if let Ok(bytes) = frame.into_data() {
                     return Ok(Some(bytes));
                 }

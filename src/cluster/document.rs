@@ -1,8 +1,7 @@
-//! A document that holds pods, in any format that serde reads: a `List`, a `PodList` or one `Pod`.
+//! Decodes a document of pods in any serde format: a `List`, a `PodList` or one `Pod`.
 //!
-//! Items are decoded one at a time, each alone, so that an odd one spoils no other. `kubectl`
-//! writes keys in alphabetical order, `items` before `kind`, so what kind of list it is comes to
-//! light only at the end; [`Document`] holds what is needed to judge it then.
+//! Called by `file` and `list`. Items are decoded one at a time, so that an invalid one does not affect
+//! others. `kubectl` writes `items` before `kind`, so [`Document`] is validated at its end.
 
 use std::fmt;
 
@@ -15,15 +14,14 @@ use serde_json::value::RawValue;
 
 use super::messages::{ListMeta, Pod};
 use super::unreadable::{PodName, Unreadable};
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 
-/// Takes an item's index and the pod, or why it cannot be read.
+/// Callback for each item: its index, and the pod.
 pub(super) type Each<'a> = dyn FnMut(usize, Result<Pod, Unreadable>) + 'a;
 
-/// A part of a document, held until it is known what it is: JSON as its text, which is small and says
-/// nothing of what is wrong inside, and YAML, which has no such text, as a tree.
+/// A part of a document that is decoded later: raw text for JSON, a tree for YAML.
 pub(super) trait Part: DeserializeOwned {
-    /// Decodes it; the error names the place in it.
+    /// Decodes the part. Errors contain the path in it.
     fn decode<T: DeserializeOwned>(&self) -> Result<T, String>;
 }
 
@@ -32,8 +30,8 @@ impl Part for Box<RawValue> {
         let decoded = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(self.get()));
         decoded.map_err(|error| {
             let text = error.inner().to_string();
-            // The line and column are those in this part, which nobody sees.
-            place(error.path(), text.split(" at line ").next().unwrap_or_default())
+            // Line and column are relative to this part, so they are removed.
+            error_at(error.path(), text.split(" at line ").next().unwrap_or_default())
         })
     }
 }
@@ -41,15 +39,15 @@ impl Part for Box<RawValue> {
 impl Part for Value {
     fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_path_to_error::deserialize(self)
-            .map_err(|error| place(error.path(), &error.inner().to_string()))
+            .map_err(|error| error_at(error.path(), &error.inner().to_string()))
     }
 }
 
-fn place(path: &serde_path_to_error::Path, problem: &str) -> String {
+fn error_at(path: &serde_path_to_error::Path, problem: &str) -> String {
     if path.iter().len() == 0 { format!(": {problem}") } else { format!(".{path}: {problem}") }
 }
 
-/// What a document holds beside its items.
+/// The fields of a document, without its items.
 #[derive(Debug)]
 pub(super) struct Document<P> {
     kind: Option<P>,
@@ -57,51 +55,51 @@ pub(super) struct Document<P> {
     spec: Option<P>,
     status: Option<P>,
     message: Option<P>,
-    /// Whether there is a key `items`.
+    /// The document has a key `items`.
     is_list: bool,
-    /// The first item that is of another kind than Pod.
-    foreign: Option<Foreign>,
-    /// The first item that names no kind: right in a `PodList`, wrong in a `List`.
-    unnamed: Option<usize>,
+    /// The first item of another kind than Pod.
+    other_item: Option<OtherItem>,
+    /// The first item without a kind: valid in a `PodList`, invalid in a `List`.
+    item_without_kind: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Foreign {
+struct OtherItem {
     index: usize,
-    what: String,
+    description: String,
 }
 
-/// Why a document does not hold pods.
+/// The document does not contain pods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoPods {
-    #[error("it has no \"kind\"; a List, a PodList or a Pod was expected")]
+pub(super) enum DocumentError {
+    #[error("expected a List, a PodList or a Pod, got no \"kind\"")]
     NoKind,
-    #[error("it is a {}; a List, a PodList or a Pod was expected", Visible(.0))]
+    #[error("expected a List, a PodList or a Pod, got a {}", Escaped(.0))]
     OtherKind(String),
-    #[error("it is an error that an API server answered: {}", Visible(.0))]
+    #[error("expected pods, got an error of an API server: {}", Escaped(.0))]
     Status(String),
-    #[error("it is a {0} without \"items\"")]
+    #[error("expected \"items\" in the {0}")]
     NoItems(String),
-    #[error("items[{index}] is {}; only pods can be reported", Visible(what))]
-    ForeignItem { index: usize, what: String },
-    #[error("its metadata cannot be read: {}", Visible(.0))]
+    #[error("expected a Pod, got items[{index}]: {}", Escaped(description))]
+    OtherItem { index: usize, description: String },
+    #[error("invalid metadata: {}", Escaped(.0))]
     Metadata(String),
-    #[error("items[{0}] has no \"kind\"; Pod was expected")]
-    UnnamedItem(usize),
-    #[error("it is one page of a longer list (metadata.continue); the whole list was expected")]
+    #[error("expected \"kind\": \"Pod\" in items[{0}], got no \"kind\"")]
+    ItemWithoutKind(usize),
+    #[error("expected the whole list, got one page of a longer list (metadata.continue)")]
     OnePage,
 }
 
-/// What is left when a document is known to hold pods.
+/// A document of pods.
 #[derive(Debug)]
 pub(super) enum Pods {
-    /// Its items were handed out while it was read; this is its metadata.
+    /// The metadata of a list, whose items were passed to the callback.
     List(ListMeta),
-    /// It is one pod.
+    /// A single pod.
     One(Box<Result<Pod, Unreadable>>),
 }
 
-/// Reads a document and hands out its items as they come.
+/// Reads a document and passes each item to the callback.
 pub(super) fn read<'de, P: Part, D: Deserializer<'de>>(
     from: D,
     each: &mut Each<'_>,
@@ -113,49 +111,49 @@ pub(super) fn read<'de, P: Part, D: Deserializer<'de>>(
         status: None,
         message: None,
         is_list: false,
-        foreign: None,
-        unnamed: None,
+        other_item: None,
+        item_without_kind: None,
     };
     from.deserialize_any(DocumentVisitor { document, each })
 }
 
 impl<P: Part> Document<P> {
-    /// Judges a document that may be any of the three.
-    pub(super) fn into_pods(self) -> Result<Pods, NoPods> {
+    /// Validates the document.
+    pub(super) fn into_pods(self) -> Result<Pods, DocumentError> {
         let Some(Ok(kind)) = self.kind.as_ref().map(Part::decode::<String>) else {
-            return Err(NoPods::NoKind);
+            return Err(DocumentError::NoKind);
         };
         match kind.as_str() {
-            "List" | "PodList" => match (&self.foreign, self.unnamed) {
-                _ if !self.is_list => Err(NoPods::NoItems(kind)),
-                (Some(Foreign { index, what }), _) => {
-                    Err(NoPods::ForeignItem { index: *index, what: what.clone() })
+            "List" | "PodList" => match (&self.other_item, self.item_without_kind) {
+                _ if !self.is_list => Err(DocumentError::NoItems(kind)),
+                (Some(OtherItem { index, description }), _) => {
+                    Err(DocumentError::OtherItem { index: *index, description: description.clone() })
                 }
-                (None, Some(index)) if kind == "List" => Err(NoPods::UnnamedItem(index)),
+                (None, Some(index)) if kind == "List" => Err(DocumentError::ItemWithoutKind(index)),
                 _ => match self.metadata.as_ref().map(Part::decode::<Option<ListMeta>>) {
-                    Some(Err(problem)) => Err(NoPods::Metadata(problem)),
+                    Some(Err(problem)) => Err(DocumentError::Metadata(problem)),
                     Some(Ok(Some(metadata))) => Ok(Pods::List(metadata)),
                     Some(Ok(None)) | None => Ok(Pods::List(ListMeta::default())),
                 },
             },
             "Pod" => Ok(Pods::One(Box::new(self.into_pod()))),
-            "Status" => Err(NoPods::Status(match self.message.as_ref().map(Part::decode::<String>) {
+            "Status" => Err(DocumentError::Status(match self.message.as_ref().map(Part::decode::<String>) {
                 Some(Ok(message)) => message,
-                _ => "without a message".to_owned(),
+                _ => "no message".to_owned(),
             })),
-            _ => Err(NoPods::OtherKind(kind)),
+            _ => Err(DocumentError::OtherKind(kind)),
         }
     }
 
     fn into_pod(self) -> Result<Pod, Unreadable> {
-        let wrong = |key, problem| Unreadable {
+        let unreadable = |key, problem| Unreadable {
             pod: None,
-            problem: Visible(&format!("a Pod, at {key}{problem}")).to_string(),
+            problem: Escaped(&format!("a Pod, at {key}{problem}")).to_string(),
         };
         Ok(Pod {
-            metadata: part(self.metadata.as_ref()).map_err(|e| wrong("metadata", e))?,
-            spec: part(self.spec.as_ref()).map_err(|e| wrong("spec", e))?,
-            status: part(self.status.as_ref()).map_err(|e| wrong("status", e))?,
+            metadata: part(self.metadata.as_ref()).map_err(|e| unreadable("metadata", e))?,
+            spec: part(self.spec.as_ref()).map_err(|e| unreadable("spec", e))?,
+            status: part(self.status.as_ref()).map_err(|e| unreadable("status", e))?,
         })
     }
 }
@@ -176,7 +174,7 @@ impl<'de, P: Part> Visitor<'de> for DocumentVisitor<'_, '_, P> {
         f.write_str("a List, a PodList or a Pod")
     }
 
-    /// What is one text is no file of pods, and may be a key: it is not shown.
+    /// The text is not quoted, because it may be a key.
     fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Document<P>, E> {
         Err(E::invalid_type(Unexpected::Other("text"), &self))
     }
@@ -239,18 +237,17 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
             let kind = item.decode::<Kind>().map(|item| item.kind);
             match kind {
                 Ok(Some(kind)) if kind != "Pod" => {
-                    self.document
-                        .foreign
-                        .get_or_insert(Foreign { index, what: described_item(&kind, &item) });
+                    let description = describe(&kind, &item);
+                    self.document.other_item.get_or_insert(OtherItem { index, description });
                 }
                 Ok(kind) => {
                     if kind.is_none() {
-                        self.document.unnamed.get_or_insert(index);
+                        self.document.item_without_kind.get_or_insert(index);
                     }
                     (self.each)(index, decode(&item));
                 }
                 Err(problem) => {
-                    let problem = Visible(&format!("at item{problem}")).to_string();
+                    let problem = Escaped(&format!("at item{problem}")).to_string();
                     (self.each)(index, Err(Unreadable { pod: None, problem }));
                 }
             }
@@ -260,13 +257,13 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
     }
 }
 
-/// What an item says that it is.
+/// The kind of an item.
 #[derive(Deserialize)]
 pub(super) struct Kind {
     pub(super) kind: Option<String>,
 }
 
-/// By what an item is named in an error.
+/// The name of an item, for errors.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Name {
@@ -280,25 +277,25 @@ struct Named {
     metadata: Option<Name>,
 }
 
-/// `a Deployment, "shop/web"`, of an item.
-fn described_item<P: Part>(kind: &str, item: &P) -> String {
+/// Description of an item, for example `a Deployment, "shop/web"`.
+fn describe<P: Part>(kind: &str, item: &P) -> String {
     let PodName { namespace, name } = name_of(item);
     format!("a {kind}, \"{namespace}/{name}\"")
 }
 
-/// Empty where there is none.
+/// The name of an item, or empty strings.
 fn name_of<P: Part>(item: &P) -> PodName {
     let Name { namespace, name } = item.decode::<Named>().unwrap_or_default().metadata.unwrap_or_default();
     PodName { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
 }
 
-/// Decodes one pod; the error names the pod and the place in it.
+/// Decodes one pod. Errors contain the name of the pod and the path in it.
 pub(super) fn decode<P: Part>(item: &P) -> Result<Pod, Unreadable> {
     item.decode().map_err(|problem| {
-        let named = described_item("Pod", item);
+        let named = describe("Pod", item);
         let place =
             problem.strip_prefix('.').map_or_else(|| problem.clone(), |place| format!(", at {place}"));
-        let problem = Visible(&format!("{named}{place}")).to_string();
-        Unreadable { pod: name_of(item).known(), problem }
+        let problem = Escaped(&format!("{named}{place}")).to_string();
+        Unreadable { pod: name_of(item).non_empty(), problem }
     })
 }

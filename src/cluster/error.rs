@@ -1,102 +1,102 @@
-//! What can go wrong between supercargo and an API server, in words for the person who set it up.
+//! Errors of requests to an API server, with hints for operators.
 
 use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::domain::escape::{Visible, shortened};
+use crate::domain::escape::{Escaped, shortened};
 use crate::domain::model::NamespaceName;
-use crate::domain::retry::{Class, Retryable, class};
+use crate::domain::retry::{Retryable, StatusClass, classify};
 use crate::process::error_causes;
 
-/// How much is shown of what a server says, in characters.
-const SHOWN: usize = 2_000;
+/// Maximum length of a server's message in an error, in characters.
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// A request to the API server, as a person would write it.
+/// A request to the API server; `Display` describes it without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Scheme, host and path, without credentials and query.
     pub(super) url: String,
-    /// What must be allowed for it.
-    pub(super) right: Right,
+    /// The required permission.
+    pub(super) permission: Permission,
 }
 
-/// What RBAC must grant (Kubernetes documentation, "Using RBAC Authorization").
+/// A permission that RBAC must grant (Kubernetes documentation, "Using RBAC Authorization").
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Right {
-    /// To list pods, in one namespace or at the cluster scope.
+pub(super) enum Permission {
+    /// List pods in a namespace, or at the cluster scope.
     ListPods(Option<NamespaceName>),
-    /// To watch them. A streaming list is a watch.
+    /// Watch pods. A streaming list is a watch.
     WatchPods(Option<NamespaceName>),
-    /// To get this namespace.
+    /// Get this namespace.
     GetNamespace(NamespaceName),
 }
 
-/// What lies beneath an error.
+/// The cause of an error.
 pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request to an API server that failed.
+/// A request to an API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There was no answer.
-    #[error("{request} got no answer")]
+    /// No response.
+    #[error("failed to {request}")]
     Unreachable {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// There are no credentials to send, as where a credential plugin fails.
-    #[error("no credentials could be had for {request}: {why}")]
+    /// No credentials to send, such as after a failure of a credential plugin.
+    #[error("failed to {request}: no credentials: {why}")]
     Credentials {
-        /// What was to be asked.
+        /// The request.
         request: Request,
-        /// Why, without what a plugin wrote.
+        /// The cause, without output of a plugin.
         why: String,
     },
-    /// The server was silent for too long.
-    #[error("{request} was met with silence for {after:?}")]
-    Silent {
-        /// What was asked.
+    /// The server sent nothing for too long.
+    #[error("failed to {request}: timed out after {after:?}")]
+    TimedOut {
+        /// The request.
         request: Request,
-        /// How long was waited.
+        /// Time without data.
         after: Duration,
     },
-    /// The answer ended before its end.
-    #[error("the answer to {request} broke off")]
+    /// The response ended early.
+    #[error("failed to {request}: incomplete response")]
     BrokenOff {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// A watch came to its end before it led anywhere.
-    #[error("the answer to {request} ended and brought nothing new; is there a proxy in between?")]
-    Ended {
-        /// What was asked.
+    /// A watch ended without an event.
+    #[error("failed to {request}: the watch ended without an event; is there a proxy in between?")]
+    EmptyWatch {
+        /// The request.
         request: Request,
     },
-    /// The answer is an error.
-    #[error("{request} was answered with {status}: {}", Visible(&shortened(message, SHOWN)))]
+    /// The response has an error status.
+    #[error("failed to {request}: {status}: {}", Escaped(&shortened(message, MAX_MESSAGE_CHARS)))]
     Answered {
-        /// What was asked.
+        /// The request.
         request: Request,
         /// The status code.
         status: StatusCode,
-        /// The message of the `Status`, or the first words of the text.
+        /// The message of the `Status`, or the start of a text body.
         message: String,
         /// The Retry-After header.
         retry_after: Option<String>,
     },
-    /// The answer is a success, but not what was asked for.
-    #[error("the answer to {request} is not what was asked for: {}", Visible(&shortened(problem, SHOWN)))]
-    Garbled {
-        /// What was asked.
+    /// The response has a success status and an unexpected body.
+    #[error("failed to {request}: unexpected response: {}", Escaped(&shortened(problem, MAX_MESSAGE_CHARS)))]
+    UnexpectedResponse {
+        /// The request.
         request: Request,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -104,13 +104,13 @@ pub enum Error {
 impl Retryable for Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => error_causes::tls(&**source).is_none(),
-            Self::Silent { .. } | Self::BrokenOff { .. } | Self::Ended { .. } => true,
-            // A continue token that expires again and again: 410 is Gone, yet a new list may do.
+            Self::Unreachable { source, .. } => error_causes::tls_failure(&**source).is_none(),
+            Self::TimedOut { .. } | Self::BrokenOff { .. } | Self::EmptyWatch { .. } => true,
+            // 410 Gone: a continue token expired repeatedly. A new list may succeed.
             Self::Answered { status, .. } => {
-                *status == StatusCode::GONE || class(status.as_u16()) == Class::Transient
+                *status == StatusCode::GONE || classify(status.as_u16()) == StatusClass::Transient
             }
-            Self::Credentials { .. } | Self::Garbled { .. } => false,
+            Self::Credentials { .. } | Self::UnexpectedResponse { .. } => false,
         }
     }
 
@@ -123,20 +123,20 @@ impl Retryable for Error {
 }
 
 impl Error {
-    /// What to do about it, where that is known.
+    /// Hint for the operator, if a fix is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { source, .. } => {
                 let trust = "check the certificate authority and the server name in the kubeconfig";
-                error_causes::tls(&**source).map(|tls| tls.hint(trust))
+                error_causes::tls_failure(&**source).map(|tls| tls.hint(trust))
             }
             Self::Answered { request, status, .. } => Some(match status.as_u16() {
-                401 => "the API server does not know these credentials; has the token expired?".into(),
-                403 => request.right.hint(),
+                401 => "the API server rejects these credentials; has the token expired?".into(),
+                403 => request.permission.hint(),
                 404 => "is this the URL of a Kubernetes API server?".into(),
                 406 => {
-                    "this server speaks neither Kubernetes protobuf nor JSON; is there a proxy in between?"
+                    "the server supports neither Kubernetes protobuf nor JSON; is there a proxy in between?"
                         .into()
                 }
                 _ => return None,
@@ -146,21 +146,21 @@ impl Error {
     }
 }
 
-impl Right {
+impl Permission {
     fn hint(&self) -> String {
         let pods = |verb: &str, namespace: &Option<NamespaceName>| match namespace {
             None => format!(
-                "grant \"{verb}\" on \"pods\" by a ClusterRole, or name the namespaces to report: a Role in each is enough"
+                "grant \"{verb}\" on \"pods\" with a ClusterRole, or name the namespaces to report and grant it with a Role in each"
             ),
             Some(namespace) => {
-                format!("grant \"{verb}\" on \"pods\" by a Role in the namespace \"{namespace}\"")
+                format!("grant \"{verb}\" on \"pods\" with a Role in namespace \"{namespace}\"")
             }
         };
         match self {
             Self::ListPods(namespace) => pods("list", namespace),
             Self::WatchPods(namespace) => pods("watch", namespace),
             Self::GetNamespace(namespace) => {
-                format!("grant \"get\" on \"namespaces\" by a Role in the namespace \"{namespace}\"")
+                format!("grant \"get\" on \"namespaces\" with a Role in namespace \"{namespace}\"")
             }
         }
     }
@@ -168,13 +168,13 @@ impl Right {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GET {} ", self.url)?;
-        match &self.right {
-            Right::ListPods(None) => write!(f, "(list pods at the cluster scope)"),
-            Right::ListPods(Some(namespace)) => write!(f, "(list pods in the namespace \"{namespace}\")"),
-            Right::WatchPods(None) => write!(f, "(watch pods at the cluster scope)"),
-            Right::WatchPods(Some(namespace)) => write!(f, "(watch pods in the namespace \"{namespace}\")"),
-            Right::GetNamespace(namespace) => write!(f, "(get the namespace \"{namespace}\")"),
+        match &self.permission {
+            Permission::ListPods(None) => write!(f, "list pods at the cluster scope")?,
+            Permission::ListPods(Some(name)) => write!(f, "list pods in namespace \"{name}\"")?,
+            Permission::WatchPods(None) => write!(f, "watch pods at the cluster scope")?,
+            Permission::WatchPods(Some(name)) => write!(f, "watch pods in namespace \"{name}\"")?,
+            Permission::GetNamespace(name) => write!(f, "get namespace \"{name}\"")?,
         }
+        write!(f, ": GET {}", self.url)
     }
 }

@@ -1,6 +1,6 @@
-//! What a watch tells, and to whom: each thing once, in the order in which it happens.
+//! Events of lists and watches, and the [`Listener`] that passes them to the caller in order.
 //!
-//! `watch` tells a [`Listener`] what it reads and what its machine says; that hands on what is news.
+//! `watch` feeds the listener; it drops repeated states and contacts.
 
 use std::time::{Duration, Instant};
 
@@ -9,43 +9,43 @@ use super::events::{Change, Event};
 use super::messages::Status;
 use super::unreadable::{PodName, Unreadable};
 use crate::domain::live::pod::PodView;
-use crate::domain::live::watch::{Act, Listing, Restart, State, Step};
+use crate::domain::live::watch::{Action, Listing, RestartReason, State, Step};
 
-/// What a watch tells, in the order in which it happens.
+/// An event of a list or watch.
 #[derive(Debug)]
-pub enum Heard {
-    /// A list begins; what it does not bring until it is complete, is gone.
-    Begin,
-    /// A pod that exists, as it is now. One that cannot be read is in the list, where its name is known.
+pub enum WatchEvent {
+    /// A list starts or restarts. Pods that it does not contain when it is complete do not exist any more.
+    ListStarted,
+    /// The current state of a pod from a list or watch.
     Pod(Result<PodView, Unreadable>),
-    /// A pod that there is no longer, as it was last.
-    Gone(PodView),
-    /// A pod that there is no longer, of which nothing else can be read.
-    GoneByName(PodName),
+    /// The last state of a deleted pod.
+    Deleted(PodView),
+    /// The name of a deleted pod whose last state is unreadable.
+    DeletedByName(PodName),
     /// The list is complete.
     Complete,
-    /// When the set was last known to be what the API server holds.
+    /// Time at which the received state last matched the API server.
     Contact(Instant),
-    /// An event came, of this type.
+    /// An event of this type was received.
     Event(EventType),
-    /// What was asked, or open, is not gone on with.
-    Restart(Restart),
-    /// Why, where something failed, and how long is waited before the next try.
+    /// The list or watch restarts.
+    Restart(RestartReason),
+    /// A request failed.
     Failed {
-        /// What failed.
+        /// The failure.
         error: Error,
-        /// The pause.
-        again_in: Duration,
+        /// Delay before the next attempt.
+        retry_in: Duration,
     },
-    /// What it is about from now on.
+    /// The watch changed to this state.
     State(State),
-    /// All that has come so far was told.
-    Settled,
+    /// All data received so far was passed on.
+    CaughtUp,
 }
 
-/// The types of events (Kubernetes documentation, "Kubernetes API Concepts"): the labels of a metric.
+/// Event types (Kubernetes documentation, "Kubernetes API Concepts"), used as labels of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "they are Kubernetes' own words")]
+#[expect(missing_docs, reason = "names of the Kubernetes API")]
 pub enum EventType {
     Added,
     Modified,
@@ -54,115 +54,114 @@ pub enum EventType {
     Error,
 }
 
-/// What is left of an event when it was told.
-pub(super) enum Noted {
+/// The part of an event that the state machine needs.
+pub(super) enum EventMeta {
     Pod(Change, String),
     Bookmark { resource_version: String, initial_events_end: bool },
     Error(Status),
 }
 
-/// How long a watch tells without a pause.
-const LONGEST: Duration = Duration::from_secs(1);
+/// Maximum time between two [`WatchEvent::CaughtUp`] under continuous load.
+const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The listener, and what it was told.
+/// Passes events to a callback.
 pub(super) struct Listener<F> {
-    tell: F,
+    callback: F,
     contact: Option<Instant>,
     state: Option<State>,
-    is_settled: bool,
-    settled_at: Instant,
+    is_flushed: bool,
+    flushed_at: Instant,
 }
 
-impl<F: FnMut(Heard)> Listener<F> {
-    pub(super) fn new(tell: F, now: Instant) -> Self {
-        Self { tell, contact: None, state: None, is_settled: true, settled_at: now }
+impl<F: FnMut(WatchEvent)> Listener<F> {
+    pub(super) fn new(callback: F, now: Instant) -> Self {
+        Self { callback, contact: None, state: None, is_flushed: true, flushed_at: now }
     }
 
-    pub(super) fn hear(&mut self, heard: Heard) {
-        self.is_settled = false;
-        (self.tell)(heard);
+    pub(super) fn send(&mut self, event: WatchEvent) {
+        self.is_flushed = false;
+        (self.callback)(event);
     }
 
-    pub(super) fn hear_state(&mut self, state: State) {
+    pub(super) fn send_state(&mut self, state: State) {
         if self.state.replace(state) != Some(state) {
-            self.hear(Heard::State(state));
+            self.send(WatchEvent::State(state));
         }
     }
 
-    fn hear_contact(&mut self, contact: Option<Instant>) {
+    fn send_contact(&mut self, contact: Option<Instant>) {
         if let Some(at) = contact.filter(|_| contact != self.contact) {
             self.contact = contact;
-            self.hear(Heard::Contact(at));
+            self.send(WatchEvent::Contact(at));
         }
     }
 
-    pub(super) fn hear_listing(&mut self, listing: Option<Listing>, contact: Option<Instant>) {
+    pub(super) fn send_listing(&mut self, listing: Option<Listing>, contact: Option<Instant>) {
         match listing {
-            Some(Listing::Begin) => self.hear(Heard::Begin),
-            Some(Listing::Complete) => {
-                self.hear(Heard::Complete);
-                self.hear_contact(contact);
+            Some(Listing::Started) => self.send(WatchEvent::ListStarted),
+            Some(Listing::Completed) => {
+                self.send(WatchEvent::Complete);
+                self.send_contact(contact);
             }
             None => {}
         }
     }
 
-    /// Where it goes on without a gap: what has come so far was told, if the last time that it had is long
-    /// ago. Whoever waits for that would else wait as long as there is something to read.
-    pub(super) fn breathe(&mut self, contact: Option<Instant>, now: Instant) {
-        if now.saturating_duration_since(self.settled_at) >= LONGEST {
-            self.settle(contact, now);
+    /// Flushes periodically under continuous load, in which there is no pause to flush.
+    pub(super) fn flush_if_due(&mut self, contact: Option<Instant>, now: Instant) {
+        if now.saturating_duration_since(self.flushed_at) >= MAX_FLUSH_INTERVAL {
+            self.flush(contact, now);
         }
     }
 
-    /// All was told.
-    pub(super) fn settle(&mut self, contact: Option<Instant>, now: Instant) {
-        self.settled_at = now;
-        self.hear_contact(contact);
-        if !self.is_settled {
-            (self.tell)(Heard::Settled);
+    /// Sends the contact and [`WatchEvent::CaughtUp`] after new events.
+    pub(super) fn flush(&mut self, contact: Option<Instant>, now: Instant) {
+        self.flushed_at = now;
+        self.send_contact(contact);
+        if !self.is_flushed {
+            (self.callback)(WatchEvent::CaughtUp);
         }
-        self.is_settled = true;
+        self.is_flushed = true;
     }
 
-    pub(super) fn hear_event(&mut self, event: Event) -> Noted {
-        self.hear(Heard::Event(EventType::of(&event)));
+    pub(super) fn send_event(&mut self, event: Event) -> EventMeta {
+        self.send(WatchEvent::Event(EventType::from_event(&event)));
         match event {
             Event::Bookmark { resource_version, initial_events_end } => {
-                Noted::Bookmark { resource_version, initial_events_end }
+                EventMeta::Bookmark { resource_version, initial_events_end }
             }
-            Event::Error(status) => Noted::Error(status),
+            Event::Error(status) => EventMeta::Error(status),
             Event::Pod { change, pod, resource_version } => {
                 match (change, pod) {
-                    (Change::Deleted, Ok(pod)) => self.hear(Heard::Gone(pod)),
+                    (Change::Deleted, Ok(pod)) => self.send(WatchEvent::Deleted(pod)),
                     (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
-                        self.hear(Heard::GoneByName(name));
+                        self.send(WatchEvent::DeletedByName(name));
                     }
-                    (_, pod) => self.hear(Heard::Pod(pod)),
+                    (_, pod) => self.send(WatchEvent::Pod(pod)),
                 }
-                Noted::Pod(change, resource_version)
+                EventMeta::Pod(change, resource_version)
             }
         }
     }
 
-    pub(super) fn hear_restart(&mut self, step: &Step, error: Option<Error>) {
-        let Some(why) = step.restart else { return };
-        self.hear(Heard::Restart(why));
-        let again_in = match step.act {
-            Act::Wait(pause) => pause,
+    pub(super) fn send_restart(&mut self, step: &Step, error: Option<Error>) {
+        let Some(reason) = step.restart else { return };
+        self.send(WatchEvent::Restart(reason));
+        let retry_in = match step.action {
+            Action::Wait(pause) => pause,
             _ => Duration::ZERO,
         };
-        match (why, error) {
-            // That nothing came until it was time is no failure, nor is an end that is not waited after.
-            (Restart::Relist, _) | (_, None) => {}
-            (Restart::Ended, _) if again_in.is_zero() => {}
-            (_, Some(error)) => self.hear(Heard::Failed { error, again_in }),
+        match (reason, error) {
+            // A relist that is due is not a failure, nor is a watch that ends and restarts without a delay.
+            (RestartReason::Relist, _) | (_, None) => {}
+            (RestartReason::Ended, _) if retry_in.is_zero() => {}
+            (_, Some(error)) => self.send(WatchEvent::Failed { error, retry_in }),
         }
     }
 }
 
 impl EventType {
-    /// Its label.
+    /// The value of the metric's label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,7 +173,7 @@ impl EventType {
         }
     }
 
-    fn of(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         match event {
             Event::Pod { change: Change::Added, .. } => Self::Added,
             Event::Pod { change: Change::Modified, .. } => Self::Modified,

@@ -1,4 +1,4 @@
-//! Pods from a file: what `kubectl get pods -o json` or `-o yaml` prints.
+//! Reads pods from a file with the output of `kubectl get pods -o json` or `-o yaml`.
 
 use std::fmt;
 use std::fs::File;
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde_json::value::RawValue;
 use serde_saphyr::NonFiniteFloatPolicy;
 
-use super::document::{self, NoPods, Pods};
+use super::document::{self, DocumentError, Pods};
 use super::unreadable::Unreadable;
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::live::pod::PodView;
 
 /// A file, or standard input.
@@ -22,32 +22,32 @@ pub enum PodsFile {
     Path(PathBuf),
 }
 
-/// A file that holds no pods.
+/// The file does not contain pods.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be opened or read.
-    #[error("{0} cannot be read")]
+    /// Opening or reading failed.
+    #[error("failed to read {0}")]
     Unreadable(PodsFile, #[source] io::Error),
-    /// There is nothing in it.
-    #[error("{0} is empty; what \"kubectl get pods -A -o json\" or \"-o yaml\" prints was expected")]
+    /// The file is empty.
+    #[error("{0} is empty: expected the output of \"kubectl get pods -A -o json\" or \"-o yaml\"")]
     Empty(PodsFile),
-    /// It is neither JSON nor YAML.
-    #[error("{file} cannot be read as {format}")]
+    /// The file is neither JSON nor YAML.
+    #[error("invalid {format} in {file}")]
     Syntax {
-        /// Which file.
+        /// The file.
         file: PodsFile,
-        /// What it begins like.
+        /// The format, detected from the first character.
         format: &'static str,
-        /// What is wrong, with line and column.
+        /// The syntax error, with line and column.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It holds something else than pods.
-    #[error("{file} holds no list of pods: {problem}")]
+    /// The file contains something else than pods.
+    #[error("no list of pods in {file}: {problem}")]
     NoPods {
-        /// Which file.
+        /// The file.
         file: PodsFile,
-        /// What it holds.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -62,18 +62,17 @@ impl fmt::Display for PodsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdin => f.write_str("standard input"),
-            Self::Path(path) => write!(f, "\"{}\"", Visible(&path.display().to_string())),
+            Self::Path(path) => write!(f, "\"{}\"", Escaped(&path.display().to_string())),
         }
     }
 }
 
 impl PodsFile {
-    /// Reads all pods and hands out each as it comes.
+    /// Reads all pods and passes each to the callback. An unreadable pod is passed on, too.
     ///
     /// # Errors
     ///
-    /// [`FileError`] where the file cannot be read to its end as a list of pods; what was handed out
-    /// until then is void. One pod that cannot be read is no error, it is handed out as such.
+    /// [`FileError`] if the file is not a complete list of pods. The pods passed on are incomplete then.
     pub fn read(&self, each: &mut dyn FnMut(Result<PodView, Unreadable>)) -> Result<(), FileError> {
         let unreadable = |e| FileError::Unreadable(self.clone(), e);
         let file: Box<dyn Read> = match self {
@@ -81,7 +80,7 @@ impl PodsFile {
             Self::Path(path) => Box::new(File::open(path).map_err(unreadable)?),
         };
         let (first, reader) = first_byte(BufReader::with_capacity(64 * 1024, file)).map_err(unreadable)?;
-        let mut hand_out = |index: Option<usize>, pod: Result<super::messages::Pod, Unreadable>| {
+        let mut pass_on = |index: Option<usize>, pod: Result<super::messages::Pod, Unreadable>| {
             each(pod.map(Into::into).map_err(|Unreadable { pod, problem }| {
                 let problem = match index {
                     Some(index) => format!("items[{index}] of {self}, {problem}"),
@@ -90,18 +89,18 @@ impl PodsFile {
                 Unreadable { pod, problem }
             }));
         };
-        let mut hand_out_item = |index, pod| hand_out(Some(index), pod);
+        let mut pass_item = |index, pod| pass_on(Some(index), pod);
         let pods = match first {
             None => return Err(FileError::Empty(self.clone())),
-            Some(b'<') => return Err(self.no_pods(&"it begins like HTML or XML")),
-            Some(b'{') => self.json(reader, &mut hand_out_item)?,
-            Some(_) => self.yaml(reader, &mut hand_out_item)?,
+            Some(b'<') => return Err(self.no_pods(&"expected JSON or YAML, got HTML or XML")),
+            Some(b'{') => self.json(reader, &mut pass_item)?,
+            Some(_) => self.yaml(reader, &mut pass_item)?,
         };
         match pods {
             Pods::List(metadata) if metadata.continue_token.is_empty() => Ok(()),
-            Pods::List(_) => Err(self.no_pods(&NoPods::OnePage)),
+            Pods::List(_) => Err(self.no_pods(&DocumentError::OnePage)),
             Pods::One(pod) => {
-                hand_out(None, *pod);
+                pass_on(None, *pod);
                 Ok(())
             }
         }
@@ -115,9 +114,9 @@ impl PodsFile {
     }
 
     fn yaml(&self, reader: impl Read, each: &mut document::Each<'_>) -> Result<Pods, FileError> {
-        // The default budget is that of a configuration file; a cluster's pods are data. kubectl writes
-        // no aliases, and none are followed. It leaves text that overflows a float without quotes: what
-        // that said is lost to a tree, and so it becomes nothing, never another text.
+        // The default budget is meant for configuration files. kubectl writes no aliases, and none are
+        // followed. It does not quote text that looks like a float out of range; a tree cannot hold that
+        // text, and it becomes null instead of another text.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
                 max_reader_input_bytes: None,
@@ -139,7 +138,7 @@ impl PodsFile {
     fn yaml_syntax(&self, error: serde_saphyr::Error) -> FileError {
         match error.without_snippet() {
             serde_saphyr::Error::MultipleDocuments { .. } => {
-                self.no_pods(&"it holds several documents; one was expected")
+                self.no_pods(&"expected one document, got several")
             }
             _ => self.syntax("YAML", error),
         }
@@ -158,14 +157,13 @@ impl PodsFile {
     }
 }
 
-/// How much white space may come before a document, in bytes.
-const MOST_WHITE_SPACE: usize = 64 * 1024;
+/// Maximum white space before a document, in bytes.
+const MAX_WHITE_SPACE: usize = 64 * 1024;
 
-/// A reader whose first bytes were looked at and put back.
+/// A reader whose first bytes were inspected and put back.
 type PutBack<R> = Chain<Cursor<Vec<u8>>, BufReader<R>>;
 
-/// The first byte that is no white space, and a reader that begins with it. A UTF-8 byte-order mark
-/// is left off, as editors write one where none is wanted.
+/// The first byte that is not white space, and a reader of the whole text without a UTF-8 byte-order mark.
 fn first_byte<R: Read>(mut reader: BufReader<R>) -> io::Result<(Option<u8>, PutBack<R>)> {
     let mut head = Vec::new();
     reader.by_ref().take(3).read_to_end(&mut head)?;
@@ -173,11 +171,11 @@ fn first_byte<R: Read>(mut reader: BufReader<R>) -> io::Result<(Option<u8>, PutB
         head.clear();
     }
     let mut first = head.iter().copied().find(|b| !b.is_ascii_whitespace());
-    while first.is_none() && head.len() < MOST_WHITE_SPACE {
+    while first.is_none() && head.len() < MAX_WHITE_SPACE {
         let seen = reader.fill_buf()?;
         let Some(&byte) = seen.first() else { break };
         if byte.is_ascii_whitespace() {
-            // Kept, so that the places in error messages are right.
+            // Retained for correct positions in error messages.
             head.push(byte);
             reader.consume(1);
         } else {

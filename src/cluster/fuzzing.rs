@@ -1,28 +1,28 @@
-//! The door of `crate::fuzzing`: what a watch is read by, without a cluster.
+//! Entry point of `crate::fuzzing`: decodes a watch without a cluster.
 
-#![expect(clippy::expect_used, reason = "what is not as it has to be is a finding")]
+#![expect(clippy::expect_used, reason = "a panic is a finding")]
 
 use std::time::Instant;
 
-use super::event::{Heard, Listener};
-use super::events::{Event, EventReader, Garbled};
+use super::event::{Listener, WatchEvent};
+use super::events::{DecodeError, Event, EventReader};
 use super::status::Encoding;
 
-/// Reads the answer of a watch in both encodings; what is heard of it does not depend on how it is cut.
-pub(crate) fn watch(bytes: &[u8], mut hear: impl FnMut(Heard)) {
+/// Decodes the response of a watch in both encodings. The events must not depend on the chunk size.
+pub(crate) fn watch(bytes: &[u8], mut callback: impl FnMut(WatchEvent)) {
     for encoding in [Encoding::Protobuf, Encoding::Json] {
         let whole = read(encoding, bytes, bytes.len().max(1));
         let size = bytes.iter().fold(bytes.len(), |sum, byte| sum + usize::from(*byte)) % 31 + 1;
         assert_eq!(read(encoding, bytes, size), whole, "{encoding:?} in pieces of {size}");
-        let mut listener = Listener::new(&mut hear, Instant::now());
+        let mut listener = Listener::new(&mut callback, Instant::now());
         for event in whole.0 {
-            listener.hear_event(event);
+            listener.send_event(event);
         }
     }
 }
 
-fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Event>, Result<(), Garbled>) {
-    let mut reader = EventReader::of(encoding).expect("an encoding that is known");
+fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Event>, Result<(), DecodeError>) {
+    let mut reader = EventReader::from_encoding(encoding).expect("a known encoding");
     let mut events = Vec::new();
     for piece in bytes.chunks(size) {
         reader.feed(piece);
@@ -30,7 +30,7 @@ fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Event>, Result<()
             match reader.next() {
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
-                Err(garbled) => return (events, Err(garbled)),
+                Err(error) => return (events, Err(error)),
             }
         }
     }

@@ -1,9 +1,8 @@
-//! The Kubernetes messages, cut down to the fields that are kept.
+//! The Kubernetes messages, reduced to the fields that are used.
 //!
-//! Field numbers are those of `k8s.io/api/core/v1/generated.proto` and
-//! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`; what is not declared here is skipped
-//! without being allocated. The same types read JSON and YAML, so all roads end in one
-//! [`PodView`].
+//! Field numbers: `k8s.io/api/core/v1/generated.proto` and
+//! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. Other fields are skipped without allocation.
+//! Protobuf, JSON and YAML decode to the same types, which convert to [`PodView`].
 
 use std::collections::HashMap;
 
@@ -53,7 +52,7 @@ struct Time {
     seconds: i64,
 }
 
-/// `metav1.OwnerReference`. A field that was not sent is `None`, an empty one is empty.
+/// `metav1.OwnerReference`. An absent field is `None`.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Owner {
@@ -100,7 +99,7 @@ struct Container {
     image: Vec<u8>,
 }
 
-/// In protobuf the common part is a message of its own, in JSON it is inlined.
+/// The common part is a nested message in protobuf, and inlined in JSON.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(transparent)]
 struct EphemeralContainer {
@@ -150,14 +149,14 @@ pub(super) struct ListMeta {
     pub(super) continue_token: String,
 }
 
-/// `runtime.TypeMeta`, in the envelope of every protobuf answer.
+/// `runtime.TypeMeta`, in the envelope of every protobuf response.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct TypeMeta {
     #[prost(string, tag = "2")]
     pub(super) kind: String,
 }
 
-/// `runtime.Unknown`: the envelope, behind the magic `k8s\0`.
+/// `runtime.Unknown`: the envelope, after the magic `k8s\0`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Unknown {
     #[prost(message, optional, tag = "1")]
@@ -166,7 +165,7 @@ pub(super) struct Unknown {
     pub(super) raw: Bytes,
 }
 
-/// `metav1.Status`: how an API server says no.
+/// `metav1.Status`: an error of an API server.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 pub(super) struct Status {
@@ -194,21 +193,21 @@ pub(super) struct StatusDetails {
 
 /// `metav1.WatchEvent`: a frame of a watch in protobuf.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchEvent {
+pub(super) struct WatchFrame {
     #[prost(string, tag = "1")]
     pub(super) r#type: String,
     #[prost(message, optional, tag = "2")]
     pub(super) object: Option<RawExtension>,
 }
 
-/// `runtime.RawExtension`: in it, again an envelope.
+/// `runtime.RawExtension`, which contains another envelope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RawExtension {
     #[prost(bytes = "bytes", tag = "1")]
     pub(super) raw: Bytes,
 }
 
-/// The object of a bookmark. Annotations are read here alone: those of pods can be large.
+/// The object of a bookmark. Only bookmarks decode annotations, because those of pods can be large.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 pub(super) struct Bookmark {
@@ -227,7 +226,7 @@ pub(super) struct BookmarkMeta {
     pub(super) annotations: HashMap<String, String>,
 }
 
-/// What is left of a pod that cannot be read otherwise.
+/// The name of an otherwise unreadable pod.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NamedOnly {
     #[prost(message, optional, tag = "1")]
@@ -243,10 +242,10 @@ pub(super) struct NameMeta {
 }
 
 impl Pod {
-    /// Its resourceVersion, which is no part of the view.
+    /// Takes the resourceVersion, which is not part of the view.
     pub(super) fn take_resource_version(&mut self) -> String {
         let version = self.metadata.as_mut().map(|metadata| std::mem::take(&mut metadata.resource_version));
-        legible(version.unwrap_or_default())
+        lossy_string(version.unwrap_or_default())
     }
 }
 
@@ -255,7 +254,7 @@ impl From<Pod> for PodView {
         let metadata = pod.metadata.unwrap_or_default();
         let spec = pod.spec.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
-        let phase = Phase::from_status(&legible(status.phase));
+        let phase = Phase::from_status(&lossy_string(status.phase));
         let ephemeral = spec.ephemeral_containers.into_iter().filter_map(|c| c.common);
         // Names are unique across the three lists (Kubernetes documentation, "Pod v1 core").
         let mut specified: Vec<Container> =
@@ -264,7 +263,7 @@ impl From<Pod> for PodView {
         let mut image_of = |name: &[u8]| {
             let at = specified.partition_point(|container| *container.name < *name);
             let found = specified.get_mut(at).filter(|container| container.name == name);
-            found.map_or_else(String::new, |container| legible(std::mem::take(&mut container.image)))
+            found.map_or_else(String::new, |container| lossy_string(std::mem::take(&mut container.image)))
         };
         let containers = [
             (ContainerKind::Init, status.init_container_statuses),
@@ -276,16 +275,16 @@ impl From<Pod> for PodView {
         .map(|(kind, status)| ContainerView {
             kind,
             spec_image: image_of(&status.name),
-            name: legible(status.name),
-            image: legible(status.image),
-            image_id: legible(status.image_id),
+            name: lossy_string(status.name),
+            image: lossy_string(status.image),
+            image_id: lossy_string(status.image_id),
         })
         .collect();
         Self {
-            namespace: legible(metadata.namespace),
-            name: legible(metadata.name),
-            uid: legible(metadata.uid),
-            // Go writes no time as `null` in JSON and as an empty message in protobuf.
+            namespace: lossy_string(metadata.namespace),
+            name: lossy_string(metadata.name),
+            uid: lossy_string(metadata.uid),
+            // Go encodes the zero time as `null` in JSON and as an empty message in protobuf.
             created_at: metadata.creation_timestamp.map(|t| t.seconds).filter(|&seconds| seconds != 0),
             phase,
             owners: metadata.owner_references.into_iter().map(Into::into).collect(),
@@ -296,7 +295,7 @@ impl From<Pod> for PodView {
 
 impl From<Owner> for OwnerReference {
     fn from(owner: Owner) -> Self {
-        let boxed = |text: Option<Vec<u8>>| text.map(|text| legible(text).into_boxed_str());
+        let boxed = |text: Option<Vec<u8>>| text.map(|text| lossy_string(text).into_boxed_str());
         Self {
             api_version: boxed(owner.api_version),
             kind: boxed(owner.kind),
@@ -321,24 +320,24 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Reads `null` as Go does: as the empty value.
+/// Decodes `null` as the default value, as Go does.
 fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Reads a string into its bytes.
+/// Decodes a string as bytes.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
     optional_text(from).map(Option::unwrap_or_default)
 }
 
-/// The same where one that was not sent is not an empty one.
+/// Decodes a string as bytes; `None` if it is absent.
 fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(String::into_bytes))
 }
 
-/// Text, with U+FFFD in the place of what is no UTF-8, as the API server writes it in JSON. Who sends it a pod
-/// in protobuf can put such bytes wherever it does not look, and nobody may hide a pod by that.
-pub(super) fn legible(bytes: Vec<u8>) -> String {
+/// Replaces invalid UTF-8 by U+FFFD, as API servers do in JSON. A client can store invalid UTF-8 in a pod by
+/// protobuf, and must not be able to hide the pod that way.
+pub(super) fn lossy_string(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
@@ -354,9 +353,9 @@ mod tests {
         Container { name: name.into(), image: image.into() }
     }
 
-    /// As large as an event may be.
+    /// About the maximum size of an event.
     #[test]
-    fn each_of_very_many_statuses_finds_the_image_that_its_container_was_to_have() {
+    fn each_of_300_000_statuses_gets_the_image_of_its_container_spec() {
         let names: Vec<_> = (0..300_000).map(|n| format!("{n:x}")).collect();
         let containers = names.iter().map(|name| specified(name, name)).collect();
         let container_statuses = names.iter().rev().map(|name| status(name)).collect();
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn of_names_that_are_there_twice_the_first_image_counts_and_once() {
+    fn duplicate_container_name_gets_the_first_image_once() {
         let spec = PodSpec {
             containers: vec![specified("b", "first"), specified("b", "second")],
             init_containers: vec![specified("b", "third"), specified("a", "init")],

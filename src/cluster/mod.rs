@@ -1,6 +1,6 @@
-//! Kubernetes: the pods of a cluster, or of a file that `kubectl` wrote, as `PodView`s.
+//! Kubernetes client: reads the pods of a cluster, or of a `kubectl` output file, as `PodView`s.
 //!
-//! Called by `agent`. It reads pods and namespaces, and never writes to a cluster.
+//! Called by `agent`. Reads pods and namespaces only, and never writes to a cluster.
 
 mod configuration;
 mod connect;
@@ -24,8 +24,8 @@ mod unreadable;
 mod watch;
 
 pub use configuration::{Access, ConnectError};
-pub use connect::{Cluster, Patience};
+pub use connect::{Cluster, Timeouts};
 pub use error::Error;
-pub use event::{EventType, Heard};
+pub use event::{EventType, WatchEvent};
 pub use file::{FileError, PodsFile};
 pub use unreadable::{PodName, Unreadable};

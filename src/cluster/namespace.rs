@@ -1,40 +1,41 @@
-//! Whether a namespace exists: what a list of its pods does not say.
+//! Looks up whether a namespace exists. A list of its pods does not tell: it is empty in both cases.
 
 use http::StatusCode;
 
 use super::connect::Cluster;
 use super::document::Kind;
-use super::error::{Error, Right};
+use super::error::{Error, Permission};
 use super::protobuf;
 use super::status::{ACCEPT, Encoding};
 use crate::domain::live::confirmation::Existence;
 use crate::domain::model::NamespaceName;
 
-/// The largest answer that is read, in bytes: an API server takes no larger object.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum size of a response, in bytes. API servers do not store larger objects.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 impl Cluster {
-    /// Asks whether a namespace exists: [`Existence::Exists`] or [`Existence::Missing`]. The right to get it is
-    /// enough, and a `Role` in it grants that.
+    /// Returns [`Existence::Exists`] or [`Existence::Missing`]. Requires permission to get the namespace, which
+    /// a `Role` in it can grant.
     ///
     /// # Errors
     ///
-    /// [`Error`] where the API server does not say.
+    /// [`Error`] for any response other than the namespace or 404.
     pub async fn namespace(&self, name: &NamespaceName) -> Result<Existence, Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        let request = self.request(&path, Right::GetNamespace(name.clone()));
+        let request = self.request(&path, Permission::GetNamespace(name.clone()));
         match self.get(request.clone(), &path, ACCEPT).await {
-            Ok(mut answer) => {
+            Ok(mut response) => {
                 let mut start = Vec::new();
-                while start.len() < MOST_BYTES
-                    && let Some(frame) = self.frame(&request, &mut answer.body, self.patience().frame).await?
+                while start.len() < MAX_BYTES
+                    && let Some(frame) =
+                        self.frame(&request, &mut response.body, self.timeouts().frame).await?
                 {
                     start.extend_from_slice(&frame);
                 }
-                if kind(answer.encoding, &start).as_deref() == Some("Namespace") {
+                if kind(response.encoding, &start).as_deref() == Some("Namespace") {
                     return Ok(Existence::Exists);
                 }
-                Err(Error::Garbled { request, problem: "it is no Namespace".into() })
+                Err(Error::UnexpectedResponse { request, problem: "expected a Namespace".into() })
             }
             Err(Error::Answered { status: StatusCode::NOT_FOUND, .. }) => Ok(Existence::Missing),
             Err(error) => Err(error),
@@ -42,7 +43,7 @@ impl Cluster {
     }
 }
 
-/// The kind of object that an answer holds.
+/// The kind of the object in a response.
 fn kind(encoding: Encoding, body: &[u8]) -> Option<String> {
     match encoding {
         Encoding::Protobuf => protobuf::kind(body),

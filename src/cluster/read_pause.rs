@@ -1,9 +1,8 @@
-//! Batches the events of a watch: a connection to the API server pauses after all bytes that arrived were read.
+//! Batches the events of a watch: a connection pauses after it has read all bytes that arrived.
 //!
-//! `transport` wraps each TCP connection, and `watch` suspends the pauses while it reads a list. During a pause the
-//! socket is not registered with the runtime. A registered socket would wake the thread for each packet, even if nobody
-//! reads it, and that costs more than to decode an event. Timers and other sockets are not delayed, the first bytes after
-//! a silence are read at once, and a silent connection causes no wake-ups.
+//! `transport` wraps each TCP connection, and `watch` suspends the pauses while it reads a list. During a pause,
+//! the socket is not registered with the runtime: a wake-up for each packet costs more than decoding an event.
+//! The first bytes after an idle period are read at once, and an idle connection causes no wake-ups.
 
 use std::io;
 use std::pin::Pin;
@@ -129,7 +128,7 @@ impl AsyncWrite for PausingStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is buffered here, and a flush must not end the pause.
+        // There is no write buffer, and a flush must not end the pause.
         match &mut self.socket {
             Socket::Registered(socket) => Pin::new(socket).poll_flush(context),
             Socket::Paused(..) | Socket::Closed => Poll::Ready(Ok(())),

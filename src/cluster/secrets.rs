@@ -1,6 +1,7 @@
-//! The credentials of a cluster, which whoever answers may send back, and which no log may show.
+//! Redacts the credentials of a cluster in texts of servers, which may echo them.
 //!
-//! `configuration` hands over those that it knows; what a plugin printed is known by where it stands.
+//! `configuration` passes the known credentials. The output of a plugin is unknown, so everything after the
+//! name of an authentication scheme is redacted as well.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,9 +9,9 @@ use kube::config::AuthInfo;
 use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::escape::without_secret;
+use crate::domain::escape::redact_secret;
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const REDACTED: &str = "[token]";
 
 /// The secrets of a configuration.
@@ -18,26 +19,25 @@ const REDACTED: &str = "[token]";
 pub(super) struct Secrets(Arc<[SecretString]>);
 
 impl Secrets {
-    pub(super) fn of(auth: &AuthInfo) -> Self {
+    pub(super) fn new(auth: &AuthInfo) -> Self {
         let secrets = [&auth.token, &auth.password].into_iter().flatten();
         let trimmed = secrets.map(|secret| SecretString::from(secret.expose_secret().trim()));
         Self(trimmed.filter(|secret| !secret.expose_secret().is_empty()).collect())
     }
 
-    /// A text without them, and without `sent`, the token of a file.
-    pub(super) fn redacted(&self, text: &str, sent: Option<&SecretString>) -> String {
-        let without =
-            |text: String, secret: &SecretString| without_secret(&text, secret.expose_secret(), REDACTED);
-        without_headers(&self.0.iter().chain(sent).fold(text.to_owned(), without))
+    /// Redacts the secrets, and the token of a token file, in a text.
+    pub(super) fn redact(&self, text: &str, file_token: Option<&SecretString>) -> String {
+        let redact =
+            |text: String, secret: &SecretString| redact_secret(&text, secret.expose_secret(), REDACTED);
+        redact_headers(&self.0.iter().chain(file_token).fold(text.to_owned(), redact))
     }
 }
 
-/// What stands behind the name of an authentication scheme (RFC 6750, RFC 7617), but for a word of a sentence.
+/// Credentials after the name of an authentication scheme (RFC 6750, RFC 7617); 8 characters exclude most words.
 static HEADER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(?i)\b(bearer|basic) [!-~&&[^"'<>,;]]{8,}"#).ok());
 
-/// A text without it. It may be long, and hold nothing but such names.
-fn without_headers(text: &str) -> String {
+fn redact_headers(text: &str) -> String {
     // Never `None`: the pattern is constant, and the tests below compile it.
     let Some(header) = HEADER.as_ref() else { return REDACTED.to_owned() };
     header.replace_all(text, format!("$1 {REDACTED}")).into_owned()
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_header_held_is_not_shown_wherever_it_stands() {
+    fn authorization_headers_are_redacted_anywhere_in_a_text() {
         for (text, shown) in [
             ("authorization: Bearer eyJhbGciOi.x.y\r\nhost: a", "authorization: Bearer [token]\r\nhost: a"),
             (
@@ -61,13 +61,14 @@ mod tests {
             ("ünïcödé Bearer ünïcödé-t0ken", "ünïcödé Bearer ünïcödé-t0ken"),
             ("", ""),
         ] {
-            assert_eq!(without_headers(text), shown);
+            assert_eq!(redact_headers(text), shown);
         }
     }
-    /// Which took the square of its length, so that the error of a watch could hold an agent up for hours.
+
+    /// With quadratic time, the error of a watch could block an agent for hours.
     #[test]
-    fn a_long_text_of_nothing_but_names_of_schemes_takes_no_longer_than_another() {
+    fn text_of_only_scheme_names_is_redacted_in_linear_time() {
         let text = "bearer ".repeat(2 * 1024 * 1024);
-        assert_eq!(without_headers(&text), text);
+        assert_eq!(redact_headers(&text), text);
     }
 }

@@ -1,8 +1,7 @@
-//! What an API server's answer says, whatever its encoding.
+//! Encodings of responses, and the messages of error responses.
 //!
-//! `connect` asks it about every answer that is no success. The decoder is chosen by Content-Type:
-//! errors come in the encoding that was asked for, except from overloaded servers and proxies,
-//! which answer in plain text.
+//! Called by `connect` for every response with an error status. The Content-Type selects the decoder:
+//! overloaded servers and proxies respond in plain text.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -10,10 +9,10 @@ use http::header::CONTENT_TYPE;
 use super::messages::Status;
 use super::protobuf;
 
-/// How much of a plain text is shown, in characters.
-const SHOWN: usize = 512;
+/// Maximum length of a plain text message, in characters.
+const MAX_TEXT_CHARS: usize = 512;
 
-/// The encodings that are understood.
+/// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Protobuf,
@@ -21,15 +20,15 @@ pub(super) enum Encoding {
     Other,
 }
 
-/// What to send as Accept: protobuf, or JSON from a server that has no other.
+/// Accept header: prefers protobuf.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
 
-/// The same for a watch, whose protobuf comes in frames.
+/// Accept header of a watch, whose protobuf consists of frames.
 pub(super) const ACCEPT_EVENTS: &str =
     "application/vnd.kubernetes.protobuf;stream=watch, application/json;q=0.5";
 
 impl Encoding {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/vnd.kubernetes.protobuf" => Self::Protobuf,
@@ -39,18 +38,21 @@ impl Encoding {
     }
 }
 
-/// The message of an error answer: that of its `Status`, or else the text itself, shortened once it is
-/// `clean` of secrets.
-pub(super) fn message(encoding: Encoding, body: &[u8], clean: impl Fn(&str) -> String) -> String {
+/// The message of an error response: of its `Status`, or the start of its text. `redact` removes secrets
+/// before the text is shortened.
+pub(super) fn message(encoding: Encoding, body: &[u8], redact: impl Fn(&str) -> String) -> String {
     let status: Option<Status> = match encoding {
         Encoding::Protobuf => protobuf::unwrap(body),
         Encoding::Json => serde_json::from_slice(body).ok(),
         Encoding::Other => None,
     };
     match status {
-        Some(status) if !status.message.is_empty() => clean(&status.message),
-        _ if body.is_empty() => "an empty body".to_owned(),
-        _ => crate::domain::escape::shortened(&clean(String::from_utf8_lossy(body).trim()), SHOWN),
+        Some(status) if !status.message.is_empty() => redact(&status.message),
+        _ if body.is_empty() => "empty body".to_owned(),
+        _ => {
+            let text = redact(String::from_utf8_lossy(body).trim());
+            crate::domain::escape::shortened(&text, MAX_TEXT_CHARS)
+        }
     }
 }
 
@@ -63,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn recorded_errors_say_the_same_in_json_and_protobuf() {
-        for (json, protobuf, says) in [
+    fn recorded_errors_have_the_same_message_in_json_and_protobuf() {
+        for (json, protobuf, expected) in [
             (
                 &include_bytes!("../../tests/fixtures/kube-api/status-401.json")[..],
                 &include_bytes!("../../tests/fixtures/kube-api/status-401.pb")[..],
@@ -81,19 +83,19 @@ mod tests {
                 "The provided continue parameter is too old",
             ),
         ] {
-            assert!(message(Encoding::Json, json).starts_with(says));
+            assert!(message(Encoding::Json, json).starts_with(expected));
             assert_eq!(message(Encoding::Json, json), message(Encoding::Protobuf, protobuf));
         }
     }
 
     #[test]
-    fn text_and_nonsense_are_shown_as_they_came_up_to_512_characters() {
+    fn text_and_invalid_bodies_are_shown_unchanged_up_to_512_characters() {
         assert_eq!(
             message(Encoding::Other, b"Too many requests, please try again later.\n"),
             "Too many requests, please try again later."
         );
         assert_eq!(message(Encoding::Json, b"{"), "{");
-        assert_eq!(message(Encoding::Protobuf, b""), "an empty body");
+        assert_eq!(message(Encoding::Protobuf, b""), "empty body");
         let long = "ä".repeat(600);
         assert_eq!(message(Encoding::Other, long.as_bytes()), format!("{}…", "ä".repeat(512)));
     }

@@ -1,8 +1,6 @@
-//! A bearer token in a file, as a service account's is, which the kubelet writes anew long before the old
-//! one expires.
+//! A bearer token in a file that is rotated, such as the token of a service account.
 //!
-//! `connect` reads it for each request. kube would keep it for a minute, and send the line break at its
-//! end along.
+//! `connect` reads it for each request. kube would cache it for a minute and include a trailing line break.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +9,17 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::domain::escape::Visible;
-use crate::domain::failure_log::{Outage, Say};
-use crate::process::files::read_anew;
+use crate::domain::escape::Escaped;
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::process::files::read_regular;
 
-/// The largest file that is read, in bytes.
-const MOST_BYTES: u64 = 64 * 1024;
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
 
-/// How often it is said that the file cannot be read.
-const REMIND: Duration = Duration::from_mins(1);
+/// Interval between log lines about an unreadable file.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The file, and what was last read from it.
+/// The file, and the last token that was read from it.
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
@@ -30,46 +28,46 @@ pub(super) struct TokenFile {
 
 struct Last {
     header: HeaderValue,
-    outage: Outage,
+    failures: FailureLog,
 }
 
 impl TokenFile {
-    /// Reads it for the first time.
+    /// Reads the file for the first time.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, where it holds no token.
+    /// A description of the problem, without the content of the file.
     pub(super) fn open(path: PathBuf) -> Result<Self, String> {
         let header = read(&path).map_err(|why| {
-            let shown = path.display().to_string();
-            format!("the token file \"{}\" {why}", Visible(&shown))
+            let path = path.display().to_string();
+            format!("the token file \"{}\" {why}", Escaped(&path))
         })?;
-        let last = Last { header, outage: Outage::new(REMIND) };
+        let last = Last { header, failures: FailureLog::new(REMINDER_INTERVAL) };
         Ok(Self { path, last: Arc::new(Mutex::new(last)) })
     }
 
-    /// The token that was last sent.
+    /// The last token that was sent.
     pub(super) fn last(&self) -> SecretString {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let header = String::from_utf8_lossy(last.header.as_bytes());
         SecretString::from(header.trim_start_matches("Bearer "))
     }
 
-    /// `Bearer …`: the token that the file holds now. One that cannot be read now, as in the middle of a
-    /// rotation, leaves the last one in place, as client-go does.
+    /// The Authorization header with the current token. If the file is unreadable, such as during a rotation,
+    /// the last token is used, as in client-go.
     pub(super) fn header(&self) -> HeaderValue {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read(&self.path) {
             Ok(header) => {
                 last.header = header;
-                last.outage.over(Instant::now());
+                last.failures.recovered(Instant::now());
             }
             Err(why) => {
-                if last.outage.failed(&why, Instant::now()) != Say::Nothing {
-                    let shown = self.path.display().to_string();
+                if last.failures.failed(&why, Instant::now()) != LogAction::Suppress {
+                    let path = self.path.display().to_string();
                     tracing::warn!(
-                        "the API server's token file \"{}\" {why}; the last token is used",
-                        Visible(&shown)
+                        "the API server's token file \"{}\" {why}; using the last token",
+                        Escaped(&path)
                     );
                 }
             }
@@ -78,9 +76,9 @@ impl TokenFile {
     }
 }
 
-/// What is wrong with the file is said without what it holds.
+/// Errors do not contain the content of the file.
 fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
-    let bytes = read_anew(MOST_BYTES, path).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = read_regular(MAX_BYTES, path).map_err(|error| format!("is unreadable: {error}"))?;
     let text = SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
     let token = text.expose_secret().trim();
     if token.is_empty() {
@@ -89,8 +87,8 @@ fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
     let header = HeaderValue::from_str(&format!("Bearer {token}"))
         .ok()
         .filter(|_| token.bytes().all(|byte| byte.is_ascii_graphic()));
-    let mut header = header.ok_or("holds what a header cannot carry")?;
-    // No library shows a value that is marked so.
+    let mut header = header.ok_or("contains characters that are invalid in a header")?;
+    // Libraries do not log sensitive values.
     header.set_sensitive(true);
     Ok(header)
 }
@@ -100,11 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_has_the_token_that_the_file_holds_then() {
+    fn token_is_reread_for_each_request_and_kept_while_the_file_is_invalid() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let Err(error) = TokenFile::open(path.clone()) else { panic!("there is no file yet") };
-        assert!(error.contains("cannot be read"), "{error}");
+        assert!(error.contains("is unreadable"), "{error}");
         std::fs::write(&path, "first\n").unwrap();
         let file = TokenFile::open(path.clone()).unwrap();
         assert_eq!(file.header(), "Bearer first");

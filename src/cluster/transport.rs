@@ -1,9 +1,7 @@
-//! How requests reach an API server: kube's layers around hyper's client.
+//! Builds the HTTP client for an API server: kube's layers around hyper's client.
 //!
-//! `configuration` asks for it. It is what kube would make of the same configuration, but for how much a connection
-//! reads ahead: kube leaves that to hyper, whose buffer grows to 512 KiB while a list streams, and stays so large under
-//! the watch that follows, for each namespace that is watched by itself. How long an answer may take is `connect`'s to
-//! say.
+//! Called by `configuration`. Differs from kube's own client only in the read buffer: hyper's default grows to
+//! 512 KiB while a list streams, and each watch keeps it. Timeouts of responses are set in `connect`.
 
 use std::time::Duration;
 
@@ -21,14 +19,14 @@ use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 use super::read_pause::ReadPause;
 
-/// How much a connection reads ahead at most, in bytes. The head of an answer has to fit in.
-const READ_AHEAD: usize = 32 * 1024;
+/// Maximum size of a connection's read buffer, in bytes. The head of a response must fit.
+const MAX_READ_BUFFER: usize = 32 * 1024;
 
-/// How long a connection may take to be there. Whoever asked for it has gone by then: see `connect::Patience`.
-const CONNECTING: Duration = Duration::from_secs(30);
+/// Timeout of a connection attempt, which outlives a cancelled request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection to the API server, or through a proxy to it, below its TLS.
-type Road = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
+/// Connects to the API server, directly or through a proxy, below its TLS.
+type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 
 trait Socket: Connection + Read + Write + Send + Unpin {}
 
@@ -40,15 +38,16 @@ impl Connection for Box<dyn Socket> {
     }
 }
 
-/// A client of this configuration. No connection is made yet; a credential plugin may be run.
+/// Builds a client. Opens no connection, but may run a credential plugin.
 pub(super) fn client(config: &kube::Config, read_pause: ReadPause) -> Result<kube::Client, kube::Error> {
-    // Another one is there already where this is not the first; it is the same.
+    // Fails if a provider is installed already, which is the same one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let auth = config.auth_layer()?;
-    let tls = config.rustls_https_connector_with_connector(road(config, read_pause)?)?;
-    let connector = service_fn(move |server: Uri| Box::pin(timeout(CONNECTING, tls.clone().oneshot(server))));
+    let tls = config.rustls_https_connector_with_connector(connector(config, read_pause)?)?;
+    let connector =
+        service_fn(move |server: Uri| Box::pin(timeout(CONNECT_TIMEOUT, tls.clone().oneshot(server))));
     let connector = connector.map_result(|connected| connected.map_err(BoxError::from)?);
-    let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(READ_AHEAD).build(connector);
+    let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(MAX_READ_BUFFER).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(auth)
@@ -58,8 +57,8 @@ pub(super) fn client(config: &kube::Config, read_pause: ReadPause) -> Result<kub
     Ok(ClientBuilder::new(service, config.default_namespace.as_str()).build())
 }
 
-/// The proxy is one of `http`, `https` and `socks5`.
-fn road(config: &kube::Config, read_pause: ReadPause) -> Result<Road, kube::Error> {
+/// The scheme of the proxy is `http`, `https` or `socks5`.
+fn connector(config: &kube::Config, read_pause: ReadPause) -> Result<Connector, kube::Error> {
     let mut direct = HttpConnector::new();
     direct.enforce_http(false);
     let direct = direct.map_response(move |socket| TokioIo::new(read_pause.stream(socket.into_inner())));
@@ -73,7 +72,7 @@ fn road(config: &kube::Config, read_pause: ReadPause) -> Result<Road, kube::Erro
 
 fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
-    match read(proxy).as_ref().and_then(Intercept::basic_auth) {
+    match credentials(proxy).as_ref().and_then(Intercept::basic_auth) {
         Some(credentials) => tunnel.with_auth(credentials.clone()),
         None => tunnel,
     }
@@ -81,18 +80,18 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
 
 fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
     let socks = SocksV5::new(proxy.clone(), connector);
-    match read(proxy).as_ref().and_then(Intercept::raw_auth) {
+    match credentials(proxy).as_ref().and_then(Intercept::raw_auth) {
         Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
         None => socks,
     }
 }
 
-/// Credentials in an address are written in percent-encoding, which is the matcher's to undo.
-fn read(proxy: &Uri) -> Option<Intercept> {
+/// Decodes the percent-encoded credentials in the URL of the proxy.
+fn credentials(proxy: &Uri) -> Option<Intercept> {
     Matcher::builder().all(proxy.to_string()).build().intercept(&Uri::from_static("https://kubernetes"))
 }
 
-fn boxed<S>(connector: S) -> Road
+fn boxed<S>(connector: S) -> Connector
 where
     S: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
     S::Response: Socket + 'static,

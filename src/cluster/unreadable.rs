@@ -1,22 +1,22 @@
-//! A pod that cannot be read, and how much of it is known all the same.
+//! A pod that cannot be decoded, with its name if that is readable.
 //!
-//! All decoders hand it out in the place of the pod, so that one odd pod spoils no other.
+//! Decoders return it in place of the pod, so that an invalid pod does not affect others.
 
 use prost::Message;
 
-use super::messages::{NameMeta, NamedOnly, legible};
-use crate::domain::escape::Visible;
+use super::messages::{NameMeta, NamedOnly, lossy_string};
+use crate::domain::escape::Escaped;
 
-/// A pod that cannot be read.
+/// A pod that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Which one, where that much of it can be read.
+    /// Name of the pod, if readable.
     pub pod: Option<PodName>,
-    /// What is wrong with it, fit for a terminal.
+    /// Description of the problem, escaped.
     pub problem: String,
 }
 
-/// What tells a pod from all others at one time.
+/// Namespace and name, which identify a pod at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodName {
     /// `metadata.namespace`.
@@ -26,19 +26,19 @@ pub struct PodName {
 }
 
 impl Unreadable {
-    pub(super) fn of_protobuf(pod: &[u8], problem: &prost::DecodeError) -> Self {
+    pub(super) fn from_protobuf(pod: &[u8], problem: &prost::DecodeError) -> Self {
         let NameMeta { namespace, name } =
             NamedOnly::decode(pod).unwrap_or_default().metadata.unwrap_or_default();
-        let (namespace, name) = (legible(namespace), legible(name));
+        let (namespace, name) = (lossy_string(namespace), lossy_string(name));
         let named = if name.is_empty() { String::new() } else { format!("a Pod, \"{namespace}/{name}\": ") };
-        let problem = Visible(&format!("{named}{problem}")).to_string();
-        Self { pod: PodName { namespace, name }.known(), problem }
+        let problem = Escaped(&format!("{named}{problem}")).to_string();
+        Self { pod: PodName { namespace, name }.non_empty(), problem }
     }
 }
 
 impl PodName {
-    /// Itself, where it names a pod.
-    pub(super) fn known(self) -> Option<Self> {
+    /// `None` if the namespace or the name is empty.
+    pub(super) fn non_empty(self) -> Option<Self> {
         (!self.namespace.is_empty() && !self.name.is_empty()).then_some(self)
     }
 }

@@ -1,91 +1,94 @@
-//! What an operator is told of something that keeps failing: its beginning, each change, a reminder
-//! once a minute, and its end. Not every try.
+//! Decides which failures of a repeated operation are logged: the first one, each different message, a reminder
+//! once an interval, and the recovery.
 //!
-//! `agent` keeps one for each watch and each environment, and logs what it says.
+//! Used by `agent`, `cluster`, `process` and `service` for watches, reports, files and connections. Pure: time is
+//! an argument.
 
 use std::time::{Duration, Instant};
 
-/// How often the same words are said as new within the time of a reminder: what fails and works by turns
-/// is not said each time.
-const MOST: usize = 3;
+/// Limit for logging one message as new within a reminder interval, so that an operation that alternates between
+/// failure and success does not flood the log.
+const MAX_NEW_REPORTS: usize = 3;
 
-/// Something that works, or has been failing for a while.
+/// The state of an operation that succeeds or has been failing for a while.
 #[derive(Debug)]
-pub struct Outage {
-    remind: Duration,
+pub struct FailureLog {
+    reminder_interval: Duration,
     failing: Option<Failing>,
-    /// What was said as new, and when: of late.
-    said: Vec<(String, Instant)>,
+    /// Messages that were logged as new within the reminder interval.
+    recent: Vec<(String, Instant)>,
 }
 
 #[derive(Debug)]
 struct Failing {
     since: Instant,
     failures: u64,
-    words: String,
-    /// When that was last said, if it was.
-    said_at: Option<Instant>,
+    message: String,
+    /// When the message was last logged.
+    logged_at: Option<Instant>,
 }
 
-/// What to say of a failure.
+/// The logging of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Say {
-    /// It is new, or another one than before.
-    This,
-    /// It goes on: so many failures, for so long.
-    Still(u64, Duration),
-    /// Nothing that was not said a moment ago.
-    Nothing,
+pub enum LogAction {
+    /// Log a new failure, or another message than before.
+    New,
+    /// Log that the failure continues: number of failures, and duration.
+    Ongoing(u64, Duration),
+    /// Do not log: the failure was logged recently.
+    Suppress,
 }
 
-impl Outage {
-    /// Something that works; of a failure that goes on it is said every so often.
+impl FailureLog {
+    /// The state of an operation that has not failed yet.
     #[must_use]
-    pub fn new(remind: Duration) -> Self {
-        Self { remind, failing: None, said: Vec::new() }
+    pub fn new(reminder_interval: Duration) -> Self {
+        Self { reminder_interval, failing: None, recent: Vec::new() }
     }
 
-    /// It failed, in these words.
-    pub fn failed(&mut self, words: &str, now: Instant) -> Say {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < self.remind;
-        self.said.retain(|(_, at)| is_recent(*at));
+    /// Records a failure.
+    pub fn failed(&mut self, message: &str, now: Instant) -> LogAction {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < self.reminder_interval;
+        self.recent.retain(|(_, at)| is_recent(*at));
         let failing = self.failing.get_or_insert_with(|| Failing {
             since: now,
             failures: 0,
-            words: words.to_owned(),
-            said_at: None,
+            message: message.to_owned(),
+            logged_at: None,
         });
         failing.failures += 1;
-        if failing.words != words {
-            words.clone_into(&mut failing.words);
-            failing.said_at = None;
+        if failing.message != message {
+            message.clone_into(&mut failing.message);
+            failing.logged_at = None;
         }
-        match failing.said_at {
-            Some(at) if is_recent(at) => Say::Nothing,
+        match failing.logged_at {
+            Some(at) if is_recent(at) => LogAction::Suppress,
             Some(_) => {
-                failing.said_at = Some(now);
-                Say::Still(failing.failures, now.saturating_duration_since(failing.since))
+                failing.logged_at = Some(now);
+                LogAction::Ongoing(failing.failures, now.saturating_duration_since(failing.since))
             }
-            None if self.said.iter().filter(|(said, _)| said == words).count() >= MOST => Say::Nothing,
+            None if self.recent.iter().filter(|(recent, _)| recent == message).count() >= MAX_NEW_REPORTS => {
+                LogAction::Suppress
+            }
             None => {
-                failing.said_at = Some(now);
-                self.said.push((words.to_owned(), now));
-                Say::This
+                failing.logged_at = Some(now);
+                self.recent.push((message.to_owned(), now));
+                LogAction::New
             }
         }
     }
 
-    /// It works: how often and for how long it had failed, where it had and that was said.
-    pub fn over(&mut self, now: Instant) -> Option<(u64, Duration)> {
+    /// Records a success. Returns the number of failures and their duration if the failure was logged.
+    pub fn recovered(&mut self, now: Instant) -> Option<(u64, Duration)> {
         let failing = self.failing.take()?;
-        failing.said_at?;
+        failing.logged_at?;
         Some((failing.failures, now.saturating_duration_since(failing.since)))
     }
 
-    /// How it fails, while it does.
+    /// The message of the current failure.
     #[must_use]
-    pub fn words(&self) -> Option<&str> {
-        self.failing.as_ref().map(|failing| failing.words.as_str())
+    pub fn message(&self) -> Option<&str> {
+        self.failing.as_ref().map(|failing| failing.message.as_str())
     }
 }
 
@@ -94,53 +97,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_said_at_its_start_on_change_once_a_minute_and_at_its_end() {
+    fn failure_is_logged_first_on_change_once_a_minute_and_on_recovery() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::new(Duration::from_mins(1));
-        assert_eq!(outage.over(at(0)), None);
+        let mut log = FailureLog::new(Duration::from_mins(1));
+        assert_eq!(log.recovered(at(0)), None);
         let table = [
-            (0, "refused", Say::This),
-            (10, "refused", Say::Nothing),
-            (20, "timed out", Say::This),
-            (79, "timed out", Say::Nothing),
-            (80, "timed out", Say::Still(5, Duration::from_secs(80))),
-            (139, "timed out", Say::Nothing),
-            (140, "timed out", Say::Still(7, Duration::from_secs(140))),
-            (141, "refused", Say::This),
+            (0, "refused", LogAction::New),
+            (10, "refused", LogAction::Suppress),
+            (20, "timed out", LogAction::New),
+            (79, "timed out", LogAction::Suppress),
+            (80, "timed out", LogAction::Ongoing(5, Duration::from_secs(80))),
+            (139, "timed out", LogAction::Suppress),
+            (140, "timed out", LogAction::Ongoing(7, Duration::from_secs(140))),
+            (141, "refused", LogAction::New),
         ];
-        for (seconds, words, say) in table {
-            assert_eq!(outage.failed(words, at(seconds)), say, "{seconds}");
+        for (seconds, message, action) in table {
+            assert_eq!(log.failed(message, at(seconds)), action, "{seconds}");
         }
-        assert_eq!(outage.words(), Some("refused"));
-        assert_eq!(outage.over(at(150)), Some((8, Duration::from_secs(150))));
-        assert_eq!((outage.over(at(151)), outage.words()), (None, None));
-        assert_eq!(outage.failed("refused", at(152)), Say::This);
+        assert_eq!(log.message(), Some("refused"));
+        assert_eq!(log.recovered(at(150)), Some((8, Duration::from_secs(150))));
+        assert_eq!((log.recovered(at(151)), log.message()), (None, None));
+        assert_eq!(log.failed("refused", at(152)), LogAction::New);
     }
 
     #[test]
-    fn what_fails_and_works_by_turns_is_not_said_each_time() {
+    fn alternating_failure_and_success_is_logged_three_times_per_minute() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::new(Duration::from_mins(1));
-        let mut said = 0;
+        let mut log = FailureLog::new(Duration::from_mins(1));
+        let mut lines = 0;
         for second in 0..60 {
-            said += u32::from(outage.failed("refused", at(second)) == Say::This);
-            said += u32::from(outage.over(at(second)).is_some());
+            lines += u32::from(log.failed("refused", at(second)) == LogAction::New);
+            lines += u32::from(log.recovered(at(second)).is_some());
         }
-        assert_eq!(said, 6);
-        // Another failure is news, and so is this one after a while.
-        assert_eq!(outage.failed("timed out", at(60)), Say::This);
-        assert_eq!(outage.failed("refused", at(61)), Say::This);
-        // One that was not said at its start is said as soon as it may.
-        let mut outage = Outage::new(Duration::from_mins(1));
+        assert_eq!(lines, 6);
+        // Another failure is new, and the same failure is new again after a minute.
+        assert_eq!(log.failed("timed out", at(60)), LogAction::New);
+        assert_eq!(log.failed("refused", at(61)), LogAction::New);
+        // A failure that was suppressed at its start is logged as soon as the limit permits.
+        let mut log = FailureLog::new(Duration::from_mins(1));
         for second in 0..3 {
-            outage.failed("refused", at(second));
-            outage.over(at(second));
+            log.failed("refused", at(second));
+            log.recovered(at(second));
         }
-        assert_eq!(outage.failed("refused", at(3)), Say::Nothing);
-        assert_eq!(outage.words(), Some("refused"));
-        assert_eq!(outage.failed("refused", at(60)), Say::This);
-        assert_eq!(outage.over(at(61)), Some((2, Duration::from_secs(58))));
+        assert_eq!(log.failed("refused", at(3)), LogAction::Suppress);
+        assert_eq!(log.message(), Some("refused"));
+        assert_eq!(log.failed("refused", at(60)), LogAction::New);
+        assert_eq!(log.recovered(at(61)), Some((2, Duration::from_secs(58))));
     }
 }

@@ -1,7 +1,7 @@
-//! Where the thinking is: pure functions from values to values.
+//! Pure decisions: functions from values to values.
 //!
-//! Every other room calls this one. It never sees a runtime, a log, a clock, a socket, a file or
-//! an environment variable; time comes in as an argument.
+//! Called by every other layer. Uses no runtime, log, clock, socket, file or environment variable; time is an
+//! argument.
 
 pub mod attestation;
 pub mod escape;

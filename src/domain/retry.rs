@@ -1,104 +1,103 @@
-//! What an answer of an HTTP service means, and after how long it is asked again.
+//! Classifies HTTP responses and computes retry delays.
 //!
-//! `cluster`, `api` and `agent` ask it about what came back. Time is an
-//! argument.
+//! Called by `cluster`, `api` and `agent` for each response. Pure: time is an argument.
 
 use std::time::{Duration, SystemTime};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// What a status code means for the request that it answers.
+/// The meaning of a status code for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum StatusClass {
     /// 2xx.
     Success,
-    /// 401, 403: the credentials do not allow it.
+    /// 401, 403: the credentials do not permit the request.
     NotAuthorized,
     /// 404.
     NotFound,
-    /// Other 4xx: what was sent is at fault and will be again.
-    Refused,
-    /// 408, 409, 429 and 5xx but 501: it may go better later.
+    /// Other 4xx: the request is invalid, and a retry would fail again.
+    Rejected,
+    /// 408, 409, 429, and 5xx except 501: a retry may succeed.
     Transient,
-    /// Anything else (1xx, 3xx, 501): not the answer of a service that knows the operation.
+    /// Other codes (1xx, 3xx, 501): the server does not implement the operation.
     Foreign,
 }
 
 /// Classifies a status code (RFC 9110, section 15).
 #[must_use]
-pub fn class(status: u16) -> Class {
+pub fn classify(status: u16) -> StatusClass {
     match status {
-        200..=299 => Class::Success,
-        401 | 403 => Class::NotAuthorized,
-        404 => Class::NotFound,
-        408 | 409 | 429 | 500 | 502..=599 => Class::Transient,
-        400..=499 => Class::Refused,
-        _ => Class::Foreign,
+        200..=299 => StatusClass::Success,
+        401 | 403 => StatusClass::NotAuthorized,
+        404 => StatusClass::NotFound,
+        408 | 409 | 429 | 500 | 502..=599 => StatusClass::Transient,
+        400..=499 => StatusClass::Rejected,
+        _ => StatusClass::Foreign,
     }
 }
 
-/// A failed try of something that may be tried again.
+/// An error of an operation that may be retried.
 pub trait Retryable: std::error::Error {
-    /// Whether the same try may go better later.
+    /// Whether a retry may succeed.
     fn is_transient(&self) -> bool;
 
-    /// The value of the Retry-After header, where the answer had one.
+    /// The value of the response's Retry-After header.
     fn retry_after(&self) -> Option<&str>;
 }
 
-/// How long to wait between two tries.
+/// Exponential backoff between two attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
-    /// Before the second try; it doubles from there on.
-    pub first: Duration,
-    /// Between any two tries.
-    pub most: Duration,
-    /// The longest Retry-After that is believed.
-    pub most_asked: Duration,
+    /// Delay before the first retry; it doubles from there on.
+    pub initial: Duration,
+    /// Maximum delay.
+    pub max: Duration,
+    /// Limit for the value of Retry-After.
+    pub max_retry_after: Duration,
 }
 
 impl Default for Backoff {
     /// 1 s, 60 s, 5 min.
     fn default() -> Self {
         Self {
-            first: Duration::from_secs(1),
-            most: Duration::from_mins(1),
-            most_asked: Duration::from_mins(5),
+            initial: Duration::from_secs(1),
+            max: Duration::from_mins(1),
+            max_retry_after: Duration::from_mins(5),
         }
     }
 }
 
 impl Backoff {
-    /// The same, so many times shorter.
+    /// Divides all delays.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
-        let Self { first, most, most_asked } = self;
-        Self { first: first / times, most: most / times, most_asked: most_asked / times }
+    pub fn scaled(self, divisor: u32) -> Self {
+        let Self { initial, max, max_retry_after } = self;
+        Self { initial: initial / divisor, max: max / divisor, max_retry_after: max_retry_after / divisor }
     }
 
-    /// The delays, each between once and twice its nominal length, which doubles up to half of `most`, so
-    /// that those who wait the longest do not keep in step either. The same seed gives the same delays.
+    /// The delays with jitter: each is one to two times its nominal value, which doubles up to half of `max`.
+    /// Clients at the maximum delay are therefore desynchronized too. The same seed gives the same delays.
     pub fn delays(self, seed: u64) -> impl Iterator<Item = Duration> {
         ExponentialBuilder::new()
-            .with_min_delay(self.first)
-            .with_max_delay(self.first.max(self.most / 2))
+            .with_min_delay(self.initial)
+            .with_max_delay(self.initial.max(self.max / 2))
             .with_factor(2.0)
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(seed)
             .build()
-            .map(move |delay| delay.min(self.most))
+            .map(move |delay| delay.min(self.max))
     }
 
-    /// The delay to keep where an answer carried a Retry-After: at least what it asks for.
+    /// Raises a delay to the value of Retry-After, up to the limit.
     #[must_use]
-    pub fn at_least(self, delay: Duration, asked: Option<Duration>) -> Duration {
-        asked.map_or(delay, |asked| delay.max(asked.min(self.most_asked)))
+    pub fn with_retry_after(self, delay: Duration, retry_after: Option<Duration>) -> Duration {
+        retry_after.map_or(delay, |least| delay.max(least.min(self.max_retry_after)))
     }
 }
 
-/// Reads a Retry-After in either form, seconds or a date (RFC 9110, section 10.2.3); `None` for
-/// anything else. A date that has passed is no delay.
+/// Parses Retry-After, seconds or a date (RFC 9110, section 10.2.3); `None` for other text. A date in the past is
+/// a delay of zero.
 #[must_use]
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
@@ -109,13 +108,13 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// How far another clock is away, where that is so far that tokens and certificates may be judged wrongly:
-/// more than five minutes. `date` is a Date header (RFC 9110, section 6.6.1).
+/// The clock skew to a server by its Date header (RFC 9110, section 6.6.1), if it exceeds five minutes. Tokens and
+/// certificates may then be rejected or accepted wrongly.
 #[must_use]
-pub fn apart(date: &str, now: SystemTime) -> Option<Duration> {
+pub fn clock_skew(date: &str, now: SystemTime) -> Option<Duration> {
     let date = httpdate::parse_http_date(date).ok()?;
-    let apart = date.duration_since(now).unwrap_or_else(|error| error.duration());
-    Some(apart).filter(|apart| *apart > Duration::from_mins(5))
+    let skew = date.duration_since(now).unwrap_or_else(|error| error.duration());
+    Some(skew).filter(|skew| *skew > Duration::from_mins(5))
 }
 
 #[cfg(test)]
@@ -123,23 +122,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_has_its_class() {
+    fn status_codes_are_classified() {
         for (class_of, statuses) in [
-            (Class::Success, &[200, 201, 202, 204][..]),
-            (Class::NotAuthorized, &[401, 403]),
-            (Class::NotFound, &[404]),
-            (Class::Refused, &[400, 402, 405, 410, 413, 415, 422, 451]),
-            (Class::Transient, &[408, 409, 429, 500, 502, 503, 504, 599]),
-            (Class::Foreign, &[100, 301, 302, 304, 307, 501, 600]),
+            (StatusClass::Success, &[200, 201, 202, 204][..]),
+            (StatusClass::NotAuthorized, &[401, 403]),
+            (StatusClass::NotFound, &[404]),
+            (StatusClass::Rejected, &[400, 402, 405, 410, 413, 415, 422, 451]),
+            (StatusClass::Transient, &[408, 409, 429, 500, 502, 503, 504, 599]),
+            (StatusClass::Foreign, &[100, 301, 302, 304, 307, 501, 600]),
         ] {
             for status in statuses {
-                assert_eq!(class(*status), class_of, "{status}");
+                assert_eq!(classify(*status), class_of, "{status}");
             }
         }
     }
 
     #[test]
-    fn delays_double_from_a_second_to_a_minute_with_jitter() {
+    fn delays_double_up_to_a_minute_with_jitter() {
         let delays: Vec<_> = Backoff::default().delays(7).take(12).collect();
         let mut nominal = 1.0;
         for delay in &delays {
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms_and_believed_up_to_five_minutes() {
+    fn retry_after_is_parsed_in_both_forms_and_limited_to_five_minutes() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
         for (value, seconds) in [
             ("0", Some(0)),
@@ -174,13 +173,13 @@ mod tests {
             ("Sun, 06 Nov 1994 08:52:00 GMT", None),
             ("now", None),
         ] {
-            assert_eq!(apart(date, now), minutes.map(Duration::from_mins), "{date}");
+            assert_eq!(clock_skew(date, now), minutes.map(Duration::from_mins), "{date}");
         }
         let backoff = Backoff::default();
         let second = Duration::from_secs(1);
-        assert_eq!(backoff.at_least(second, None), second);
-        assert_eq!(backoff.at_least(second, Some(Duration::ZERO)), second);
-        assert_eq!(backoff.at_least(second, Some(2 * second)), 2 * second);
-        assert_eq!(backoff.at_least(second, Some(Duration::MAX)), Duration::from_mins(5));
+        assert_eq!(backoff.with_retry_after(second, None), second);
+        assert_eq!(backoff.with_retry_after(second, Some(Duration::ZERO)), second);
+        assert_eq!(backoff.with_retry_after(second, Some(2 * second)), 2 * second);
+        assert_eq!(backoff.with_retry_after(second, Some(Duration::MAX)), Duration::from_mins(5));
     }
 }

@@ -1,79 +1,79 @@
-//! What `wait` waits for, what is missing yet, and when to ask again.
+//! The state of `supercargo wait`: which artifacts are missing, and when to query again.
 //!
-//! Pure: what was asked for and what came back in, what is missing and what to do next out.
+//! Called by `cli::wait` with each response or error. Pure.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::escape::Visible;
+use super::escape::Escaped;
 use super::model::{EnvironmentName, Fingerprint, Timestamp};
 use super::retry::Backoff;
 
-/// What is waited for.
+/// The awaited condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Each artifact runs: in each environment that is named, or in any.
+    /// Each artifact runs in each named environment, or in any environment if none is named.
     Live,
-    /// None of them runs: in no environment that is named, or nowhere.
+    /// The artifacts run in none of the named environments, or in no environment at all.
     Gone,
 }
 
-/// An artifact that runs in an environment.
+/// An artifact in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running<'a> {
-    /// Its digest; `None` where the service does not say, so that it may be any.
+pub struct RunningArtifact<'a> {
+    /// The artifact's digest; `None` if the response has none, so that any artifact may be meant.
     pub fingerprint: Option<Fingerprint>,
-    /// The environment; `None` where the service does not say, so that it may be any.
+    /// The environment; `None` if the response has none, so that any environment may be meant.
     pub environment: Option<&'a str>,
-    /// Nobody has reported the environment for so long that nobody knows what runs there now.
+    /// The environment is silent: its current artifacts are unknown.
     pub is_silent: bool,
-    /// When it was last reported, where the service says so.
+    /// Time of the last report, if the response has one.
     pub last_report: Option<Timestamp>,
 }
 
-/// Why an answer was none.
+/// Why a query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failed {
-    /// It may go better later.
-    ForTheMoment,
-    /// The service knows nothing of the repository, or what answered is no such service.
+pub enum QueryFailure {
+    /// A retry may succeed.
+    Transient,
+    /// The repository is unknown, or another kind of server responded.
     Unknown,
-    /// It will not go better.
-    ForGood,
+    /// A retry would fail again.
+    Permanent,
 }
 
-/// A wait that is under way.
+/// A wait in progress.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct ArtifactWait {
     until: Until,
     wanted: Vec<Fingerprint>,
     environments: Vec<EnvironmentName>,
-    every: Duration,
+    interval: Duration,
     backoff: Backoff,
-    /// How often in a row there was no answer.
+    /// Consecutive failed queries.
     failures: usize,
     missing: Option<Vec<Missing>>,
     was_missing: bool,
     seed: u64,
 }
 
-impl Waiting {
-    /// Waits for these artifacts, in these environments or in any, and asks this often.
+impl ArtifactWait {
+    /// Starts a wait. Without environments, all environments count.
     #[must_use]
     pub fn new(
         until: Until,
         wanted: Vec<Fingerprint>,
         environments: Vec<EnvironmentName>,
-        every: Duration,
+        interval: Duration,
         seed: u64,
     ) -> Self {
         let backoff = Backoff::default();
         let (failures, missing, was_missing) = (0, None, false);
-        Self { until, wanted, environments, every, backoff, failures, missing, was_missing, seed }
+        Self { until, wanted, environments, interval, backoff, failures, missing, was_missing, seed }
     }
 
-    /// Takes note of what runs. Whether what is missing is another than before.
-    pub fn answered(&mut self, running: &[Running<'_>]) -> bool {
+    /// Records the running artifacts. Returns whether the missing ones changed.
+    pub fn update(&mut self, running: &[RunningArtifact<'_>]) -> bool {
         let now = missing(self.until, &self.wanted, &self.environments, running);
         let has_changed = self.missing.as_ref() != Some(&now);
         self.was_missing |= !now.is_empty();
@@ -82,68 +82,68 @@ impl Waiting {
         has_changed
     }
 
-    /// After how long it is asked again where an answer was none; `None` for never. A service that has
-    /// answered, and then knows nothing of the repository, is one that is being restarted.
-    pub fn failed(&mut self, failed: Failed, asked: Option<Duration>) -> Option<Duration> {
-        if failed == Failed::ForGood || failed == Failed::Unknown && self.missing.is_none() {
+    /// The delay until the query is retried; `None` if it should not be. A repository that is unknown after a
+    /// successful query is retried, since the service may be restarting.
+    pub fn retry_delay(&mut self, failure: QueryFailure, retry_after: Option<Duration>) -> Option<Duration> {
+        if failure == QueryFailure::Permanent || failure == QueryFailure::Unknown && self.missing.is_none() {
             return None;
         }
-        let delay = self.backoff.delays(self.seed).nth(self.failures).unwrap_or(self.backoff.most);
+        let delay = self.backoff.delays(self.seed).nth(self.failures).unwrap_or(self.backoff.max);
         self.failures += 1;
-        Some(self.backoff.at_least(delay.max(self.every), asked))
+        Some(self.backoff.with_retry_after(delay.max(self.interval), retry_after))
     }
 
-    /// What is missing, as far as that is known.
+    /// The missing artifacts; `None` before the first response.
     #[must_use]
     pub fn missing(&self) -> Option<&[Missing]> {
         self.missing.as_deref()
     }
 
-    /// Nothing is missing.
+    /// Whether the condition is met.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.missing.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// What came of it, once it is over. What never ran there is not said to have gone.
+    /// The outcome of a complete wait. An artifact that never ran is not called gone.
     #[must_use]
-    pub fn came(&self) -> String {
+    pub fn summary(&self) -> String {
         let (artifacts, verb) = match self.wanted.len() {
             1 => ("1 artifact".to_owned(), ("runs", "does not run")),
             several => (format!("{several} artifacts"), ("run", "do not run")),
         };
         let between = if self.until == Until::Live { " and " } else { " or " };
-        let names: Vec<_> = self.environments.iter().map(|name| Visible(name.as_str()).to_string()).collect();
+        let names: Vec<_> = self.environments.iter().map(|name| Escaped(name.as_str()).to_string()).collect();
         let within = if names.is_empty() { String::new() } else { format!(" in {}", names.join(between)) };
         match (self.until, self.was_missing) {
             (Until::Live, _) => format!("{artifacts} {}{within}", verb.0),
             (Until::Gone, true) => format!("{artifacts} no longer {}{within}", verb.0),
-            (Until::Gone, false) => format!("{artifacts} {}{within}, and did not when first asked", verb.1),
+            (Until::Gone, false) => format!("{artifacts} {}{within}, and did not at the first query", verb.1),
         }
     }
 }
 
-/// What keeps the wait from its end.
+/// A reason why the condition is not met.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// It does not run there yet, or, without an environment, anywhere.
+    /// The artifact does not run in the environment, or in any environment.
     NotLive(Fingerprint, Option<EnvironmentName>),
-    /// It ran there when somebody last reported, and nobody has for long.
+    /// The artifact ran at the last report, but the environment is silent.
     Silent(Fingerprint, String, Option<Timestamp>),
-    /// It runs there still.
+    /// The artifact still runs.
     Live(Fingerprint, String),
-    /// Something runs there whose digest is not said.
+    /// An artifact without a digest runs.
     Unknown(String),
 }
 
-/// What is missing: for what is to run in the order in which it was asked for, else sorted.
+/// The missing artifacts: in the requested order for [`Until::Live`], sorted for [`Until::Gone`].
 fn missing(
     until: Until,
     wanted: &[Fingerprint],
     environments: &[EnvironmentName],
-    running: &[Running<'_>],
+    running: &[RunningArtifact<'_>],
 ) -> Vec<Missing> {
-    // Where it runs is what matters; where it ran when the environment was last heard of comes second.
+    // An environment that is not silent takes precedence.
     let lacks = |fingerprint: Fingerprint, environment: Option<&EnvironmentName>| {
         let mut there = running.iter().filter(|running| {
             running.fingerprint == Some(fingerprint)
@@ -166,10 +166,10 @@ fn missing(
             }
         }
         Until::Gone => {
-            let is_meant = |there: &str| environments.iter().any(|name| name.as_str() == there);
+            let is_named = |there: &str| environments.iter().any(|name| name.as_str() == there);
             let concerned = running
                 .iter()
-                .filter(|running| environments.is_empty() || running.environment.is_none_or(is_meant));
+                .filter(|running| environments.is_empty() || running.environment.is_none_or(is_named));
             for running in concerned {
                 match running.fingerprint {
                     Some(fingerprint) if wanted.contains(&fingerprint) => {
@@ -186,32 +186,32 @@ fn missing(
     missing
 }
 
-fn name(running: &Running<'_>) -> String {
-    running.environment.unwrap_or("an environment that is not named").to_owned()
+fn name(running: &RunningArtifact<'_>) -> String {
+    running.environment.unwrap_or("an unnamed environment").to_owned()
 }
 
-/// How much is shown of a digest, as in tables.
-const SHORT_DIGEST: usize = 12;
+/// Displayed digits of a digest, as in tables.
+const DISPLAYED_DIGITS: usize = 12;
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = |fingerprint: &Fingerprint| -> String {
-            fingerprint.to_string().chars().take(SHORT_DIGEST).collect()
+            fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect()
         };
         match self {
             Self::NotLive(artifact, None) => write!(f, "{} runs nowhere", short(artifact)),
             Self::NotLive(artifact, Some(environment)) => {
-                write!(f, "{} does not run in {}", short(artifact), Visible(environment.as_str()))
+                write!(f, "{} does not run in {}", short(artifact), Escaped(environment.as_str()))
             }
             Self::Silent(artifact, environment, _) => {
-                let environment = Visible(environment);
-                write!(f, "{} ran in {environment}, of which nothing was heard for long", short(artifact))
+                let environment = Escaped(environment);
+                write!(f, "{} ran in {environment} at its last report, which is too old", short(artifact))
             }
             Self::Live(artifact, environment) => {
-                write!(f, "{} still runs in {}", short(artifact), Visible(environment))
+                write!(f, "{} still runs in {}", short(artifact), Escaped(environment))
             }
             Self::Unknown(environment) => {
-                write!(f, "an artifact whose digest is not said runs in {}", Visible(environment))
+                write!(f, "an artifact without a digest runs in {}", Escaped(environment))
             }
         }
     }
@@ -222,13 +222,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_artifact_is_waited_for_where_it_is_wanted_and_is_gone_where_it_no_longer_runs() {
+    fn missing_artifacts_are_listed_per_environment() {
         use Until::{Gone, Live};
         let digest = |n: u8| Fingerprint::from([n; 32]);
         let environment = |name: &str| name.parse::<EnvironmentName>().unwrap();
         let (prod, dev) = (environment("prod"), environment("dev"));
         let running = [(Some(1), "prod"), (Some(2), "prod"), (Some(1), "dev"), (None, "odd")].map(
-            |(n, environment)| Running {
+            |(n, environment)| RunningArtifact {
                 fingerprint: n.map(digest),
                 environment: Some(environment),
                 is_silent: false,
@@ -258,11 +258,11 @@ mod tests {
             let names: Vec<_> = environments.iter().map(|name| (*name).clone()).collect();
             assert_eq!(missing(until, &digests, &names, running), expected, "{until:?} {wanted:?} {names:?}");
         }
-        // What is not said may be any of them.
+        // An artifact without a digest, or without an environment, may be any.
         assert_eq!(missing(Gone, &[digest(1)], &[], odd), [Missing::Unknown("odd".to_owned())]);
         assert_eq!(missing(Gone, &[digest(1)], &[prod], odd), []);
         assert_eq!(missing(Live, &[digest(1)], &[], odd), [not(1, None)]);
-        let somewhere = [Running {
+        let somewhere = [RunningArtifact {
             fingerprint: Some(digest(1)),
             environment: None,
             is_silent: false,
@@ -270,58 +270,67 @@ mod tests {
         }];
         let prod = [environment("prod")];
         assert_eq!(missing(Live, &[digest(1)], &prod, &somewhere), [not(1, Some(&prod[0]))]);
-        assert_eq!(
-            missing(Gone, &[digest(1)], &prod, &somewhere),
-            [still(1, "an environment that is not named")]
-        );
+        assert_eq!(missing(Gone, &[digest(1)], &prod, &somewhere), [still(1, "an unnamed environment")]);
     }
+
     #[test]
-    fn where_nobody_reports_any_more_nobody_knows_what_runs() {
+    fn artifact_in_a_silent_environment_does_not_count_as_running() {
         let (one, prod): (_, EnvironmentName) = (Fingerprint::from([1; 32]), "prod".parse().unwrap());
-        let said = |environment, is_silent| Running {
+        let running = |environment, is_silent| RunningArtifact {
             fingerprint: Some(one),
             environment: Some(environment),
             is_silent,
             last_report: None,
         };
         let silent = [Missing::Silent(one, "prod".to_owned(), None)];
-        assert_eq!(missing(Until::Live, &[one], std::slice::from_ref(&prod), &[said("prod", true)]), silent);
-        assert_eq!(missing(Until::Live, &[one], &[], &[said("prod", true)]), silent);
-        assert_eq!(missing(Until::Live, &[one], &[], &[said("prod", true), said("dev", false)]), []);
+        assert_eq!(
+            missing(Until::Live, &[one], std::slice::from_ref(&prod), &[running("prod", true)]),
+            silent
+        );
+        assert_eq!(missing(Until::Live, &[one], &[], &[running("prod", true)]), silent);
+        assert_eq!(missing(Until::Live, &[one], &[], &[running("prod", true), running("dev", false)]), []);
         let still = [Missing::Live(one, "prod".to_owned())];
-        assert_eq!(missing(Until::Gone, &[one], &[], &[said("prod", true)]), still);
+        assert_eq!(missing(Until::Gone, &[one], &[], &[running("prod", true)]), still);
     }
 
-    fn waiting(until: Until) -> Waiting {
-        Waiting::new(until, vec![Fingerprint::from([1; 32])], Vec::new(), Duration::from_secs(5), 1)
+    fn wait_until(until: Until) -> ArtifactWait {
+        ArtifactWait::new(until, vec![Fingerprint::from([1; 32])], Vec::new(), Duration::from_secs(5), 1)
     }
 
-    const RUNNING: [Running<'_>; 1] =
-        [Running { fingerprint: None, environment: Some("prod"), is_silent: false, last_report: None }];
+    const RUNNING: [RunningArtifact<'_>; 1] = [RunningArtifact {
+        fingerprint: None,
+        environment: Some("prod"),
+        is_silent: false,
+        last_report: None,
+    }];
 
     #[test]
-    fn a_service_that_fails_is_asked_ever_more_slowly_until_it_answers() {
-        let mut waiting = waiting(Until::Live);
-        assert_eq!(waiting.failed(Failed::ForGood, None), None);
-        assert_eq!(waiting.failed(Failed::Unknown, None), None, "it never knew");
+    fn failed_query_is_retried_with_backoff() {
+        let mut waiting = wait_until(Until::Live);
+        assert_eq!(waiting.retry_delay(QueryFailure::Permanent, None), None);
+        assert_eq!(waiting.retry_delay(QueryFailure::Unknown, None), None, "no response before");
         let delays: Vec<_> =
-            (0..8).map(|_| waiting.failed(Failed::ForTheMoment, None).unwrap().as_secs()).collect();
+            (0..8).map(|_| waiting.retry_delay(QueryFailure::Transient, None).unwrap().as_secs()).collect();
         assert!(delays.iter().all(|delay| *delay >= 5) && delays[7] >= 30, "{delays:?}");
         let hour = Some(Duration::from_hours(1));
-        assert_eq!(waiting.failed(Failed::ForTheMoment, hour), Some(Duration::from_mins(5)));
-        assert!(waiting.answered(&RUNNING));
-        assert_eq!(waiting.failed(Failed::Unknown, None), Some(Duration::from_secs(5)), "it is restarted");
-        assert_eq!(waiting.failed(Failed::ForGood, None), None);
+        assert_eq!(waiting.retry_delay(QueryFailure::Transient, hour), Some(Duration::from_mins(5)));
+        assert!(waiting.update(&RUNNING));
+        assert_eq!(
+            waiting.retry_delay(QueryFailure::Unknown, None),
+            Some(Duration::from_secs(5)),
+            "restarting"
+        );
+        assert_eq!(waiting.retry_delay(QueryFailure::Permanent, None), None);
     }
 
     #[test]
-    fn only_what_ran_is_said_to_have_gone() {
-        let mut gone = waiting(Until::Gone);
-        assert!(gone.answered(&RUNNING) && !gone.answered(&RUNNING) && !gone.is_over());
-        assert!(gone.answered(&[]) && gone.is_over());
-        assert_eq!(gone.came(), "1 artifact no longer runs");
-        let mut never = waiting(Until::Gone);
-        never.answered(&[]);
-        assert_eq!(never.came(), "1 artifact does not run, and did not when first asked");
+    fn summary_distinguishes_gone_from_never_running() {
+        let mut gone = wait_until(Until::Gone);
+        assert!(gone.update(&RUNNING) && !gone.update(&RUNNING) && !gone.is_complete());
+        assert!(gone.update(&[]) && gone.is_complete());
+        assert_eq!(gone.summary(), "1 artifact no longer runs");
+        let mut never = wait_until(Until::Gone);
+        never.update(&[]);
+        assert_eq!(never.summary(), "1 artifact does not run, and did not at the first query");
     }
 }

@@ -1,29 +1,29 @@
-//! `data_json` of an attestation.
+//! Target `data_json`: the JSON body of an attestation.
 
-use super::is_told;
+use super::checks::assert_printable;
 use crate::domain::evidence::verdict;
 use crate::domain::model::{JunitAttestation, JunitResult, commit_url};
 use crate::service::fuzzing::{self, Refusal};
 
 pub(super) fn target(bytes: &[u8]) {
     match fuzzing::attestation(bytes) {
-        Ok(sent) => is_taken(&sent),
-        Err(refusal) => is_refused(&refusal),
+        Ok(sent) => assert_round_trips(&sent),
+        Err(refusal) => assert_rejection(&refusal),
     }
 }
 
-/// What is kept of an attestation is taken again, and says the same.
-pub(super) fn is_taken(sent: &JunitAttestation) {
+/// The stored form of an attestation is accepted again and stays equal.
+pub(super) fn assert_round_trips(sent: &JunitAttestation) {
     let written = serde_json::to_string(sent).expect("an attestation is JSON");
-    assert!(!written.contains('\0'), "PostgreSQL keeps no NUL");
+    assert!(!written.contains('\0'), "PostgreSQL cannot store NUL");
     let again = fuzzing::attestation(written.as_bytes());
     let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {written}"));
     let rewritten = serde_json::to_string(&again).expect("an attestation is JSON");
     assert_eq!(rewritten, written);
 
-    let sum = JunitResult::of_all(&sent.junit_results);
+    let sum = JunitResult::sum(&sent.junit_results);
     let passes = verdict::passes(&sent.junit_results);
-    assert_eq!(passes, sum.total > 0 && sum.wrong() == 0, "{sum:?}");
+    assert_eq!(passes, sum.total > 0 && sum.unsuccessful() == 0, "{sum:?}");
     for fingerprint in sent.fingerprints() {
         assert!(written.contains(&fingerprint.to_string()));
     }
@@ -32,9 +32,9 @@ pub(super) fn is_taken(sent: &JunitAttestation) {
     assert!(page.is_none_or(|page| page.to_ascii_lowercase().starts_with("http")), "a page becomes a link");
 }
 
-/// It is said what is wrong, and where that is a field, with its name.
-pub(super) fn is_refused(refusal: &Refusal) {
+/// A rejection has status 400 and a short printable message.
+pub(super) fn assert_rejection(refusal: &Refusal) {
     assert_eq!(refusal.status, 400, "{refusal:?}");
-    is_told(&refusal.told);
+    assert_printable(&refusal.told);
     assert!(refusal.told.len() < 4_000, "{refusal:?}");
 }

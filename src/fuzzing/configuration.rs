@@ -1,31 +1,31 @@
-//! The file of `--config`.
+//! Target `configuration`: the file of `agent --config`.
 
 use std::collections::BTreeSet;
 
-use super::{in_file, is_told};
+use super::checks::{assert_printable, with_file};
 use crate::agent::environment::{ConfigError, read_config};
 use crate::process::error_causes;
 
 pub(super) fn target(bytes: &[u8]) {
-    match in_file(bytes, read_config) {
+    match with_file(bytes, read_config) {
         Ok(environments) => {
             let names: BTreeSet<_> = environments.iter().map(|environment| &environment.name).collect();
             assert!(!names.is_empty() && names.len() == environments.len());
             for environment in &environments {
                 for name in environment.selection.names() {
-                    assert!(environment.selection.takes(name.as_str()), "{name} is named and left out");
+                    assert!(environment.selection.selects(name.as_str()), "{name} is named but not selected");
                 }
             }
         }
         Err(error) => {
-            let told = error_causes::said_once(&error).join(": ");
-            is_told(&told);
+            let message = error_causes::describe(&error);
+            assert_printable(&message);
             match error {
-                // What is no text has no lines.
+                // Input that is not UTF-8 has no lines.
                 ConfigError::Invalid(..) => {
-                    assert!(told.contains("line ") || told.contains("UTF-8"), "{told}");
+                    assert!(message.contains("line ") || message.contains("UTF-8"), "{message}");
                 }
-                ConfigError::Unreadable(..) => panic!("{told}"),
+                ConfigError::Unreadable(..) => panic!("{message}"),
                 _ => {}
             }
         }

@@ -1,11 +1,11 @@
-//! Image IDs and image references: `status.imageID`, `status.image` and the image of the specification, a line each;
-//! three lines are a container.
+//! Target `image`: image IDs and references. Three lines are one container: `status.imageID`, `status.image` and the
+//! image of the specification.
 
 use std::collections::BTreeSet;
 
 use super::report;
 use crate::domain::live::collapse::{Collapsed, Container, Counting, collapse, digest_of};
-use crate::domain::live::live_set::Roster;
+use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::pod::{ContainerView, PodView};
 use crate::domain::live::selection::Selection;
 use crate::domain::model::{Digests, Fingerprint};
@@ -24,7 +24,8 @@ pub(super) fn target(bytes: &[u8]) {
         }
     });
     let pod = pod_of(containers.collect());
-    let shown: BTreeSet<Fingerprint> = pod.containers.iter().filter_map(|c| digest_of(&c.image_id)).collect();
+    let expected: BTreeSet<Fingerprint> =
+        pod.containers.iter().filter_map(|c| digest_of(&c.image_id)).collect();
     for (digest, container) in pod.containers.iter().filter_map(|c| Some((digest_of(&c.image_id)?, c))) {
         let hex = digest.to_string();
         assert!(hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{hex}");
@@ -38,26 +39,26 @@ pub(super) fn target(bytes: &[u8]) {
 
     let collapsed = collapse(pod.clone(), Counting::All, &[]);
     let digests = digests(&collapsed);
-    let said: BTreeSet<Fingerprint> =
+    let reported: BTreeSet<Fingerprint> =
         digests.iter().flat_map(Digests::iter).map(|(_, digest)| digest).collect();
-    assert_eq!(said, shown, "each digest is reported, and no other");
+    assert_eq!(reported, expected, "reported digests");
 
-    let mut turned = pod.clone();
-    turned.containers.reverse();
+    let mut reversed = pod.clone();
+    reversed.containers.reverse();
     assert_eq!(
-        self::digests(&collapse(turned, Counting::All, &[])),
+        self::digests(&collapse(reversed, Counting::All, &[])),
         digests,
-        "whatever the order of containers"
+        "the order of containers has no effect"
     );
     assert_eq!(
-        self::digests(&forgotten(&pod, &collapsed.containers)),
+        self::digests(&without_image_ids(&pod, &collapsed.containers)),
         digests,
-        "after the node has rebooted"
+        "digests are remembered after a reboot of the node"
     );
 
     for (name, digest) in digests.iter().flat_map(Digests::iter) {
         assert!(!name.is_empty() && !name.contains(char::is_control), "{name:?}");
-        // What has its name in full keeps it, whichever runtime says it.
+        // A full name is kept for the image IDs of every runtime.
         let image_id = format!("sha256:{digest}");
         let again =
             pod_of(vec![ContainerView { image_id, image: name.to_owned(), ..ContainerView::default() }]);
@@ -66,9 +67,9 @@ pub(super) fn target(bytes: &[u8]) {
         assert_eq!(again, [(name, digest)]);
     }
 
-    let mut roster = Roster::new(vec![Selection::default()], Counting::All);
-    roster.apply(None, pod);
-    report::of_roster(&roster, vec![]);
+    let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
+    live_set.apply(None, pod);
+    report::assert_accepted(&live_set, vec![]);
 }
 
 fn pod_of(containers: Vec<ContainerView>) -> PodView {
@@ -85,8 +86,8 @@ fn digests(collapsed: &Collapsed) -> Option<Digests> {
     collapsed.workload.as_ref().ok().map(|workload| workload.digests.clone())
 }
 
-/// The pod as the kubelet tells of it once more, without image IDs.
-fn forgotten(pod: &PodView, remembered: &[Container]) -> Collapsed {
+/// Collapses the pod as the kubelet reports it after a reboot, without image IDs.
+fn without_image_ids(pod: &PodView, remembered: &[Container]) -> Collapsed {
     let mut pod = pod.clone();
     for container in &mut pod.containers {
         container.image_id.clear();

@@ -1,45 +1,50 @@
-//! JUnit XML.
+//! Target `junit`: JUnit XML.
 
-use super::{attestation, is_told};
+use super::attestation;
+use super::checks::assert_printable;
 use crate::domain::attestation::junit::{self, Results};
 use crate::domain::model::{JunitAttestation, JunitResult, ShortText};
 
 pub(super) fn target(bytes: &[u8]) {
-    let wrong = junit::wrong(bytes, 50);
+    let failed_tests = junit::failed_tests(bytes, 50);
     let read = match junit::read(bytes) {
         Ok(read) => read,
         Err(error) => {
-            let told = error.to_string();
-            is_told(&told);
-            assert!(told.len() < 1_000, "{told}");
-            assert_eq!(wrong.map_err(|error| error.to_string()), Err(told), "both readings fail by the same");
+            let message = error.to_string();
+            assert_printable(&message);
+            assert!(message.len() < 1_000, "{message}");
+            assert_eq!(
+                failed_tests.map_err(|error| error.to_string()),
+                Err(message),
+                "both passes fail alike"
+            );
             return;
         }
     };
-    let sum = JunitResult::of_all(&read.results);
+    let sum = JunitResult::sum(&read.results);
     assert!(sum.failures + sum.errors + sum.skipped <= sum.total, "{sum:?}");
-    assert!(read.results.len() <= 2_000 && read.doubts.len() <= 100);
-    let wrong = wrong.expect("what can be read once can be read twice");
-    assert!(wrong.len() <= 50 && wrong.len() <= (sum.failures + sum.errors) as usize);
-    for wrong in wrong {
-        assert!(wrong.message.chars().count() <= 501 && wrong.output.len() <= 2_000);
+    assert!(read.results.len() <= 2_000 && read.mismatches.len() <= 100);
+    let failed_tests = failed_tests.expect("both passes succeed alike");
+    assert!(failed_tests.len() <= 50 && failed_tests.len() <= (sum.failures + sum.errors) as usize);
+    for test in failed_tests {
+        assert!(test.message.chars().count() <= 501 && test.output.len() <= 2_000);
     }
-    // What a root of several suites says beyond them, it says as a root alone.
+    // Additional totals of a <testsuites> element count only at the root, so only <testsuite> roots are doubled.
     if let Ok(text) = str::from_utf8(bytes)
         && text
             .strip_prefix("<testsuite")
             .is_some_and(|rest| rest.starts_with(|c: char| " \t\r\n/>".contains(c)))
     {
-        is_twice(text, &sum);
+        assert_doubled(text, &sum);
     }
-    is_attested(read);
+    assert_attestable(read);
 }
 
-/// A file in which the same stands twice has twice as many tests.
-fn is_twice(text: &str, sum: &JunitResult) {
-    // It may lie too deep by then.
+/// A file with the same suite twice has twice as many tests.
+fn assert_doubled(text: &str, sum: &JunitResult) {
+    // The additional level may exceed the maximum depth.
     let Ok(twice) = junit::read(format!("<testsuites>{text}{text}</testsuites>").as_bytes()) else { return };
-    let twice = JunitResult::of_all(&twice.results);
+    let twice = JunitResult::sum(&twice.results);
     for (twice, once) in [
         (twice.total, sum.total),
         (twice.failures, sum.failures),
@@ -50,8 +55,8 @@ fn is_twice(text: &str, sum: &JunitResult) {
     }
 }
 
-/// What was read can be attested: the service takes it.
-fn is_attested(read: Results) {
+/// The service accepts an attestation of the parsed results.
+fn assert_attestable(read: Results) {
     let sent = JunitAttestation {
         attestation_name: ShortText::new("unit-tests").expect("a name"),
         junit_results: read.results,
@@ -65,5 +70,5 @@ fn is_attested(read: Results) {
         annotations: None,
         user_data: None,
     };
-    attestation::is_taken(&sent);
+    attestation::assert_round_trips(&sent);
 }

@@ -1,52 +1,56 @@
-//! Pods: the answer of a watch, in either encoding, and a file that `kubectl` wrote.
+//! Targets `watch` and `pods`: watch responses in both encodings, and the output of `kubectl get pods`.
 
-use super::{in_file, is_told, report};
-use crate::cluster::{Heard, PodName, PodsFile, Unreadable, fuzzing};
+use super::checks::{assert_printable, with_file};
+use super::report;
+use crate::cluster::{PodName, PodsFile, Unreadable, WatchEvent, fuzzing};
 use crate::domain::live::collapse::Counting;
-use crate::domain::live::live_set::Roster;
+use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::selection::Selection;
 use crate::process::error_causes;
 
-pub(super) fn of_watch(bytes: &[u8]) {
-    let mut roster = empty();
-    let mut left = Vec::new();
-    // After a list that is complete, all that happens is news.
-    roster.begin(None);
-    roster.complete(None, |_| unreachable!("nothing has come"));
-    fuzzing::watch(bytes, |heard| match heard {
-        Heard::Pod(Ok(pod)) => left.extend(roster.apply(None, pod).departures),
-        Heard::Pod(Err(unreadable)) => unread(&mut roster, &unreadable),
-        Heard::Gone(pod) => left.extend(roster.remove(None, &pod)),
-        Heard::GoneByName(PodName { namespace, name }) => {
-            left.extend(roster.remove_named(None, &namespace, &name));
+pub(super) fn watch_target(bytes: &[u8]) {
+    let mut live_set = empty();
+    let mut departures = Vec::new();
+    // Departures are recorded only after a complete list.
+    live_set.begin(None);
+    live_set.complete(None, |_| unreachable!("the live set is empty"));
+    fuzzing::watch(bytes, |event| match event {
+        WatchEvent::Pod(Ok(pod)) => departures.extend(live_set.apply(None, pod).departures),
+        WatchEvent::Pod(Err(unreadable)) => unread(&mut live_set, &unreadable),
+        WatchEvent::Deleted(pod) => departures.extend(live_set.remove(None, &pod)),
+        WatchEvent::DeletedByName(PodName { namespace, name }) => {
+            departures.extend(live_set.remove_named(None, &namespace, &name));
         }
         _ => {}
     });
-    report::of_roster(&roster, left.iter().map(|departure| departure.artifact.clone()).collect());
-    roster.begin(None);
-    roster.complete(None, |departure| left.push(departure));
-    report::of_roster(&roster, left.into_iter().map(|departure| departure.artifact).collect());
+    report::assert_accepted(
+        &live_set,
+        departures.iter().map(|departure| departure.artifact.clone()).collect(),
+    );
+    live_set.begin(None);
+    live_set.complete(None, |departure| departures.push(departure));
+    report::assert_accepted(&live_set, departures.into_iter().map(|departure| departure.artifact).collect());
 }
 
-pub(super) fn of_file(bytes: &[u8]) {
-    let mut roster = empty();
-    let read = in_file(bytes, |path| {
+pub(super) fn file_target(bytes: &[u8]) {
+    let mut live_set = empty();
+    let read = with_file(bytes, |path| {
         PodsFile::Path(path.to_owned()).read(&mut |pod| match pod {
-            Ok(pod) => drop(roster.apply(None, pod)),
-            Err(unreadable) => unread(&mut roster, &unreadable),
+            Ok(pod) => drop(live_set.apply(None, pod)),
+            Err(unreadable) => unread(&mut live_set, &unreadable),
         })
     });
     match read {
-        Ok(()) => report::of_roster(&roster, vec![]),
-        Err(error) => is_told(&error_causes::said_once(&error).join(": ")),
+        Ok(()) => report::assert_accepted(&live_set, vec![]),
+        Err(error) => assert_printable(&error_causes::describe(&error)),
     }
 }
 
-fn empty() -> Roster {
-    Roster::new(vec![Selection::default()], Counting::All)
+fn empty() -> LiveSet {
+    LiveSet::new(vec![Selection::default()], Counting::All)
 }
 
-fn unread(roster: &mut Roster, Unreadable { pod, problem }: &Unreadable) {
-    is_told(problem);
-    roster.unreadable(None, pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
+fn unread(live_set: &mut LiveSet, Unreadable { pod, problem }: &Unreadable) {
+    assert_printable(problem);
+    live_set.unreadable(None, pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
 }

@@ -1,4 +1,4 @@
-//! What is asked of the service: path and query of a GET, for each operation and page.
+//! Target `query`: path and query of a GET request, for all operations and pages.
 
 use serde_json::Value;
 
@@ -12,12 +12,12 @@ pub(super) fn target(bytes: &[u8]) {
     let Some((status, body)) = ASKED.with(|asked| asked.get(target)) else { return };
     assert!(status < 500, "{status} for {target}");
     if target.starts_with("/api/") {
-        let answer: Value = serde_json::from_slice(&body).expect("an answer is JSON");
-        let message = answer["message"].as_str();
+        let response: Value = serde_json::from_slice(&body).expect("a response is JSON");
+        let message = response["message"].as_str();
         assert_eq!(
             message.is_some_and(|message| !message.is_empty()),
             status >= 400,
-            "{status} for {target}: {answer}"
+            "{status} for {target}: {response}"
         );
     }
 }

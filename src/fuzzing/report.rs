@@ -1,12 +1,12 @@
-//! K8S reports: what the service reads, and what the agent writes.
+//! Target `report`: K8S reports as the service reads them. Also checks the reports that the agent writes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::attestation::is_refused;
-use crate::domain::evidence::snapshot::reported::Reported;
-use crate::domain::live::live_set::Roster;
+use super::attestation::assert_rejection;
+use crate::domain::evidence::snapshot::report::NormalizedReport;
+use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::report::Report;
 use crate::domain::model::{Artifact, Fingerprint};
 use crate::service::fuzzing;
@@ -14,29 +14,29 @@ use crate::service::fuzzing;
 pub(super) fn target(bytes: &[u8]) {
     let reported = match fuzzing::report(bytes) {
         Ok(reported) => reported,
-        Err(refusal) => return is_refused(&refusal),
+        Err(refusal) => return assert_rejection(&refusal),
     };
-    let again = fuzzing::report(turned(&reported).to_string().as_bytes());
-    let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {}", turned(&reported)));
-    assert_eq!(again.hash, reported.hash, "the same in another order");
+    let again = fuzzing::report(reordered(&reported).to_string().as_bytes());
+    let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {}", reordered(&reported)));
+    assert_eq!(again.hash, reported.hash, "the hash does not depend on the order");
     assert_eq!(again, reported);
 
-    // What is passed over in a report may be no text.
+    // Ignored values of a report may contain invalid UTF-8.
     let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return };
     let artifacts = body["artifacts"].as_array().map_or(&[][..], Vec::as_slice);
     let sent =
         artifacts.iter().filter_map(|artifact| artifact["digests"].as_object()).flat_map(|d| d.values());
     let sent: BTreeSet<Fingerprint> = sent.filter_map(|digest| digest.as_str()?.parse().ok()).collect();
     let known = reported.artifacts();
-    assert_eq!(known.keys().copied().collect::<BTreeSet<_>>(), sent, "each digest is kept, and no other");
+    assert_eq!(known.keys().copied().collect::<BTreeSet<_>>(), sent, "digests of the report");
     for (artifact, (name, pods)) in known {
         assert!(!name.is_empty() && pods > 0, "{artifact} runs in {pods} pods as {name:?}");
     }
 }
 
-/// The report of a set, and of what left it, which the service takes.
-pub(super) fn of_roster(roster: &Roster, left: Vec<Artifact>) {
-    let report = Report::new(roster.snapshot(0, left));
+/// The service accepts the report of a live set and its departed pods.
+pub(super) fn assert_accepted(live_set: &LiveSet, departed: Vec<Artifact>) {
+    let report = Report::new(live_set.snapshot(0, departed));
     let body: Vec<u8> = report.chunks().flatten().collect();
     assert_eq!(body.len() as u64, report.content_length());
     match fuzzing::report(&body) {
@@ -45,8 +45,8 @@ pub(super) fn of_roster(roster: &Roster, left: Vec<Artifact>) {
     }
 }
 
-/// What a report says, with pods and keys in another order.
-fn turned(reported: &Reported) -> Value {
+/// The same report with pods and keys in another order.
+fn reordered(reported: &NormalizedReport) -> Value {
     let artifacts = reported.pods.iter().rev().map(|pod| {
         let workload = &reported.workloads[&pod.workload];
         let digests: serde_json::Map<_, _> =

@@ -1,4 +1,4 @@
-//! The stable half of fuzzing: what `fuzz/corpus` holds, and variants of it that a seed decides.
+//! Runs the fuzz targets on `fuzz/corpus` and on variants that a seed determines.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use super::{TARGETS, target};
 
-/// What variants are made from: `PROPTEST_RNG_SEED` has others made.
+/// Default seed of the variants; `PROPTEST_RNG_SEED` overrides it.
 const SEED: u64 = 10;
 
-/// An input, shown as it can be written with `printf`.
+/// An input; `Debug` formats it as a `printf` command.
 #[derive(Clone)]
 struct Input(Vec<u8>);
 
@@ -25,15 +25,15 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Bytes as `printf` takes them.
+/// Escapes bytes for `printf`.
 fn escaped(bytes: &[u8]) -> String {
-    let shown = |byte: &u8| match byte {
+    let escape = |byte: &u8| match byte {
         b'%' => "%%".to_owned(),
         b'\\' | b'\'' => format!("\\{byte:03o}"),
         b' '..=b'~' => char::from(*byte).to_string(),
         _ => format!("\\{byte:03o}"),
     };
-    bytes.iter().map(shown).collect()
+    bytes.iter().map(escape).collect()
 }
 
 /// One change of an input.
@@ -42,55 +42,55 @@ enum Edit {
     Set(Index, u8),
     Insert(Index, Vec<u8>),
     Remove(Index, usize),
-    /// What stands at one place stands at the other, too.
-    Repeat(Index, usize, Index),
-    /// A piece of another input.
-    Take(Index, Index, usize, Index),
+    /// Copies a piece to another position.
+    Copy(Index, usize, Index),
+    /// Inserts a piece of another input.
+    Splice(Index, Index, usize, Index),
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
     let at = any::<Index>;
-    // Bytes that mean something in most formats, and any.
+    // Bytes with a meaning in most formats, and arbitrary ones.
     let byte =
         || prop_oneof![proptest::sample::select(&b"\0\n\"'\\&<>/:@-.,{}[]09a\x7f\xff"[..]), any::<u8>()];
     prop_oneof![
         3 => (at(), byte()).prop_map(|(place, byte)| Edit::Set(place, byte)),
         2 => (at(), vec(byte(), 1..9)).prop_map(|(place, bytes)| Edit::Insert(place, bytes)),
         2 => (at(), 1..65_usize).prop_map(|(place, length)| Edit::Remove(place, length)),
-        1 => (at(), 1..65_usize, at()).prop_map(|(from, length, to)| Edit::Repeat(from, length, to)),
-        2 => (at(), at(), 1..65_usize, at()).prop_map(|(other, from, length, to)| Edit::Take(other, from, length, to)),
+        1 => (at(), 1..65_usize, at()).prop_map(|(from, length, to)| Edit::Copy(from, length, to)),
+        2 => (at(), at(), 1..65_usize, at()).prop_map(|(other, from, length, to)| Edit::Splice(other, from, length, to)),
     ]
 }
 
-/// So many bytes, or what there is of them.
+/// Up to `length` bytes.
 fn piece(of: &[u8], from: Index, length: usize) -> Vec<u8> {
     let from = from.index(of.len() + 1);
     of[from..(from + length).min(of.len())].to_vec()
 }
 
 fn apply(input: &mut Vec<u8>, edit: &Edit, corpus: &[Vec<u8>]) {
-    // The end is a place, too.
-    let within = |place: &Index, length: usize| place.index(length + 1);
+    // The end is a valid position.
+    let position = |place: &Index, length: usize| place.index(length + 1);
     let (to, inserted) = match edit {
         Edit::Set(place, byte) => {
-            let place = within(place, input.len());
+            let place = position(place, input.len());
             if let Some(set) = input.get_mut(place) {
                 *set = *byte;
             }
             return;
         }
         Edit::Remove(place, length) => {
-            let from = within(place, input.len());
+            let from = position(place, input.len());
             input.drain(from..(from + length).min(input.len()));
             return;
         }
         Edit::Insert(to, bytes) => (to, bytes.clone()),
-        Edit::Repeat(from, length, to) => (to, piece(input, *from, *length)),
-        Edit::Take(other, from, length, to) => {
+        Edit::Copy(from, length, to) => (to, piece(input, *from, *length)),
+        Edit::Splice(other, from, length, to) => {
             (to, piece(&corpus[other.index(corpus.len())], *from, *length))
         }
     };
-    let to = within(to, input.len());
+    let to = position(to, input.len());
     input.splice(to..to, inserted);
 }
 
@@ -98,7 +98,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
-/// The inputs that are kept for a target, by the names of their files.
+/// Committed inputs of a target, with their file names.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(fuzz().join("corpus").join(name)).unwrap().map(|file| file.unwrap());
     let mut files: Vec<_> =
@@ -107,15 +107,15 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Multiplies the variants of each target. `cargo test` runs a tenth of those that the nightly job runs.
+/// Factor for the number of variants. The nightly job runs ten times as many as `cargo test`.
 fn variants_factor() -> u32 {
     match std::env::var("SUPERCARGO_TEST_FUZZ_FACTOR") {
-        Ok(factor) => factor.parse().expect("SUPERCARGO_TEST_FUZZ_FACTOR must be a whole number"),
+        Ok(factor) => factor.parse().expect("SUPERCARGO_TEST_FUZZ_FACTOR must be an integer"),
         Err(_) => 1,
     }
 }
 
-/// Runs a target on its corpus and on this number of variants, times the factor.
+/// Runs a target on its corpus, and on `variants` times the factor.
 fn run(name: &str, variants: u32) {
     let target = target(name);
     let corpus = corpus(name);
@@ -145,7 +145,7 @@ fn run(name: &str, variants: u32) {
         Ok(())
     });
     if let Err(failure) = outcome {
-        panic!("{failure}\nkeep that below fuzz/corpus/{name}, under a name that says what it is");
+        panic!("{failure}\nadd the input to fuzz/corpus/{name} under a descriptive name");
     }
 }
 
@@ -157,7 +157,7 @@ macro_rules! targets {
         })*
 
         #[test]
-        fn every_target_is_run_here_and_by_libfuzzer() {
+        fn targets_are_run_by_tests_and_by_libfuzzer() {
             let here = BTreeSet::from([$(stringify!($name)),*]);
             assert_eq!(here, TARGETS.map(|(name, _)| name).into());
             let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
@@ -170,7 +170,7 @@ macro_rules! targets {
     };
 }
 
-// Variants per target in `cargo test`: fewer where a variant takes longer.
+// Number of variants in `cargo test`, by the run time of one.
 targets! {
     bootstrap: 1_500,
     configuration: 2_000,

@@ -1,8 +1,8 @@
-//! The admin listener's routes: whether the process lives, whether it is ready, and what it counted.
+//! Routes of the admin listener: liveness, readiness and metrics.
 //!
-//! `agent` and `service` hand in what they know of themselves. The answers are those of a Kubernetes
-//! component (Kubernetes documentation, "Kubernetes API health endpoints"): 200 with `ok`, or 503 with
-//! a line for each check; with `?verbose` the lines come in either case.
+//! `agent` and `service` implement [`Admin`]. Responses follow Kubernetes components (Kubernetes documentation,
+//! "Kubernetes API health endpoints"): 200 with `ok`, or 503 with a line per check; `?verbose` always lists
+//! the checks.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,25 +17,27 @@ use axum::routing::get;
 /// The media type of the OpenMetrics text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a process says of itself.
+/// State of a process for probes and scrapes.
 pub trait Admin: Send + Sync + 'static {
-    /// What has to be well for the process to be ready.
+    /// The readiness checks. The process is ready if none fails.
     fn checks(&self) -> impl Future<Output = Vec<Check>> + Send;
 
-    /// What it counted, in the OpenMetrics text format.
+    /// The metrics in the OpenMetrics text format.
     fn metrics(&self) -> String;
 }
 
-/// One thing that is well, or not.
+/// A readiness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Its name, in one line.
+    /// Name of the check, in one line.
     pub name: String,
-    /// Why it is not well.
+    /// Why the check fails.
     pub failure: Option<String>,
+    /// A condition that an operator should know, although the check passes.
+    pub warning: Option<String>,
 }
 
-/// `/livez`, `/readyz` and `/metrics`. That `/livez` is answered says that the process turns.
+/// Routes `/livez`, `/readyz` and `/metrics`. `/livez` always succeeds.
 pub fn router<A: Admin>(admin: Arc<A>) -> Router {
     let ready = async |State(admin): State<Arc<A>>, RawQuery(query): RawQuery| {
         let checks = admin.checks().await;
@@ -51,20 +53,19 @@ pub fn router<A: Admin>(admin: Arc<A>) -> Router {
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .fallback(async || {
-            (StatusCode::NOT_FOUND, "there is nothing here: /livez, /readyz and /metrics are served\n")
-        })
+        .fallback(async || (StatusCode::NOT_FOUND, "not found: expected /livez, /readyz or /metrics\n"))
         .with_state(admin)
 }
 
-/// `[+]NAME ok`, `[-]NAME failed: WHY`, a line each, and what follows from them.
+/// One line per check, `[+]NAME ok` or `[-]NAME failed: WHY`, and the result.
 fn lines(checks: &[Check], is_ready: bool) -> String {
     let mut text = String::new();
-    for Check { name, failure } in checks {
+    for Check { name, failure, warning } in checks {
         // Writing to a string cannot fail.
-        let _ = match failure {
-            None => writeln!(text, "[+]{name} ok"),
-            Some(why) => writeln!(text, "[-]{name} failed: {why}"),
+        let _ = match (failure, warning) {
+            (None, None) => writeln!(text, "[+]{name} ok"),
+            (None, Some(warning)) => writeln!(text, "[+]{name} ok, with a warning: {warning}"),
+            (Some(why), _) => writeln!(text, "[-]{name} failed: {why}"),
         };
     }
     text.push_str(if is_ready { "readyz check passed\n" } else { "readyz check failed\n" });
@@ -76,10 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_check_has_a_line_and_one_that_fails_says_why() {
-        let well = Check { name: "listed".into(), failure: None };
-        let ill = Check { name: "watch".into(), failure: Some("silent for 5 min".into()) };
+    fn each_check_has_a_line_with_its_failure_or_warning() {
+        let well = Check { name: "listed".into(), failure: None, warning: None };
+        let ill = Check { name: "watch".into(), failure: Some("silent for 5 min".into()), warning: None };
+        let stale = Check { name: "bootstrap".into(), failure: None, warning: Some("stale".into()) };
         assert_eq!(lines(std::slice::from_ref(&well), true), "[+]listed ok\nreadyz check passed\n");
+        assert_eq!(lines(&[stale], true), "[+]bootstrap ok, with a warning: stale\nreadyz check passed\n");
         assert_eq!(
             lines(&[well, ill], false),
             "[+]listed ok\n[-]watch failed: silent for 5 min\nreadyz check failed\n"

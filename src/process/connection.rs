@@ -1,4 +1,6 @@
-//! A TCP connection that no peer can hold for ever, and that closes so that its last answer is read.
+//! A TCP connection with a write timeout and a lingering close.
+//!
+//! Used by `listener` below TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -9,18 +11,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A connection whose writes fail once the peer has read nothing for a while, and whose end waits for
-/// the peer to stop sending: closed at once, what the peer has under way would be answered with a
-/// reset, and the reset can overtake the answer that refused it (RFC 9112, section 9.6). TLS is spoken on top of
-/// it, so that all of this holds for its records, and for its alerts, too.
+/// A connection whose writes time out if the peer stops reading. Its shutdown waits until the peer stops
+/// sending: an immediate close resets the connection, and the reset can overtake the last response (RFC 9112,
+/// section 9.6). Both also apply to TLS records and alerts.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
     stall: Duration,
     linger: Duration,
-    /// Runs while a write waits.
+    /// Timeout of the pending write.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Runs from the end of our own sending.
+    /// Timeout of the shutdown.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -29,7 +30,7 @@ impl Connection {
         Self { stream, stall, linger, stalled: None, lingering: None }
     }
 
-    fn waited<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check_stall<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -53,7 +54,7 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.waited(cx, written)
+        self.check_stall(cx, written)
     }
 
     fn poll_write_vectored(
@@ -62,7 +63,7 @@ impl AsyncWrite for Connection {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.waited(cx, written)
+        self.check_stall(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

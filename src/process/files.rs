@@ -1,35 +1,34 @@
-//! Small files, read whole.
+//! Reads small files.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The content of a file of at most so many bytes.
+/// Reads a file of at most `max_bytes`.
 ///
 /// # Errors
 ///
-/// Those of reading, and [`io::ErrorKind::FileTooLarge`]: a file that is cut short could still pass
-/// for one that says less.
-pub fn read_up_to(most: u64, path: &Path) -> io::Result<Vec<u8>> {
+/// Errors of reading, and [`io::ErrorKind::FileTooLarge`]: a truncated file could be valid by accident.
+pub fn read_up_to(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {most} bytes")));
+    File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let message = format!("the file is longer than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
 }
 
-/// The same of a file that is read for each request: no pipe, which holds nothing the second time, and holds up whoever
-/// opens it until somebody writes to it.
+/// Reads a file that is reread later. Rejects pipes: they can be read only once, and block without a writer.
 ///
 /// # Errors
 ///
-/// The same, and [`io::ErrorKind::InvalidInput`] where it is a pipe.
-pub fn read_anew(most: u64, path: &Path) -> io::Result<Vec<u8>> {
+/// Errors of [`read_up_to`], and [`io::ErrorKind::InvalidInput`] for a pipe.
+pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
     if std::fs::metadata(path)?.file_type().is_fifo() {
-        let why = "it is a pipe; a file was expected, which is read for each request";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        let message = "expected a file that can be reread, got a pipe";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    read_up_to(most, path)
+    read_up_to(max_bytes, path)
 }

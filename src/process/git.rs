@@ -1,7 +1,7 @@
-//! The git repository around a folder, asked by the git that is installed.
+//! Queries the git repository of a folder with the installed git.
 //!
-//! Only what reads objects and configuration is called: nothing runs a hook, a pager or a program that the
-//! repository's configuration names, and nothing is fetched.
+//! Uses only commands that read objects and configuration. Never runs a hook, a pager or a program from the
+//! repository's configuration, and never fetches.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,26 +10,26 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// git cannot say it.
+/// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no git here.
-    #[error("git cannot be run")]
+    /// git is not installed, or cannot be executed.
+    #[error("failed to run git")]
     Run(#[source] io::Error),
-    /// It takes too long.
-    #[error("git has said nothing for {0:?}")]
-    Slow(Duration),
-    /// git refused, in its words.
-    #[error("git says: {0}")]
-    Refused(String),
+    /// The command took too long.
+    #[error("git timed out after {0:?}")]
+    TimedOut(Duration),
+    /// The first line of git's error output.
+    #[error("git: {0}")]
+    Failed(String),
 }
 
-/// A commit as git keeps it.
+/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its hash.
+    /// Hash of the commit.
     pub hash: String,
-    /// Its object.
+    /// Text of the commit object.
     pub object: String,
 }
 
@@ -37,54 +37,54 @@ pub struct Commit {
 ///
 /// # Errors
 ///
-/// [`GitError`] where git cannot be run, or will not look: in a folder of somebody else, say.
+/// [`GitError`] if git cannot be run or refuses, such as in a folder of another user.
 pub fn is_in_repository(folder: &Path) -> Result<bool, GitError> {
     match git(folder, &["rev-parse", "--git-dir"]) {
         Ok(_) => Ok(true),
-        Err(GitError::Refused(why)) if why.contains("not a git repository") => Ok(false),
+        Err(GitError::Failed(why)) if why.contains("not a git repository") => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// The commit that a revision names.
+/// The commit of a revision.
 ///
 /// # Errors
 ///
-/// [`GitError`] where there is none.
+/// [`GitError`] if the revision does not exist.
 pub fn commit(folder: &Path, revision: &str) -> Result<Commit, GitError> {
     let named = format!("{revision}^{{commit}}");
     let hash = git(folder, &["rev-parse", "--verify", "--end-of-options", &named])?;
-    // Older ones repeat the option before it.
+    // Older versions of git print the option before the hash.
     let hash = hash.lines().last().unwrap_or_default().to_owned();
     Ok(Commit { object: git(folder, &["cat-file", "commit", &hash])?, hash })
 }
 
-/// The branch that is checked out; `None` where a commit is.
+/// The branch that is checked out; `None` for a detached HEAD.
 #[must_use]
 pub fn branch(folder: &Path) -> Option<String> {
     git(folder, &["symbolic-ref", "--quiet", "--short", "HEAD"]).ok().map(|branch| branch.trim().to_owned())
 }
 
-/// The URL of the remote that the branch follows, or of `origin`.
+/// The URL of the branch's remote, or of `origin`.
 #[must_use]
 pub fn remote(folder: &Path) -> Option<String> {
     git(folder, &["ls-remote", "--get-url"]).ok().map(|url| url.trim().to_owned())
 }
 
-/// How much of what git says is read, in bytes: a commit's message may be as long as anybody likes.
-const MOST: u64 = 1024 * 1024;
+/// Maximum output of git that is read, in bytes. Commit messages have no maximum length.
+const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 
-/// How long git may take: no network is asked.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a command, which uses no network.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What it says is read here; what a partial clone lacks is not fetched, by no protocol and no prompt.
+    // Disables translations, replacements, and fetches of objects that a partial clone lacks.
     command.env("LC_ALL", "C").env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_NO_LAZY_FETCH", "1");
     command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_TERMINAL_PROMPT", "0");
-    // Ours hold secrets, and a hook's would name another repository than the folder's.
+    // Removes variables with secrets, and variables of a hook that select another repository.
     let ours = std::env::vars_os().map(|(name, _)| name);
     let ours = ours.filter(|name| name.to_string_lossy().starts_with("SUPERCARGO_"));
     let hooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"];
@@ -92,31 +92,33 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
         command.env_remove(variable);
     }
     let mut child = command.spawn().map_err(GitError::Run)?;
-    let (told, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    // Each ends with the child, which is ended below whatever it does.
-    thread::spawn(move || told.send((up_to_most(stdout), up_to_most(stderr))));
-    let heard = heard.recv_timeout(PATIENCE);
-    let is_cut = heard.as_ref().is_ok_and(|(said, _)| said.len() as u64 == MOST);
-    if heard.is_err() || is_cut {
+    // The thread ends with the child, which is killed below if necessary.
+    thread::spawn(move || sender.send((read_output(stdout), read_output(stderr))));
+    let output = receiver.recv_timeout(TIMEOUT);
+    let is_truncated = output.as_ref().is_ok_and(|(stdout, _)| stdout.len() as u64 == MAX_OUTPUT_BYTES);
+    if output.is_err() || is_truncated {
         child.kill().map_err(GitError::Run)?;
     }
     let status = child.wait().map_err(GitError::Run)?;
-    match heard {
-        Ok((said, _)) if status.success() || is_cut => Ok(String::from_utf8_lossy(&said).into_owned()),
-        Ok((_, why)) => {
-            let why = String::from_utf8_lossy(&why);
-            Err(GitError::Refused(why.lines().next().unwrap_or("nothing").to_owned()))
+    match output {
+        Ok((stdout, _)) if status.success() || is_truncated => {
+            Ok(String::from_utf8_lossy(&stdout).into_owned())
         }
-        Err(_) => Err(GitError::Slow(PATIENCE)),
+        Ok((_, stderr)) => {
+            let stderr = String::from_utf8_lossy(&stderr);
+            Err(GitError::Failed(stderr.lines().next().unwrap_or("no error output").to_owned()))
+        }
+        Err(_) => Err(GitError::TimedOut(TIMEOUT)),
     }
 }
 
-fn up_to_most(stream: Option<impl Read>) -> Vec<u8> {
+fn read_output(stream: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error is what there is.
+    // After an error, the output read so far is used.
     if let Some(stream) = stream {
-        let _ = stream.take(MOST).read_to_end(&mut bytes);
+        let _ = stream.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes);
     }
     bytes
 }

@@ -1,5 +1,6 @@
-//! HTTP/1.1 on a socket, in the clear or over TLS, with bounds on how many connect, how slow they are, and how
-//! long an end takes.
+//! Serves HTTP/1.1 on a socket, with or without TLS, with limits on connections, slow peers and shutdown.
+//!
+//! Used by the agent for probes and by the service for all requests.
 
 use std::future::poll_fn;
 use std::io;
@@ -30,21 +31,21 @@ use super::connection::Connection;
 use super::machine;
 use super::peers::Peers;
 use super::tls::Current;
-use crate::domain::failure_log::{Outage, Say};
+use crate::domain::failure_log::{FailureLog, LogAction};
 
-/// The bounds of a listener.
+/// Limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// How long a request's headers may take, and before them a TLS handshake, and a connection may be idle.
+    /// Timeout of a TLS handshake, of request headers, and of an idle connection.
     pub headers: Duration,
-    /// How long a peer may read nothing of an answer.
+    /// Timeout of a write if the peer does not read.
     pub stall: Duration,
-    /// How long a connection that is closed waits for the peer to stop sending.
+    /// Maximum time between closing a connection and the end of the peer's data.
     pub linger: Duration,
-    /// How many connections there are at once; others wait to be accepted. One peer has half of them at most, and
-    /// what it opens beyond that is closed.
+    /// Maximum number of connections; further ones wait to be accepted. A peer may have half of them, and its
+    /// further ones are closed.
     pub connections: usize,
-    /// How long requests under way are waited for at the end.
+    /// Maximum time for open requests during shutdown.
     pub drain: Duration,
 }
 
@@ -60,51 +61,50 @@ impl Default for Bounds {
     }
 }
 
-/// How much of what a peer sent, and of what it is to be sent, a connection holds, in bytes: the headers of a request
-/// have to fit. Whoever connects needs no token, so all connections together have to be small.
-const BUFFER: usize = 64 * 1024;
+/// Maximum read and write buffer of a connection, in bytes. The headers of a request must fit. Small, because
+/// unauthenticated clients can open all connections.
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The files that a service may want beside its connections: for its database, its notifications and its probes.
-const OTHER_FILES: u64 = 192;
+/// File descriptors reserved for the database, notifications and probes.
+const RESERVED_FILES: u64 = 192;
 
 impl Bounds {
-    /// The same, with no more connections than leave room for the other files of this process: whoever connects must
-    /// not keep it from its database.
+    /// Limits the connections so that enough file descriptors remain for the rest of the process.
     #[must_use]
-    pub fn beside_other_files(self) -> Self {
-        let most = machine::open_files().unwrap_or(u64::MAX);
-        let rest = usize::try_from(most - OTHER_FILES.min(most / 2)).unwrap_or(usize::MAX);
-        Self { connections: self.connections.min(rest.max(1)), ..self }
+    pub fn within_file_limit(self) -> Self {
+        let max = machine::max_open_files().unwrap_or(u64::MAX);
+        let available = usize::try_from(max - RESERVED_FILES.min(max / 2)).unwrap_or(usize::MAX);
+        Self { connections: self.connections.min(available.max(1)), ..self }
     }
 }
 
-/// From one line about connections that cannot be accepted to the next.
-const REMIND: Duration = Duration::from_mins(1);
+/// Interval between log lines about connections that are not accepted.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The other end of a request's connection, among the request's extensions.
+/// The peer of a request's connection, as a request extension.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// An address that cannot be listened on.
+/// Binding an address failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}{given_by}")]
+#[error("failed to listen on {address}{option}")]
 pub struct ListenError {
     address: SocketAddr,
-    /// What gives the address, in brackets; empty where nobody gave it.
-    given_by: &'static str,
+    /// The option with the address, in parentheses; may be empty.
+    option: &'static str,
     source: io::Error,
 }
 
-/// Takes an address, before anything is served there. `given_by` says in brackets what gives the address.
+/// Binds an address. `option` names the option with the address, in parentheses.
 ///
 /// # Errors
 ///
-/// [`ListenError`] where it is taken, or not ours.
-pub async fn listen(address: SocketAddr, given_by: &'static str) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|source| ListenError { address, given_by, source })
+/// [`ListenError`] for an address that is in use or not local.
+pub async fn listen(address: SocketAddr, option: &'static str) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| ListenError { address, option, source })
 }
 
-/// Serves until `shutdown`, then finishes what is under way; over TLS where there is a certificate.
+/// Serves until `shutdown`, then finishes open requests. Uses TLS if there is a certificate.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Current>,
@@ -115,15 +115,15 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     let graceful = GracefulShutdown::new();
     let free = Arc::new(Semaphore::new(bounds.connections));
-    let (peers, most) = (Arc::new(Peers::default()), bounds.connections.div_ceil(2));
-    let (mut refusing, mut crowded) = (Outage::new(REMIND), Outage::new(REMIND));
+    let (peers, max_per_peer) = (Arc::new(Peers::default()), bounds.connections.div_ceil(2));
+    let mut accept_failures = FailureLog::new(REMINDER_INTERVAL);
+    let mut peer_limit_log = FailureLog::new(REMINDER_INTERVAL);
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
-            accepted = accept(&listener, &free, &mut refusing) => accepted,
+            accepted = accept(&listener, &free, &mut accept_failures) => accepted,
             Some(ended) = connections.join_next() => {
-                // A router that catches panics has none here; where one does not, whoever owns this
-                // listener has to know.
+                // Passes on a panic that the router did not catch.
                 if let Err(error) = ended && error.is_panic() {
                     std::panic::resume_unwind(error.into_panic());
                 }
@@ -131,9 +131,9 @@ pub async fn serve(
             }
         };
         let Some((stream, peer, permit)) = accepted else { continue };
-        let Some(counted) = peers.count(peer.ip(), most) else {
-            if crowded.failed("crowded", Instant::now()) != Say::Nothing {
-                tracing::warn!(%peer, "{} has half of all connections: what it opens beyond that is closed", peer.ip());
+        let Some(guard) = peers.try_add(peer.ip(), max_per_peer) else {
+            if peer_limit_log.failed("", Instant::now()) != LogAction::Suppress {
+                tracing::warn!(%peer, "{} uses half of all connections: closing further ones", peer.ip());
             }
             continue;
         };
@@ -142,29 +142,29 @@ pub async fn serve(
         let (router, shutdown, watcher) = (router.clone(), shutdown.clone(), graceful.watcher());
         connections.spawn(async move {
             match config {
-                None => answer(connection, peer, router, bounds, watcher).await,
+                None => serve_connection(connection, peer, router, bounds, watcher).await,
                 Some(config) => {
-                    let shaken = tokio::select! {
+                    let stream = tokio::select! {
                         () = shutdown.cancelled() => None,
-                        shaken = shake(connection, peer, config, bounds.headers) => shaken,
+                        stream = handshake(connection, peer, config, bounds.headers) => stream,
                     };
-                    if let Some(stream) = shaken {
-                        answer(stream, peer, router, bounds, watcher).await;
+                    if let Some(stream) = stream {
+                        serve_connection(stream, peer, router, bounds, watcher).await;
                     }
                 }
             }
-            drop((counted, permit));
+            drop((guard, permit));
         });
     }
     drop(listener);
     if timeout(bounds.drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still under way after {:?}: they are cut off", bounds.drain);
+        tracing::warn!("open requests did not finish within {:?}: closing their connections", bounds.drain);
     }
     connections.shutdown().await;
 }
 
-/// Answers what comes over a connection, one request after the other.
-async fn answer<S>(stream: S, peer: SocketAddr, router: Router, bounds: Bounds, watcher: Watcher)
+/// Serves the requests of one connection.
+async fn serve_connection<S>(stream: S, peer: SocketAddr, router: Router, bounds: Bounds, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -175,15 +175,15 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.headers)
-        .max_buf_size(BUFFER)
+        .max_buf_size(MAX_BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!("the connection from {peer} broke off: {error}");
+        tracing::debug!("connection from {peer} failed: {error}");
     }
 }
 
-/// Agrees on TLS. A peer that does not gets an alert, which it can read: see [`Connection`].
-async fn shake(
+/// Performs the TLS handshake. A failed one sends an alert, which [`Connection`] makes readable for the peer.
+async fn handshake(
     connection: Connection,
     peer: SocketAddr,
     config: Arc<ServerConfig>,
@@ -192,37 +192,39 @@ async fn shake(
     match timeout(time, TlsAcceptor::from(config).accept(connection).into_fallible()).await {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err((error, mut connection))) => {
-            tracing::debug!("no TLS with {peer}: {error}");
+            tracing::debug!("TLS handshake with {peer} failed: {error}");
             let _ = poll_fn(|cx| Pin::new(&mut connection).poll_shutdown(cx)).await;
             None
         }
         Err(_) => {
-            tracing::debug!("no TLS with {peer}: its handshake took longer than {time:?}");
+            tracing::debug!("TLS handshake with {peer} timed out after {time:?}");
             None
         }
     }
 }
 
-/// The next connection, once there may be one more.
+/// Accepts the next connection below the limit.
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,
-    refusing: &mut Outage,
+    failures: &mut FailureLog,
 ) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let permit = Arc::clone(free).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            refusing.over(Instant::now());
-            // Small answers do not wait for company.
+            failures.recovered(Instant::now());
+            // Small responses are sent without delay.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
         Err(error) => {
-            // Out of file descriptors, most likely: they come back as connections end.
-            let words = error.to_string();
-            match refusing.failed(&words, Instant::now()) {
-                Say::Nothing => {}
-                Say::This | Say::Still(..) => tracing::warn!("no connection could be accepted: {words}"),
+            // Usually out of file descriptors, which become available as connections end.
+            let cause = error.to_string();
+            match failures.failed(&cause, Instant::now()) {
+                LogAction::Suppress => {}
+                LogAction::New | LogAction::Ongoing(..) => {
+                    tracing::warn!("failed to accept a connection: {cause}");
+                }
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
             None

@@ -1,8 +1,8 @@
-//! Logs: to stderr, for people or as JSON.
+//! Logs on stderr, as text or JSON.
 //!
-//! A thread of its own writes them: where nobody reads stderr any more, lines are dropped and counted, and
-//! nothing else waits. `main` starts them once, and finishes them at the end. Libraries stay silent unless
-//! asked for; the filter is `RUST_LOG`'s where that is set.
+//! `main` starts the logs once and flushes them at the end. A separate thread writes: if stderr blocks,
+//! lines are dropped and counted, and the rest of the process continues. Libraries are not logged by
+//! default; `RUST_LOG` overrides the filter.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,104 +13,101 @@ use tracing::{Event, Level, Subscriber};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, filter};
 
-/// How a log line looks.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// A sentence, for people.
+    /// Timestamp (RFC 3339, UTC), level and message.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// How much is said.
+/// Default filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verbosity {
-    /// What may need a person, of supercargo alone: for a command that shows on stdout what it does. That a
-    /// notification did not arrive is none of that: it is tried again, and its action says so.
+    /// Warnings of supercargo, for a command with its own output on stdout. Failed notifications are
+    /// excluded: they are retried, and the API shows their state.
     Warnings,
-    /// What supercargo did.
+    /// Info messages of supercargo.
     #[default]
-    Usual,
-    /// Its own details.
-    Details,
-    /// What libraries say of theirs.
+    Info,
+    /// Debug messages of supercargo.
+    Debug,
+    /// Debug messages of supercargo and its libraries.
     Libraries,
     /// Everything.
-    Everything,
+    Trace,
 }
 
-/// `RUST_LOG` holds something that is no filter.
+/// `RUST_LOG` is not a log filter.
 #[derive(Debug, thiserror::Error)]
-#[error("RUST_LOG is no log filter; one such as \"supercargo=debug\" was expected")]
+#[error("invalid RUST_LOG: expected a log filter such as \"supercargo=debug\"")]
 pub struct InvalidFilter(#[source] filter::ParseError);
 
 /// Starts the logs of this process.
 ///
 /// # Errors
 ///
-/// [`InvalidFilter`] where `RUST_LOG` cannot be read.
+/// [`InvalidFilter`] for an invalid `RUST_LOG`.
 pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
         _ => EnvFilter::new(match verbosity {
             Verbosity::Warnings => "off,supercargo=warn,supercargo::service::notify=error",
-            Verbosity::Usual => "off,supercargo=info",
-            Verbosity::Details => "off,supercargo=debug",
+            Verbosity::Info => "off,supercargo=info",
+            Verbosity::Debug => "off,supercargo=debug",
             Verbosity::Libraries => "debug",
-            Verbosity::Everything => "trace",
+            Verbosity::Trace => "trace",
         }),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer());
-    // What cannot be said cannot be said either; the default is to panic over it.
+    // A failure to log cannot be logged. The default is to panic if stderr is closed.
     let builder = builder.log_internal_errors(false);
     match format {
         Format::Json => builder.json().flatten_event(true).init(),
-        Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(Sentence).init(),
+        Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(TextFormat).init(),
     }
     Ok(())
 }
 
-/// How many lines wait to be written; those that come then are dropped.
-const MOST_WAITING: usize = 1_024;
+/// Maximum number of lines that wait to be written; further lines are dropped.
+const MAX_QUEUED_LINES: usize = 1_024;
 
-/// What writes, and what has it written to the end.
+/// The writer, and the guard that flushes it when dropped.
 static LOGS: Mutex<Option<(NonBlocking, WorkerGuard)>> = Mutex::new(None);
 
-/// What writes to stderr, on a thread of its own.
 fn writer() -> NonBlocking {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
-    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MOST_WAITING);
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_QUEUED_LINES);
     let (writer, _) = logs.get_or_insert_with(|| builder.thread_name("logs").finish(io::stderr()));
     writer.clone()
 }
 
-/// Has all lines written that wait, as far as that takes no longer than about a second. What is said
-/// afterwards is not.
+/// Flushes the logs, within about a second. Later lines are not written.
 pub fn finish() {
     drop(LOGS.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// How many lines were dropped, since nobody read those before them.
+/// Number of lines dropped because stderr was blocked.
 #[must_use]
 pub fn dropped() -> u64 {
     let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     logs.as_ref().map_or(0, |(writer, _)| writer.error_counter().dropped_lines() as u64)
 }
 
-/// Whether a stream shows colours: a terminal does, unless `NO_COLOR` is set (no-color.org) or it
-/// says that it is a dumb one.
+/// Whether a stream is a terminal with colors; `NO_COLOR` (no-color.org) and `TERM=dumb` disable them.
 pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         && std::env::var_os("TERM").is_none_or(|v| v != "dumb")
 }
 
-/// Says what ended the process: each cause once, and what to do about it. No filter hides it, and
-/// that nobody may be listening is no reason to fail in another way.
+/// Prints the error that ended the process, with its causes and hint. Ignores the filter and write errors.
 pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
     let mut stderr = writer();
     if format == Format::Json {
@@ -136,30 +133,31 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
     }
 }
 
-/// A line for a person: the sentence, with its level in front where that says something.
-struct Sentence;
+/// Text lines such as `2026-01-31T12:00:00.000000Z  WARN prod: …`. Messages of supercargo contain their
+/// fields' values, so only libraries' fields are printed.
+struct TextFormat;
 
-impl<S, N> FormatEvent<S, N> for Sentence
+impl<S, N> FormatEvent<S, N> for TextFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let (word, colour) = match *metadata.level() {
-            Level::ERROR => ("error", "31"),
-            Level::WARN => ("warning", "33"),
-            Level::INFO => ("", ""),
-            Level::DEBUG => ("debug", "2"),
-            Level::TRACE => ("trace", "2"),
-        };
-        match (word.is_empty(), to.has_ansi_escapes()) {
-            (true, _) => {}
-            (false, true) => write!(to, "\x1b[1;{colour}m{word}\x1b[0m: ")?,
-            (false, false) => write!(to, "{word}: ")?,
+        let level = *metadata.level();
+        SystemTime.format_time(&mut to)?;
+        if to.has_ansi_escapes() {
+            let colour = match level {
+                Level::ERROR => "1;31",
+                Level::WARN => "1;33",
+                Level::INFO => "32",
+                _ => "2",
+            };
+            write!(to, " \x1b[{colour}m{level:>5}\x1b[0m ")?;
+        } else {
+            write!(to, " {level:>5} ")?;
         }
         if metadata.target().starts_with(env!("CARGO_PKG_NAME")) {
-            // Our own sentences say all that their fields say.
             event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
                 if field.name() == "message" {
                     let _ = write!(to, "{value:?}");
@@ -170,5 +168,33 @@ where
             ctx.field_format().format_fields(to.by_ref(), event)?;
         }
         writeln!(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    #[test]
+    fn text_line_has_an_rfc_3339_timestamp_in_utc_a_level_and_a_message() {
+        let mut file = tempfile::tempfile().unwrap();
+        let writer = file.try_clone().unwrap();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(writer).event_format(TextFormat).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(environment = "prod", "prod: report failed");
+            tracing::info!("stopped");
+        });
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        for (line, expected) in text.lines().zip([" WARN prod: report failed", " INFO stopped"]) {
+            let (time, rest) = line.split_once(' ').unwrap();
+            assert!(time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{line}");
+            assert_eq!(rest, expected);
+        }
+        assert_eq!(text.lines().count(), 2);
     }
 }

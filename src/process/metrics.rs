@@ -1,7 +1,6 @@
-//! The registry that every room's metrics go into, with what any process says of itself: which build
-//! it is, and what it takes of the machine.
+//! The metrics registry, with the build and process metrics.
 //!
-//! The command line makes one for a process that serves metrics; each room adds its own.
+//! Created by each process that serves metrics; each module registers its own metrics.
 
 use std::fmt;
 
@@ -15,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{logs, machine};
 
-/// What every metric's name begins with, but those that Prometheus itself names.
+/// Prefix of all metrics but those named by Prometheus.
 pub const PREFIX: &str = "supercargo";
 
 /// A registry with `supercargo_build` and the `process_` metrics of the Prometheus documentation
@@ -29,7 +28,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// All of it, in the OpenMetrics text format.
+/// Encodes the registry in the OpenMetrics text format.
 #[must_use]
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
@@ -38,25 +37,24 @@ pub fn text(registry: &Registry) -> String {
     text
 }
 
-/// What is counted of this process, read at each scrape. Where `/proc` cannot be read, there is nothing of
-/// what the system counts.
+/// Process metrics, read at each scrape. Metrics of the system are absent if `/proc` is unreadable.
 #[derive(Debug)]
 struct OwnProcess;
 
 impl Collector for OwnProcess {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let dropped = ConstCounter::new(logs::dropped());
-        let help = "Log lines that were dropped since nobody read those before them";
+        let help = "Log lines dropped because stderr was blocked";
         let name = "supercargo_log_lines_dropped";
         dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
         let Some(usage) = machine::usage() else { return Ok(()) };
-        counter(&mut encoder, "process_cpu", "CPU time, in user and system mode", &Unit::Seconds, usage.cpu)?;
+        counter(&mut encoder, "process_cpu", "CPU time in user and system mode", &Unit::Seconds, usage.cpu)?;
         let gauges = [
-            ("process_resident_memory", "Memory that is in use", Some(Unit::Bytes), usage.resident),
-            ("process_virtual_memory", "Memory that is mapped", Some(Unit::Bytes), usage.virtual_memory),
-            ("process_start_time", "When it started, in Unix time", Some(Unit::Seconds), usage.started),
+            ("process_resident_memory", "Resident memory", Some(Unit::Bytes), usage.resident),
+            ("process_virtual_memory", "Virtual memory", Some(Unit::Bytes), usage.virtual_memory),
+            ("process_start_time", "Unix time of the start", Some(Unit::Seconds), usage.started),
             ("process_open_fds", "Open file descriptors", None, usage.open_files),
-            ("process_max_fds", "File descriptors that may be open", None, usage.most_files),
+            ("process_max_fds", "Maximum number of open file descriptors", None, usage.max_files),
         ];
         for (name, help, unit, value) in gauges {
             gauge(&mut encoder, name, help, unit.as_ref(), value)?;
@@ -92,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_says_what_it_takes_under_the_names_that_prometheus_gives() {
+    fn process_metrics_have_the_names_of_the_prometheus_documentation() {
         let text = text(&registry());
         for line in [
             "supercargo_build_info{version=",

@@ -1,9 +1,7 @@
-//! What a process needs whatever it does: logs, small files, files in YAML, bundles of authorities, a working copy,
-//! what it may have of the machine, the causes beneath a failure, the proxy variables, signals, a
-//! listener for HTTP or HTTPS, and probes and metrics to serve on one.
+//! Process infrastructure: logs, files, YAML, certificates, git, resource limits, error texts, proxy variables,
+//! signals, an HTTP(S) listener, probes and metrics.
 //!
-//! Called by `main` and by every room that talks to a network. It knows nothing of pods, clusters
-//! or services.
+//! Called by `main` and by every module that uses a network. Contains nothing about pods, clusters or reports.
 
 pub mod admin;
 pub mod certificate_authorities;

@@ -1,29 +1,29 @@
-//! Who connects, and how many connections each has.
+//! Counts the connections of each peer, for the limit per peer of the listener.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of each peer that has any.
+/// Number of connections per peer.
 #[derive(Debug, Default)]
 pub(super) struct Peers(Mutex<HashMap<IpAddr, usize>>);
 
-/// A connection that counts, until it is dropped.
+/// Counts one connection until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct ConnectionGuard {
     peers: Arc<Peers>,
     network: IpAddr,
 }
 
 impl Peers {
-    /// One more connection of this peer; none where it has as many as this.
-    pub(super) fn count(self: &Arc<Self>, peer: IpAddr, most: usize) -> Option<Counted> {
+    /// Counts a connection of a peer; `None` if the peer has `max` connections already.
+    pub(super) fn try_add(self: &Arc<Self>, peer: IpAddr, max: usize) -> Option<ConnectionGuard> {
         let network = network(peer);
         let mut peers = self.lock();
         let connections = peers.entry(network).or_default();
-        (*connections < most).then(|| {
+        (*connections < max).then(|| {
             *connections += 1;
-            Counted { peers: Arc::clone(self), network }
+            ConnectionGuard { peers: Arc::clone(self), network }
         })
     }
 
@@ -32,7 +32,7 @@ impl Peers {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut peers = self.peers.lock();
         if let Some(connections) = peers.get_mut(&self.network) {
@@ -44,7 +44,7 @@ impl Drop for Counted {
     }
 }
 
-/// What one peer is taken for: whoever has one address of IPv6 has 2^64 of them.
+/// The network that counts as one peer: an IPv4 address, or an IPv6 /64, in which a host can use any address.
 #[must_use]
 pub fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_its_address_of_ipv4_or_its_network_of_ipv6() {
+    fn peer_is_an_ipv4_address_or_an_ipv6_network() {
         for (peer, expected) in [
             ("192.0.2.1", "192.0.2.1"),
             ("::ffff:192.0.2.1", "192.0.2.1"),
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_has_so_many_connections_whatever_others_have_and_is_forgotten_with_the_last() {
+    fn connections_are_limited_per_peer_and_removed_with_the_last() {
         let peers = Arc::new(Peers::default());
-        let count = |peer: &str| peers.count(peer.parse().unwrap(), 2);
-        let (one, two) = (count("2001:db8::1").unwrap(), count("2001:db8::2").unwrap());
-        assert!(count("2001:db8::3").is_none());
-        let other = count("192.0.2.1").unwrap();
+        let add = |peer: &str| peers.try_add(peer.parse().unwrap(), 2);
+        let (one, two) = (add("2001:db8::1").unwrap(), add("2001:db8::2").unwrap());
+        assert!(add("2001:db8::3").is_none());
+        let other = add("192.0.2.1").unwrap();
         drop(one);
-        let three = count("2001:db8::3").unwrap();
+        let three = add("2001:db8::3").unwrap();
         drop((two, three, other));
         assert!(peers.lock().is_empty());
     }

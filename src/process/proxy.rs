@@ -1,7 +1,7 @@
-//! The proxy variables, as far as libraries do not read them as curl does.
+//! Proxy variables, where libraries differ from curl.
 
-/// Whether `NO_PROXY` is `*`: no proxy for any host. The libraries' matchers apply that to names, but
-/// not to addresses.
+/// Whether `NO_PROXY` is `*`, which disables proxies. Libraries apply that to host names, but not to IP
+/// addresses.
 #[must_use]
 pub fn is_turned_off() -> bool {
     let value = std::env::var("NO_PROXY").or_else(|_| std::env::var("no_proxy"));

@@ -1,4 +1,4 @@
-//! Two-stage shutdown: the first signal asks for an end in order, the second ends at once.
+//! Two-stage shutdown: the first signal shuts down gracefully, the second one exits immediately.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::logs;
 
-/// A token that is cancelled by the first SIGTERM or SIGINT, at which `says` is logged; the second one
-/// ends the process with exit code 1.
+/// Returns a token that the first SIGTERM or SIGINT cancels, with `message` in the log. The second signal ends
+/// the process with exit code 1.
 ///
 /// # Errors
 ///
-/// Where signals cannot be received.
-pub fn shutdown(says: &'static str) -> io::Result<CancellationToken> {
+/// If the signal handlers cannot be installed.
+pub fn shutdown(message: &'static str) -> io::Result<CancellationToken> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let token = CancellationToken::new();
     let cancelled = token.clone();
-    // It lives as long as the process: there is nothing to wait for.
+    // Not awaited, because it runs as long as the process.
     tokio::spawn(async move {
         for stage in 1_u8.. {
             tokio::select! {
@@ -25,25 +25,25 @@ pub fn shutdown(says: &'static str) -> io::Result<CancellationToken> {
                 _ = interrupt.recv() => {}
             }
             if stage > 1 {
-                tracing::warn!("a second signal: ending at once");
+                tracing::warn!("received a second signal: exiting immediately");
                 logs::finish();
                 std::process::exit(1);
             }
-            tracing::info!("{says}");
+            tracing::info!("{message}");
             cancelled.cancel();
         }
     });
     Ok(token)
 }
 
-/// What a server says that finishes the requests under way.
-pub const FINISHING: &str = "stopping: requests under way are finished first";
+/// Logged by a server at the first signal.
+pub const SHUTTING_DOWN: &str = "shutting down: finishing open requests first";
 
-/// Each SIGHUP, by which an operator asks for a file to be read again.
+/// The stream of SIGHUPs, which request a reload of files.
 ///
 /// # Errors
 ///
-/// Where signals cannot be received.
+/// If the signal handler cannot be installed.
 pub fn hangups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }

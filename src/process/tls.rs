@@ -1,8 +1,7 @@
-//! A certificate and its key, from two files: read at the start, and again when the files hold others.
+//! Loads a certificate and its key from two files, and reloads them when their content changes.
 //!
-//! A Kubernetes Secret is renewed by another link to another folder, which says nothing to who watches the
-//! file, so the files are read every so often and compared by what they hold. Files that cannot be used
-//! leave what was there.
+//! The files are polled: an update of a Kubernetes Secret replaces a symbolic link, which file watchers miss.
+//! Invalid files leave the certificate in use. Used by the service's listener.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,97 +20,93 @@ use tokio_util::sync::CancellationToken;
 
 use super::error_causes;
 use super::files::read_up_to;
-use crate::domain::failure_log::{Outage, Say};
+use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::Fingerprint;
 
-/// Where a certificate and its key are, in PEM.
+/// Paths of a certificate and its key in PEM.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The server's own certificate, and then those between it and an authority.
+    /// The server certificate, followed by intermediate certificates.
     pub certificate: PathBuf,
-    /// The key of the first of them.
+    /// The private key of the server certificate.
     pub key: PathBuf,
 }
 
-/// What new connections are to be answered with.
+/// The configuration for new connections.
 pub type Current = watch::Receiver<Arc<ServerConfig>>;
 
-/// Files that cannot be used. Nothing of what they hold is said.
+/// Invalid files. Messages do not quote their content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
-    #[error("the {what} file \"{}\" cannot be read", .path.display())]
+    /// Reading a file failed.
+    #[error("failed to read the {what} file \"{}\"", .path.display())]
     Unreadable {
-        /// Which of both.
+        /// `certificate` or `key`.
         what: &'static str,
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: std::io::Error,
     },
-    /// A file is not read to its end: a pipe that nobody writes to.
+    /// Reading timed out, such as for a pipe without a writer.
     #[error(
-        "the certificate file \"{}\" or the key file \"{}\" could not be read within {TIME:?}",
+        "reading the certificate file \"{}\" or the key file \"{}\" timed out after {READ_TIMEOUT:?}",
         .0.certificate.display(), .0.key.display()
     )]
-    TooSlow(Files),
-    /// There is no certificate in it.
+    TimedOut(Files),
+    /// The certificate file contains no certificate.
     #[error(
-        "there is no certificate in the file \"{}\": PEM was expected, the server's own certificate first",
+        "no certificate in file \"{}\": expected PEM, the server certificate first",
         .0.display()
     )]
     NoCertificate(PathBuf),
-    /// There is something in it that is no certificate.
-    #[error("the certificate in the file \"{}\" cannot be read: X.509 in PEM was expected", .0.display())]
-    GarbledCertificate(PathBuf),
-    /// There is no key in it.
+    /// The certificate file contains an invalid certificate.
+    #[error("invalid certificate in file \"{}\": expected X.509 in PEM", .0.display())]
+    InvalidCertificate(PathBuf),
+    /// The key file contains no key.
     #[error(
-        "there is no private key in the file \"{}\": one in PEM was expected (PKCS #8, PKCS #1 or SEC 1), \
-         without a passphrase",
+        "no private key in file \"{}\": expected PEM (PKCS #8, PKCS #1 or SEC 1) without a passphrase",
         .0.display()
     )]
     NoKey(PathBuf),
-    /// There is something in it that is no key, or of a kind that is not known.
+    /// The key file contains an invalid or unsupported key.
+    #[error("invalid private key in file \"{}\": expected RSA, ECDSA or Ed25519 in PEM", .0.display())]
+    InvalidKey(PathBuf),
+    /// The key does not match the certificate.
     #[error(
-        "the private key in the file \"{}\" cannot be used: RSA, ECDSA or Ed25519 in PEM was expected",
-        .0.display()
-    )]
-    GarbledKey(PathBuf),
-    /// They do not belong together.
-    #[error(
-        "the key in the file \"{}\" does not belong to the certificate in \"{}\"",
+        "the key in file \"{}\" does not match the certificate in \"{}\"",
         .0.key.display(), .0.certificate.display()
     )]
-    Apart(Files),
-    /// TLS cannot be spoken at all.
-    #[error("TLS cannot be set up")]
+    Mismatch(Files),
+    /// The TLS library rejects its configuration.
+    #[error("failed to configure TLS")]
     Unsupported(#[source] RustlsError),
 }
 
-/// The most that either file may hold, in bytes: a chain takes a few thousand.
-const MOST: u64 = 1024 * 1024;
+/// Maximum size of each file, in bytes. A certificate chain takes a few thousand.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How long reading them may take.
-const TIME: Duration = Duration::from_secs(10);
+/// Timeout of reading both files.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// From one line about files that cannot be used to the next that says the same.
-const REMIND: Duration = Duration::from_hours(1);
+/// Interval between log lines about the same problem.
+const REMINDER_INTERVAL: Duration = Duration::from_hours(1);
 
-/// What two files hold.
+/// Content of both files.
 struct Content {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// A certificate and its key, as the files held them when they could last be used.
+/// The certificate and key in use.
 pub struct Identity {
     files: Files,
-    /// What they held then.
+    /// Fingerprints of the files' content.
     content: [Fingerprint; 2],
     current: watch::Sender<Arc<ServerConfig>>,
-    /// A reading that was given up, and that its thread did not: there is never another beside it.
-    reading: Option<JoinHandle<Result<Content, TlsError>>>,
+    /// A read that timed out and still blocks its thread. No second one is started.
+    pending_read: Option<JoinHandle<Result<Content, TlsError>>>,
 }
 
 impl Identity {
@@ -119,42 +114,47 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// [`TlsError`] where they cannot be used.
+    /// [`TlsError`] for invalid files.
     pub async fn load(files: Files) -> Result<Self, TlsError> {
-        let mut reading = None;
-        let content = content(&files, &mut reading, TIME).await?;
+        let mut pending_read = None;
+        let content = content(&files, &mut pending_read, READ_TIMEOUT).await?;
         let (current, _) = watch::channel(Arc::new(config(&files, &content)?));
-        Ok(Self { files, content: content.fingerprints(), current, reading })
+        Ok(Self { files, content: content.fingerprints(), current, pending_read })
     }
 
-    /// What new connections are to be answered with, now and later.
+    /// Returns a receiver of the current configuration.
     #[must_use]
     pub fn current(&self) -> Current {
         self.current.subscribe()
     }
 
-    /// Reads both files every so often, and whenever it is asked to, until `shutdown`.
-    pub async fn keep(mut self, every: Duration, asked: Arc<Notify>, shutdown: CancellationToken) {
-        let mut failing = Outage::new(REMIND);
-        let keeping = async {
+    /// Reloads both files at an interval, and on `request`, until `shutdown`.
+    pub async fn reload_periodically(
+        mut self,
+        interval: Duration,
+        request: Arc<Notify>,
+        shutdown: CancellationToken,
+    ) {
+        let mut failures = FailureLog::new(REMINDER_INTERVAL);
+        let reloads = async {
             loop {
                 tokio::select! {
-                    () = asked.notified() => {}
-                    () = sleep(every) => {}
+                    () = request.notified() => {}
+                    () = sleep(interval) => {}
                 }
-                let outcome = self.reload().await;
-                told(&mut failing, outcome);
+                let result = self.reload().await;
+                log_reload(&mut failures, result);
             }
         };
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = keeping => {}
+            () = reloads => {}
         }
     }
 
-    /// Whether the files held something else than before, which is then what new connections get.
+    /// Reloads both files and returns whether their content changed.
     async fn reload(&mut self) -> Result<bool, TlsError> {
-        let content = content(&self.files, &mut self.reading, TIME).await?;
+        let content = content(&self.files, &mut self.pending_read, READ_TIMEOUT).await?;
         let fingerprints = content.fingerprints();
         if fingerprints == self.content {
             return Ok(false);
@@ -165,83 +165,86 @@ impl Identity {
     }
 }
 
-/// Tells an operator what came of a reading.
-fn told(failing: &mut Outage, outcome: Result<bool, TlsError>) {
-    match outcome {
+fn log_reload(failures: &mut FailureLog, result: Result<bool, TlsError>) {
+    match result {
         Ok(is_new) => {
-            let was_failing = failing.over(Instant::now()).is_some();
+            let was_failing = failures.recovered(Instant::now()).is_some();
             if is_new {
-                tracing::info!("the certificate was read again: new connections get what its files hold now");
+                tracing::info!("reloaded the certificate for new connections");
             } else if was_failing {
-                tracing::info!("the files of the certificate hold again what is in use");
+                tracing::info!("the certificate files match the certificate in use again");
             }
         }
         Err(error) => {
-            let words = error_causes::said_once(&error).join(": ");
-            match failing.failed(&words, Instant::now()) {
-                Say::Nothing => {}
-                Say::This | Say::Still(..) => {
-                    tracing::error!("{words}; the certificate that is in use stays");
+            let cause = error_causes::describe(&error);
+            match failures.failed(&cause, Instant::now()) {
+                LogAction::Suppress => {}
+                LogAction::New | LogAction::Ongoing(..) => {
+                    tracing::error!("{cause}; the previous certificate stays in use");
                 }
             }
         }
     }
 }
 
-/// What both files hold, unless that takes too long: `reading` is then what is still at it.
+/// Reads both files. After a timeout, `pending_read` has the read that still runs.
 async fn content(
     files: &Files,
-    reading: &mut Option<JoinHandle<Result<Content, TlsError>>>,
+    pending_read: &mut Option<JoinHandle<Result<Content, TlsError>>>,
     time: Duration,
 ) -> Result<Content, TlsError> {
     let start = || {
         let files = files.clone();
         spawn_blocking(move || read(&files))
     };
-    let mut begun = reading.take().unwrap_or_else(start);
-    match timeout(time, &mut begun).await {
+    let mut read = pending_read.take().unwrap_or_else(start);
+    match timeout(time, &mut read).await {
         Ok(Ok(content)) => content,
-        // Reading does not panic; a runtime that ends may not get to it any more.
-        Ok(Err(_)) => Err(TlsError::TooSlow(files.clone())),
+        // Cancelled by the end of the runtime; reading does not panic.
+        Ok(Err(_)) => Err(TlsError::TimedOut(files.clone())),
         Err(_) => {
-            *reading = Some(begun);
-            Err(TlsError::TooSlow(files.clone()))
+            *pending_read = Some(read);
+            Err(TlsError::TimedOut(files.clone()))
         }
     }
 }
 
 fn read(files: &Files) -> Result<Content, TlsError> {
     let read = |what, path: &Path| {
-        read_up_to(MOST, path).map_err(|error| TlsError::Unreadable { what, path: path.to_owned(), error })
+        read_up_to(MAX_FILE_BYTES, path).map_err(|error| TlsError::Unreadable {
+            what,
+            path: path.to_owned(),
+            error,
+        })
     };
     Ok(Content { certificate: read("certificate", &files.certificate)?, key: read("key", &files.key)? })
 }
 
-/// TLS 1.2 and 1.3, and HTTP/1.1 on it.
+/// A configuration with TLS 1.2 and 1.3, for HTTP/1.1.
 fn config(files: &Files, content: &Content) -> Result<ServerConfig, TlsError> {
-    let garbled = || TlsError::GarbledCertificate(files.certificate.clone());
+    let invalid = || TlsError::InvalidCertificate(files.certificate.clone());
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content.certificate).collect();
-    // A library's words about PEM quote the line that it could not read.
-    let chain = chain.map_err(|_| garbled())?;
+    // The library's error quotes the invalid line.
+    let chain = chain.map_err(|_| invalid())?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(files.certificate.clone()));
     }
-    // The library itself looks at the first alone, and a client that cannot read the others would only say no.
+    // rustls checks only the first certificate; clients would reject an invalid chain without a reason.
     if chain.iter().any(|certificate| ParsedCertificate::try_from(certificate).is_err()) {
-        return Err(garbled());
+        return Err(invalid());
     }
     let key = PrivateKeyDer::from_pem_slice(&content.key).map_err(|error| match error {
         PemError::NoItemsFound => TlsError::NoKey(files.key.clone()),
-        _ => TlsError::GarbledKey(files.key.clone()),
+        _ => TlsError::InvalidKey(files.key.clone()),
     })?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key =
-        provider.key_provider.load_private_key(key).map_err(|_| TlsError::GarbledKey(files.key.clone()))?;
+        provider.key_provider.load_private_key(key).map_err(|_| TlsError::InvalidKey(files.key.clone()))?;
     let identity = CertifiedKey::new(chain, key);
     match identity.keys_match() {
         Ok(()) | Err(RustlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-        Err(RustlsError::InconsistentKeys(_)) => return Err(TlsError::Apart(files.clone())),
-        Err(_) => return Err(garbled()),
+        Err(RustlsError::InconsistentKeys(_)) => return Err(TlsError::Mismatch(files.clone())),
+        Err(_) => return Err(invalid()),
     }
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -254,7 +257,7 @@ fn config(files: &Files, content: &Content) -> Result<ServerConfig, TlsError> {
 
 impl Content {
     fn fingerprints(&self) -> [Fingerprint; 2] {
-        [Fingerprint::of(&self.certificate), Fingerprint::of(&self.key)]
+        [Fingerprint::from_content(&self.certificate), Fingerprint::from_content(&self.key)]
     }
 }
 
@@ -262,12 +265,11 @@ impl Content {
 mod tests {
     use std::process::Command;
 
-    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
+    use rcgen::{CertifiedKey as Generated, generate_simple_self_signed};
     use tempfile::TempDir;
 
     use super::*;
 
-    /// A folder with these two files in it.
     fn folder(certificate: &str, key: &str) -> (TempDir, Files) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files { certificate: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
@@ -276,60 +278,61 @@ mod tests {
         (folder, files)
     }
 
-    /// A certificate and its key, in PEM.
-    fn made() -> (String, String) {
-        let Made { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    /// Generates a certificate and its key in PEM.
+    fn generate() -> (String, String) {
+        let Generated { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         (cert.pem(), signing_key.serialize_pem())
     }
 
-    async fn said(certificate: &str, key: &str) -> String {
+    /// The message of the error, which must not quote the files.
+    async fn error_of(certificate: &str, key: &str) -> String {
         let (_folder, files) = folder(certificate, key);
         let error = Identity::load(files).await.err().unwrap();
-        let said = error_causes::said_once(&error).join(": ");
+        let message = error_causes::describe(&error);
         for file in [certificate, key] {
             for line in file.lines().filter(|line| line.len() > 4) {
-                assert!(!format!("{said} {error:?}").contains(line), "{said}");
+                assert!(!format!("{message} {error:?}").contains(line), "{message}");
             }
         }
-        said
+        message
     }
 
     #[tokio::test]
-    async fn files_that_cannot_be_used_are_named_with_what_was_expected_and_never_quoted() {
-        let ((certificate, key), (other, _)) = (made(), made());
+    async fn invalid_file_is_named_with_the_expected_content_and_not_quoted() {
+        let ((certificate, key), (other, _)) = (generate(), generate());
         let cut = |pem: &str| pem.lines().take(3).collect::<Vec<_>>().join("\n");
         let emptied = |what| format!("-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n");
         let large = " ".repeat(1024 * 1024 + 1);
         for (certificate, key, words) in [
             ("", &*key, &["tls.crt", "no certificate", "PEM"][..]),
             (&key, &key, &["tls.crt", "no certificate", "PEM"]),
-            (&cut(&certificate), &key, &["tls.crt", "cannot be read", "X.509"]),
-            (&emptied("CERTIFICATE"), &key, &["tls.crt", "cannot be read", "X.509"]),
-            (&(certificate.clone() + &emptied("CERTIFICATE")), &key, &["tls.crt", "cannot be read"]),
+            (&cut(&certificate), &key, &["tls.crt", "invalid certificate", "X.509"]),
+            (&emptied("CERTIFICATE"), &key, &["tls.crt", "invalid certificate", "X.509"]),
+            (&(certificate.clone() + &emptied("CERTIFICATE")), &key, &["tls.crt", "invalid certificate"]),
             (&certificate, "", &["tls.key", "no private key", "without a passphrase"]),
             (&certificate, &certificate, &["tls.key", "no private key"]),
             (&certificate, &emptied("ENCRYPTED PRIVATE KEY"), &["tls.key", "without a passphrase"]),
-            (&certificate, &cut(&key), &["tls.key", "cannot be used", "ECDSA"]),
-            (&certificate, &emptied("PRIVATE KEY"), &["tls.key", "cannot be used", "ECDSA"]),
-            (&other, &key, &["tls.key", "does not belong", "tls.crt"]),
+            (&certificate, &cut(&key), &["tls.key", "invalid private key", "ECDSA"]),
+            (&certificate, &emptied("PRIVATE KEY"), &["tls.key", "invalid private key", "ECDSA"]),
+            (&other, &key, &["tls.key", "does not match", "tls.crt"]),
             (&large, &key, &["tls.crt", "longer than"]),
         ] {
-            let said = said(certificate, key).await;
+            let message = error_of(certificate, key).await;
             for word in words {
-                assert!(said.contains(word), "{word}: {said}");
+                assert!(message.contains(word), "{word}: {message}");
             }
         }
     }
 
     #[tokio::test]
-    async fn what_is_in_use_stays_until_both_files_hold_something_else_that_fits() {
-        let ((certificate, key), (next, its_key)) = (made(), made());
+    async fn certificate_stays_in_use_until_both_files_match_again() {
+        let ((certificate, key), (next, its_key)) = (generate(), generate());
         let (_folder, files) = folder(&certificate, &key);
         let mut identity = Identity::load(files.clone()).await.unwrap();
         let mut current = identity.current();
         assert!(!identity.reload().await.unwrap());
         std::fs::write(&files.certificate, &next).unwrap();
-        assert!(matches!(identity.reload().await, Err(TlsError::Apart(_))));
+        assert!(matches!(identity.reload().await, Err(TlsError::Mismatch(_))));
         std::fs::remove_file(&files.key).unwrap();
         assert!(matches!(identity.reload().await, Err(TlsError::Unreadable { what: "key", .. })));
         assert!(!current.has_changed().unwrap());
@@ -342,19 +345,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_that_nobody_writes_to_holds_one_thread_however_often_it_is_tried() {
-        let (certificate, key) = made();
+    async fn pipe_without_a_writer_blocks_one_thread_after_several_attempts() {
+        let (certificate, key) = generate();
         let (_folder, files) = folder(&certificate, "");
         std::fs::remove_file(&files.key).unwrap();
         assert!(Command::new("mkfifo").arg(&files.key).status().unwrap().success());
-        let mut reading = None;
+        let mut pending_read = None;
         for _ in 0..3 {
-            let slow = content(&files, &mut reading, Duration::from_millis(20)).await;
-            assert!(matches!(slow, Err(TlsError::TooSlow(_))));
+            let slow = content(&files, &mut pending_read, Duration::from_millis(20)).await;
+            assert!(matches!(slow, Err(TlsError::TimedOut(_))));
         }
-        // It is the first reading that gets what is written now: it opened the pipe before.
+        // The first read opened the pipe, so it receives the key.
         std::fs::write(&files.key, &key).unwrap();
-        let content = content(&files, &mut reading, Duration::from_mins(1)).await.ok().unwrap();
-        assert!(content.key == key.as_bytes() && reading.is_none());
+        let content = content(&files, &mut pending_read, Duration::from_mins(1)).await.ok().unwrap();
+        assert!(content.key == key.as_bytes() && pending_read.is_none());
     }
 }

@@ -1,153 +1,203 @@
-//! Who asks, and whether they may: decided before a body is read.
+//! Authentication and authorization of API requests.
+//!
+//! Each handler below `{org}` takes an [`Admitted`] with the permission that its operation requires. The extractor is the
+//! only code that parses an organization from an API path, so a handler cannot serve an organization without this check.
+//! It runs before the body is read. The sign-in page uses [`find_token`].
 
-use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, OnceLock};
+use std::marker::PhantomData;
+use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::app::App;
+use super::http::context::{ReadPermits, RequestContext};
 use super::http::problem::Problem;
-use crate::domain::escape::Visible;
-use crate::domain::evidence::access::{Operation, Refusal, Role, Scope};
+use crate::domain::escape::Escaped;
+use crate::domain::evidence::access::{Denial, Operation, Role};
 use crate::domain::model::Fingerprint;
-use crate::process::listener::Peer;
 use crate::store;
 use crate::store::access::Token;
 
-/// Who asks.
+/// The token that a request was admitted with.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
-    /// The token's name.
+    /// The name of the token.
     pub(super) name: String,
-    /// What it may do.
     pub(super) role: Role,
 }
 
-/// What of a request says who asks. It holds the token: no `Debug`.
-pub(super) struct Asking {
-    pub(super) headers: HeaderMap,
-    /// Where it comes from.
-    peer: IpAddr,
-    /// Where the name of its token is left for the log, once it is known.
-    known_as: KnownAs,
-    /// Where its turn is left, until the answer was sent.
-    turn: Turn,
+/// A request that was admitted to an organization: `P` is the required permission, `Rest` the parameters of the path
+/// after `{org}`.
+pub(super) struct Admitted<P, Rest = ()> {
+    pub(super) organization: String,
+    pub(super) rest: Rest,
+    pub(super) caller: Caller,
+    permission: PhantomData<P>,
 }
 
-/// The turn of a request that reads, its token's and its organization's, and that organization, among the request's
-/// extensions.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Turn(Arc<OnceLock<([OwnedSemaphorePermit; 2], String)>>);
+/// A permission that an operation requires, with the parameters of its path.
+pub(super) trait Permission<Rest> {
+    /// The operation to authorize.
+    fn operation(rest: &Rest) -> Operation<'_>;
+}
 
-impl Turn {
-    /// The organization; `""` where there is no turn.
-    pub(super) fn organization(&self) -> &str {
-        self.0.get().map_or("", |(_, organization)| organization)
+/// Reads the organization: roles `read` and `admin`.
+pub(super) struct Read;
+/// Reports an environment, the first parameter after `{org}`: roles `report` and `admin`.
+pub(super) struct Report;
+/// Attests in a flow, the first parameter after `{org}`: roles `attest` and `admin`.
+pub(super) struct Attest;
+
+impl<Rest> Permission<Rest> for Read {
+    fn operation(_: &Rest) -> Operation<'_> {
+        Operation::Read
     }
 }
 
-/// The name of the valid token that a request came with, among the request's extensions.
-#[derive(Debug, Clone, Default)]
-pub(super) struct KnownAs(Arc<OnceLock<String>>);
-
-impl KnownAs {
-    /// Leaves the name there.
-    pub(super) fn is(&self, name: &str) {
-        let _ = self.0.set(name.to_owned());
-    }
-
-    /// The name, fit for a log; empty where nobody is known.
-    pub(super) fn shown(&self) -> String {
-        self.0.get().map_or_else(String::new, |name| Visible(name).to_string())
+impl Permission<String> for Report {
+    fn operation(environment: &String) -> Operation<'_> {
+        Operation::Report(environment)
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asking {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // The listener names the peer of every request.
-        let peer = parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
-        let known_as = parts.extensions.get().cloned().unwrap_or_default();
-        let turn = parts.extensions.get().cloned().unwrap_or_default();
-        Ok(Self { headers: parts.headers.clone(), peer, known_as, turn })
+impl Permission<(String, String)> for Attest {
+    fn operation((flow, _): &(String, String)) -> Operation<'_> {
+        Operation::Attest(flow)
     }
 }
 
-/// Lets a request in, or says 401 without a valid token, 403 outside the token's role or organization, and 429
-/// where too many came without a valid token.
-pub(super) async fn admit(
+/// The parameters of a path after its organization.
+pub(super) trait PathRest: Sized + Send {
+    /// All parameters, as axum deserializes them.
+    type Path: DeserializeOwned + Send;
+    /// Splits the organization off.
+    fn split(path: Self::Path) -> (String, Self);
+}
+
+impl PathRest for () {
+    type Path = String;
+
+    fn split(organization: String) -> (String, Self) {
+        (organization, ())
+    }
+}
+
+impl PathRest for String {
+    type Path = (Self, Self);
+
+    fn split((organization, first): (Self, Self)) -> (Self, Self) {
+        (organization, first)
+    }
+}
+
+impl PathRest for (String, String) {
+    type Path = (String, String, String);
+
+    fn split((organization, first, second): Self::Path) -> (String, Self) {
+        (organization, (first, second))
+    }
+}
+
+impl PathRest for (String, String, String) {
+    type Path = (String, String, String, String);
+
+    fn split((organization, first, second, third): Self::Path) -> (String, Self) {
+        (organization, (first, second, third))
+    }
+}
+
+/// The organization and the other parameters of a request's path.
+pub(super) async fn path_parameters<Rest: PathRest>(parts: &mut Parts) -> Result<(String, Rest), Problem> {
+    match Path::<Rest::Path>::from_request_parts(parts, &()).await {
+        Ok(Path(path)) => Ok(Rest::split(path)),
+        Err(_) => Err(Problem::invalid("the path is not UTF-8 after percent-decoding")),
+    }
+}
+
+impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admitted<P, Rest> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let (organization, rest) = path_parameters::<Rest>(parts).await?;
+        let context = RequestContext::from_request_parts(parts, app).await?;
+        let caller = admit(app, &context, &parts.headers, &organization, P::operation(&rest)).await?;
+        Ok(Self { organization, rest, caller, permission: PhantomData })
+    }
+}
+
+/// Returns 401 without a valid token, 403 outside the role, scope or organization of the token, and 429 after too many
+/// requests without a valid token.
+async fn admit(
     app: &App,
-    asking: &Asking,
+    context: &RequestContext,
+    headers: &HeaderMap,
     organization: &str,
     operation: Operation<'_>,
 ) -> Result<Caller, Problem> {
-    let hash = bearer(&asking.headers).map(Fingerprint::of);
-    app.throttle.check(asking.peer, hash)?;
-    let Some(known) = valid(app, hash).await? else {
-        app.throttle.refused(asking.peer, hash);
+    let hash = bearer(headers).map(Fingerprint::from_content);
+    app.limiter.check(context.peer, hash)?;
+    let Some(token) = find_token(app, hash).await? else {
+        app.limiter.refused(context.peer, hash);
         return Err(Problem::unauthorized());
     };
-    app.throttle.admitted(known.sha256);
-    asking.known_as.is(&known.name);
-    let role: Role = known.role.parse().map_err(|_| store::Error::Unreadable("a role"))?;
-    let scope: Scope = serde_json::from_str(&known.scope).map_err(|_| store::Error::Unreadable("a scope"))?;
-    let permitted = match &known.organization {
-        home if home == organization => role.permits(&scope, operation),
-        _ => Err(Refusal::Organization),
+    app.limiter.admitted(token.sha256);
+    context.set_token_name(&token.name);
+    let permitted = match &token.organization {
+        home if home == organization => token.role.permits(&token.scope, operation),
+        _ => Err(Denial::Organization),
     };
-    if let Err(refusal) = permitted {
-        let (role, home) = (role.as_str(), &known.organization);
-        let name = Visible(&known.name).to_string();
-        tracing::info!(
-            token = name,
-            role,
-            "refused: the token \"{name}\" of {home}, of role {role}, may not do this"
-        );
-        return Err(Problem::forbidden(refusal));
+    if let Err(denial) = permitted {
+        let (role, home) = (token.role.as_str(), &token.organization);
+        let name = Escaped(&token.name).to_string();
+        tracing::info!(token = name, role, "denied: token \"{name}\" of {home} has role {role}: {denial}");
+        return Err(Problem::forbidden(denial));
     }
     if operation == Operation::Read {
-        // However slowly its answers are read, one token has but so many of them in memory, and of the connections to
-        // the database, and so have all tokens of an organization together. Who waits for their own token's waits with
-        // nobody else.
-        let until = Instant::now() + app.policy.turn;
-        let own = turn(app.reading_by.of(known.sha256), until, "token").await?;
-        let of_all = turn(app.reading_of.of(known.organization.clone()), until, "organization").await?;
-        let _ = asking.turn.0.set(([own, of_all], known.organization));
+        // Clients that read slowly hold memory and connections to the database: both are bounded per token and per
+        // organization. The token's own permit comes first, so that its requests wait only for each other.
+        let deadline = Instant::now() + app.limits.permit_timeout;
+        let own = read_permit(app.reading_by.get(token.sha256), deadline, "token").await?;
+        let shared =
+            read_permit(app.reading_of.get(token.organization.clone()), deadline, "organization").await?;
+        context.set_read_permits(ReadPermits { organization: token.organization, _permits: [own, shared] });
     }
-    Ok(Caller { name: known.name, role })
+    Ok(Caller { name: token.name, role: token.role })
 }
 
-async fn turn(places: Arc<Semaphore>, until: Instant, whose: &str) -> Result<OwnedSemaphorePermit, Problem> {
-    let turn = timeout_at(until, places.acquire_owned()).await;
-    turn.ok().and_then(Result::ok).ok_or_else(|| {
-        Problem::unavailable(format!("this {whose} has as many answers under way as it may have at a time"))
+async fn read_permit(
+    permits: Arc<Semaphore>,
+    deadline: Instant,
+    owner: &str,
+) -> Result<OwnedSemaphorePermit, Problem> {
+    let permit = timeout_at(deadline, permits.acquire_owned()).await;
+    permit.ok().and_then(Result::ok).ok_or_else(|| {
+        Problem::unavailable(format!("this {owner} has reached its limit of concurrent responses"))
     })
 }
 
-/// The token of this hash, while it is open and has not expired.
-pub(super) async fn valid(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
+/// The token with this hash, if it is open and has not expired.
+pub(super) async fn find_token(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
     let Some(hash) = hash else { return Ok(None) };
-    let Some(known) = app.store.token(hash).await? else { return Ok(None) };
-    let is_same = bool::from(known.sha256.bytes().ct_eq(hash.bytes()));
-    if !is_same || known.expires_at.is_some_and(|end| end <= app.now()) {
-        // What the client is not told, its operator is.
-        let name = Visible(&known.name).to_string();
-        tracing::info!(token = name, "refused: the token \"{name}\" of {} has expired", known.organization);
+    let Some(token) = app.site.store.token(hash).await? else { return Ok(None) };
+    let is_same = bool::from(token.sha256.bytes().ct_eq(hash.bytes()));
+    if !is_same || token.expires_at.is_some_and(|end| end <= app.site.now()) {
+        // The client gets a plain 401; the operator sees the reason.
+        let name = Escaped(&token.name).to_string();
+        tracing::info!(token = name, "denied: token \"{name}\" of {} has expired", token.organization);
         return Ok(None);
     }
-    Ok(Some(known))
+    Ok(Some(token))
 }
 
-/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme in any case, RFC 9110,
-/// section 11.1).
+/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is case-insensitive (RFC 9110, section
+/// 11.1).
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };

@@ -1,5 +1,4 @@
-//! Where targets are, with the secrets that it takes: kept in memory alone, as the bootstrap file refers to
-//! them.
+//! Addresses and secrets of notification targets, from the bootstrap file. They are kept in memory only.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,71 +8,71 @@ use lettre::message::Mailbox;
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 
-/// The target of an action: its organization, the action's number, and its name there.
+/// A target: its organization, the number of its action, and its name within the action.
 pub type TargetKey = (String, i64, String);
 
-/// Where a target is.
+/// The address of a target.
 #[derive(Debug, Clone)]
 pub enum Address {
-    /// An address that takes JSON, signed with each of the secrets.
+    /// A webhook. Requests are signed with each of the secrets.
     Webhook {
         /// The URL, which is a credential.
         url: SecretString,
         /// One, or two during a rotation.
         secrets: Vec<SecretString>,
     },
-    /// A chat's incoming webhook.
+    /// An incoming webhook of a chat.
     Slack {
         /// The URL, which is a credential.
         url: SecretString,
     },
-    /// Mail boxes.
+    /// Mailboxes.
     Email {
-        /// Who gets it.
+        /// The recipients.
         recipients: Vec<Mailbox>,
     },
 }
 
-/// How mail is sent.
+/// The mail server.
 #[derive(Clone)]
 pub struct Smtp {
-    /// The server.
+    /// Host name of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// How the connection is encrypted.
+    /// Encryption of the connection.
     pub tls: SmtpTls,
-    /// Who sends.
+    /// Sender.
     pub from: Mailbox,
-    /// Who signs in, and the password.
+    /// User name and password.
     pub credentials: Option<(String, SecretString)>,
 }
 
-/// How a connection to a mail server is encrypted.
+/// Encryption of a connection to a mail server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SmtpTls {
-    /// By STARTTLS, or mail is not sent (RFC 3207).
+    /// STARTTLS (RFC 3207), required.
     #[default]
     Starttls,
-    /// From the start (RFC 8314, section 3).
+    /// TLS from the start (RFC 8314, section 3).
     Implicit,
-    /// Not at all.
+    /// No encryption.
     None,
 }
 
-/// All of it.
+/// All addresses of the bootstrap file.
 #[derive(Debug, Clone, Default)]
 pub struct AddressBook {
-    /// Authorities that are trusted beside the system's.
+    /// Certificate authorities, in addition to the system's.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// How mail is sent.
+    /// The mail server, if there is one.
     pub smtp: Option<Smtp>,
-    /// Where targets are.
+    /// Address per target.
     pub targets: BTreeMap<TargetKey, Address>,
 }
 
-/// The address book as it was last read.
+/// The current address book.
 #[derive(Debug, Default)]
 pub(in crate::service) struct Addresses(RwLock<Arc<AddressBook>>);
 

@@ -13,16 +13,17 @@ use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 use url::Url;
 
-use super::app::{App, Policy};
+use super::app::App;
 use super::bootstrap::{self, BootstrapError};
 use super::http::json;
 use super::http::links::Links;
 use super::http::problem::Problem;
 use super::http::routes;
+use super::limits::Limits;
 use super::maintenance::clock::Clock;
-use crate::domain::evidence::snapshot::reported::{K8sReport, Reported};
+use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{Fingerprint, JunitAttestation};
-use crate::store::{Patience, Store};
+use crate::store::{Store, Timeouts};
 
 /// Why something is refused.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct Refusal {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self { status: problem.status().as_u16(), told: problem.told() }
+        Self { status: problem.status().as_u16(), told: problem.text() }
     }
 }
 
@@ -45,8 +46,8 @@ pub(crate) fn attestation(bytes: &[u8]) -> Result<JunitAttestation, Refusal> {
 }
 
 /// Reads the body of a report.
-pub(crate) fn report(bytes: &[u8]) -> Result<Reported, Refusal> {
-    json::read::<K8sReport<'_>>("the report", bytes).map(Reported::new).map_err(Refusal::from)
+pub(crate) fn report(bytes: &[u8]) -> Result<NormalizedReport, Refusal> {
+    json::read::<K8sReport<'_>>("the report", bytes).map(NormalizedReport::new).map_err(Refusal::from)
 }
 
 /// Reads a bootstrap file, and what it refers to.
@@ -124,16 +125,16 @@ impl Asked {
 }
 
 async fn router() -> Router {
-    let store = Store::open(&"sqlite::memory:".parse().expect("a URL"), Patience::default())
+    let store = Store::open(&"sqlite::memory:".parse().expect("a URL"), Timeouts::default())
         .await
         .expect("a database");
     let links = Links::new(Url::parse("http://127.0.0.1").expect("a URL"), false);
-    let app = App::new(store, &Policy::default(), Clock::default(), links, vec![]);
+    let app = App::new(store, &Limits::default(), Clock::default(), links, vec![]);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let bootstrap = format!(
         "generation: 1\norganizations:\n- name: acme\n  tokens:\n  - {{name: fuzzing, role: admin, sha256: {}}}\n  \
          flows:\n  - {{name: cart, tags: {{team: shop}}}}\n  environments:\n  - name: prod\n    policy:\n      attestations:\n      - {{flow: cart, name: unit-tests}}\n",
-        Fingerprint::of(TOKEN.as_bytes())
+        Fingerprint::from_content(TOKEN.as_bytes())
     );
     std::fs::write(file.path(), bootstrap).expect("a bootstrap file");
     bootstrap::load(&app, file.path()).await.expect("a bootstrap file that can be used");

@@ -1,7 +1,7 @@
-//! A link that signs in once, in place of a token that is typed.
+//! One-time sign-in links, in place of a typed token.
 //!
-//! A process that embeds the service can ask for one; `serve` does not. Only the hash of the link's code is kept, in
-//! memory.
+//! A process that embeds the service, such as the demo, can create a link; `serve` does not. Only the hash of the code is
+//! kept, in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,61 +11,61 @@ use subtle::ConstantTimeEq;
 use crate::domain::model::Fingerprint;
 use crate::service::maintenance::random::random;
 
-/// What may be signed in with once.
+/// The current one-time link.
 #[derive(Debug, Default)]
-pub(in crate::service) struct Invitation(Mutex<Stands>);
+pub(in crate::service) struct Invitation(Mutex<State>);
 
 #[derive(Debug, Default)]
-enum Stands {
-    /// Nobody made a link.
+enum State {
+    /// No link was created.
     #[default]
-    NeverMade,
-    /// It was not used yet.
+    NotCreated,
+    /// The link is valid.
     Open { code: Fingerprint, token: Fingerprint, until: Instant },
-    /// It was used.
+    /// The link was used.
     Used,
 }
 
-/// What a code is good for.
+/// The result of redeeming a code.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Nobody ever made a link here.
-    NeverMade,
-    /// A session of this token, which no other request gets.
-    SignsIn(Fingerprint),
-    /// Nothing, or nothing any more.
-    Nothing,
+pub(crate) enum Redeemed {
+    /// No link was ever created.
+    NotCreated,
+    /// Signs in with this token; no other request can.
+    Token(Fingerprint),
+    /// The code is wrong, expired or used.
+    Invalid,
 }
 
 impl Invitation {
-    /// Makes the link's code, of 128 random bits, so that the link fits a line, for a token; one that was made before is void.
+    /// Creates the code of a link for a token: 128 random bits, so that the link fits a line. It replaces an earlier link.
     pub(in crate::service) fn open(
         &self,
         token: Fingerprint,
         until: Instant,
     ) -> Result<String, getrandom::Error> {
         let code = random::<16>()?;
-        *self.lock() = Stands::Open { code: Fingerprint::of(code.as_bytes()), token, until };
+        *self.lock() = State::Open { code: Fingerprint::from_content(code.as_bytes()), token, until };
         Ok(code)
     }
 
-    /// What a code is good for; once it was good for something, it no longer is.
-    pub(crate) fn take(&self, offered: Fingerprint, now: Instant) -> Answer {
-        let mut stands = self.lock();
-        let token = match &*stands {
-            Stands::NeverMade => return Answer::NeverMade,
-            Stands::Open { code, token, until }
+    /// Redeems a code, which is used up.
+    pub(crate) fn redeem(&self, offered: Fingerprint, now: Instant) -> Redeemed {
+        let mut state = self.lock();
+        let token = match &*state {
+            State::NotCreated => return Redeemed::NotCreated,
+            State::Open { code, token, until }
                 if bool::from(code.bytes().ct_eq(offered.bytes())) && now < *until =>
             {
                 *token
             }
-            Stands::Open { .. } | Stands::Used => return Answer::Nothing,
+            State::Open { .. } | State::Used => return Redeemed::Invalid,
         };
-        *stands = Stands::Used;
-        Answer::SignsIn(token)
+        *state = State::Used;
+        Redeemed::Token(token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stands> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,21 +77,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_signs_in_once_and_only_by_its_code_and_only_in_time() {
-        let (token, now) = (Fingerprint::of(b"token"), Instant::now());
-        let hash = |code: &str| Fingerprint::of(code.as_bytes());
+    fn link_signs_in_once_with_its_code_before_it_expires() {
+        let (token, now) = (Fingerprint::from_content(b"token"), Instant::now());
+        let hash = |code: &str| Fingerprint::from_content(code.as_bytes());
         let invitation = Invitation::default();
-        assert_eq!(invitation.take(hash(""), now), Answer::NeverMade);
+        assert_eq!(invitation.redeem(hash(""), now), Redeemed::NotCreated);
         let until = now + Duration::from_secs(1);
         let code = invitation.open(token, until).unwrap();
         assert_eq!(code.len(), 32);
-        assert_eq!(invitation.take(hash("guessed"), now), Answer::Nothing);
-        assert_eq!(invitation.take(hash(&code), until), Answer::Nothing, "too late");
-        assert_eq!(invitation.take(hash(&code), now), Answer::SignsIn(token), "no guess takes it away");
-        assert_eq!(invitation.take(hash(&code), now), Answer::Nothing, "it was used");
+        assert_eq!(invitation.redeem(hash("guessed"), now), Redeemed::Invalid);
+        assert_eq!(invitation.redeem(hash(&code), until), Redeemed::Invalid, "expired");
+        assert_eq!(
+            invitation.redeem(hash(&code), now),
+            Redeemed::Token(token),
+            "a wrong code does not use up the link"
+        );
+        assert_eq!(invitation.redeem(hash(&code), now), Redeemed::Invalid, "already used");
         let again = invitation.open(token, until).unwrap();
         assert_ne!(again, code);
-        assert_eq!(invitation.take(hash(&code), now), Answer::Nothing);
-        assert_eq!(invitation.take(hash(&again), now), Answer::SignsIn(token));
+        assert_eq!(invitation.redeem(hash(&code), now), Redeemed::Invalid);
+        assert_eq!(invitation.redeem(hash(&again), now), Redeemed::Token(token));
     }
 }

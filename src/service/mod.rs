@@ -1,8 +1,7 @@
-//! `serve`: the compliance service itself, a file an operation.
+//! `serve`: the compliance service.
 //!
-//! The command line opens it with a [`Setup`] and lets it run until it is told to stop. A handler
-//! admits the caller, reads what was sent within its bounds, asks `domain` what follows, and has
-//! `store` write it down; it decides nothing itself.
+//! The command line starts it with a [`Setup`] and runs it until shutdown. A handler admits the caller, reads the request
+//! within its limits, calls `domain` for decisions and `store` to record them; it decides nothing itself.
 
 mod access;
 pub(crate) mod addresses;
@@ -18,10 +17,11 @@ mod maintenance;
 pub mod notify;
 mod operations;
 mod pages;
+mod site;
 
-pub use app::{Delivery, Policy};
 pub use http::body::Pace;
-pub use maintenance::clock::{Clock, Hand};
+pub use limits::{Delivery, Limits};
+pub use maintenance::clock::{Clock, ClockControl};
 pub(crate) use maintenance::random;
 
 use std::net::SocketAddr;
@@ -45,62 +45,62 @@ use crate::domain::model::Fingerprint;
 use crate::process::listener::{self, Bounds, ListenError};
 use crate::process::tls::{self, Identity, TlsError};
 use crate::process::{self, error_causes};
-use crate::store::{self, DatabaseUrl, Patience, Store};
+use crate::store::{self, DatabaseUrl, Store, Timeouts};
 
-/// What a service is made of.
+/// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Where it listens for requests.
+    /// Address of the API and the pages.
     pub listen: SocketAddr,
-    /// What it proves with who it is, where requests come over TLS.
+    /// Certificate and key, for TLS.
     pub tls: Option<tls::Files>,
-    /// Where it listens for probes and scrapes, in the clear.
+    /// Address of probes and metrics, over plain HTTP.
     pub admin_listen: SocketAddr,
-    /// Where it keeps what it is told.
+    /// The database.
     pub database: DatabaseUrl,
-    /// What it is told by a file.
+    /// The bootstrap file.
     pub bootstrap: Option<PathBuf>,
-    /// Where clients reach it; `None`: where it listens.
+    /// The URL for clients; by default the address of the listener.
     pub public_url: Option<Url>,
-    /// Its limits.
-    pub policy: Policy,
-    /// What time it is for it.
+    /// Limits and durations.
+    pub limits: Limits,
+    /// The clock.
     pub clock: Clock,
-    /// The limits of its connections.
+    /// Limits of connections.
     pub bounds: Bounds,
-    /// How long it waits for its database.
-    pub patience: Patience,
-    /// The internal networks that notifications may go to.
+    /// Timeouts of the database.
+    pub timeouts: Timeouts,
+    /// Internal networks that notifications may reach.
     pub allowed_internal: Vec<IpNet>,
 }
 
-/// A service that cannot start.
+/// A failed start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// Failed to listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The certificate or its key cannot be used.
+    /// Invalid certificate or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The database cannot be opened.
-    #[error("{0} cannot be opened")]
+    /// Failed to open the database.
+    #[error("failed to open {0}")]
     Store(DatabaseUrl, #[source] store::Error),
-    /// The bootstrap file cannot be applied.
+    /// Failed to apply the bootstrap file.
     #[error(transparent)]
     Bootstrap(#[from] LoadError),
-    /// There is no organization, and nothing that would make one.
-    #[error("the database holds no organization, so nobody could use the service")]
+    /// The database has no organization, and there is no bootstrap file.
+    #[error("the database has no organization: start the service with --bootstrap")]
     Empty,
-    /// The address that was given is not one.
-    #[error("the address that the service listens on cannot be told")]
+    /// The address of the listener is unknown.
+    #[error("failed to determine the address of the listener")]
     Address(#[source] std::io::Error),
 }
 
-/// How many look at probes and metrics at once.
-const PROBES: usize = 64;
+/// Maximum number of connections to the admin listener.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-/// A service that listens.
+/// A started service.
 pub struct Service {
     app: App,
     listener: TcpListener,
@@ -113,11 +113,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Takes the addresses, reads the certificate and the bootstrap file, opens the database and applies that file.
+    /// Listens, reads the certificate and the bootstrap file, opens the database and applies the file.
     ///
     /// # Errors
     ///
-    /// [`StartError`] for whichever of that fails.
+    /// Returns [`StartError`] if a step fails.
     pub async fn start(setup: Setup) -> Result<Self, StartError> {
         let listener = listener::listen(setup.listen, " (--listen, SUPERCARGO_LISTEN)").await?;
         let by = " (--admin-listen, SUPERCARGO_ADMIN_LISTEN)";
@@ -128,78 +128,87 @@ impl Service {
             None => None,
             Some(files) => Some(Identity::load(files).await?),
         };
-        // Before there is a database: a mistake in it leaves none behind.
+        // Before the database is created: an invalid file leaves none behind.
         let bootstrap = match &setup.bootstrap {
             None => None,
             Some(path) => Some(Bootstrap::read(path).await?),
         };
         let scheme = if identity.is_some() { "https" } else { "http" };
         let failed = |error| StartError::Store(setup.database.clone(), error);
-        let store = Store::open(&setup.database, setup.patience).await.map_err(failed)?;
+        let store = Store::open(&setup.database, setup.timeouts).await.map_err(failed)?;
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
-        let app = App::new(store, &setup.policy, setup.clock, links, setup.allowed_internal);
+        let app = App::new(store, &setup.limits, setup.clock, links, setup.allowed_internal);
         if let Some(bootstrap) = bootstrap {
-            app.metrics.loaded(Some(bootstrap::apply(&app, bootstrap).await?));
-        } else if app.store.organizations().await.map_err(failed)? == 0 {
+            match bootstrap::apply(&app, bootstrap).await {
+                Ok(generation) => app.metrics.bootstrap_load(Some(generation)),
+                // A rollback across a raised generation must not take the service down.
+                Err(error) if error.is_outdated() => {
+                    app.metrics.bootstrap_load(None);
+                    tracing::error!(
+                        "{error}; serving the state in the database (see docs/upgrade.md#recover)"
+                    );
+                }
+                Err(error) => return Err(error.into()),
+            }
+        } else if app.site.store.organizations().await.map_err(failed)? == 0 {
             return Err(StartError::Empty);
         }
         let bootstrap = setup.bootstrap;
         Ok(Self { app, listener, identity, admin, bootstrap, bounds: setup.bounds, address, admin_address })
     }
 
-    /// Where it listens for requests.
+    /// The address of the API and the pages.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens for probes and scrapes.
+    /// The address of probes and metrics.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
 
-    /// A link that signs in at the pages with this token, once and within a time. Who has it is who the token is for:
-    /// it is to be told as a token is.
+    /// A link that signs in to the pages with this token, once and within a time. Treat it as a credential.
     ///
     /// # Errors
     ///
-    /// Where the system gives no random bytes.
+    /// Returns an error if the system provides no random bytes.
     pub fn invite(&self, token: &str, within: Duration) -> Result<String, getrandom::Error> {
-        let token = Fingerprint::of(token.as_bytes());
+        let token = Fingerprint::from_content(token.as_bytes());
         let code = self.app.invitation.open(token, Instant::now() + within)?;
-        Ok(self.app.links.invitation(&code))
+        Ok(self.app.site.links.invitation(&code))
     }
 
-    /// Whether requests come over TLS.
+    /// Whether the listener uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// Serves until `shutdown`; `reloads` says when to read the bootstrap file and the certificate again.
-    /// Requests that are under way are finished, then probes are no longer answered, and the database is closed.
+    /// Serves until `shutdown`. `reloads` triggers rereading of the bootstrap file and the certificate. On shutdown,
+    /// requests in progress are completed before probes stop and the database is closed.
     ///
     /// # Errors
     ///
-    /// [`Ended`] where a part of it ended on its own: the others were told to end, and did.
+    /// Returns [`Ended`] if a task ended early. The other tasks were shut down in order.
     pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) -> Result<(), Ended> {
         let drained = CancellationToken::new();
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
         let admin = process::admin::router(Arc::new(probed));
-        let mut beside = JoinSet::new();
-        let bounds = Bounds { connections: PROBES, ..self.bounds };
-        beside.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
-        beside.spawn(maintenance::retention::keep(self.app.clone(), shutdown.clone()));
-        beside.spawn(evaluation::expiry::keep(self.app.clone(), shutdown.clone()));
-        beside.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
+        let mut tasks = JoinSet::new();
+        let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
+        tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
+        tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(evaluation::expiry::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
         let renewal = Arc::new(Notify::new());
         if let Some(identity) = self.identity {
-            let every = self.app.policy.certificate_interval;
-            beside.spawn(identity.keep(every, Arc::clone(&renewal), shutdown.clone()));
+            let every = self.app.limits.certificate_interval;
+            tasks.spawn(identity.reload_periodically(every, Arc::clone(&renewal), shutdown.clone()));
         }
         let router = http::routes::router(self.app.clone());
         let mut requests =
@@ -211,11 +220,11 @@ impl Service {
                     outcome = outcome.and(served.map_err(Ended));
                     break;
                 }
-                Some(ended) = beside.join_next(), if outcome.is_ok() && !shutdown.is_cancelled() => {
+                Some(ended) = tasks.join_next(), if outcome.is_ok() && !shutdown.is_cancelled() => {
                     outcome = ended.map_err(Ended);
                     shutdown.cancel();
                 }
-                // A file that is slow to read holds up nothing: `load` reads it on a thread of its own.
+                // `load` reads the file on a blocking thread, so a slow file delays nothing.
                 true = reloads.next() => {
                     renewal.notify_one();
                     if let Some(path) = &self.bootstrap {
@@ -224,33 +233,30 @@ impl Service {
                 }
             }
         }
-        // Where the requests' listener ended on its own, nobody has said so yet.
+        // The API listener may have ended early.
         shutdown.cancel();
         drained.cancel();
         let ending = async {
-            while let Some(ended) = beside.join_next().await {
+            while let Some(ended) = tasks.join_next().await {
                 outcome = std::mem::replace(&mut outcome, Ok(())).and(ended.map_err(Ended));
             }
-            self.app.store.close().await;
+            self.app.site.store.close().await;
         };
         if timeout(self.bounds.drain, ending).await.is_err() {
-            tracing::warn!(
-                "the database did not let go within {:?}: it is left to itself",
-                self.bounds.drain
-            );
+            tracing::warn!("failed to close the database within {:?}", self.bounds.drain);
         }
         outcome
     }
 }
 
-/// A part of the service that ended on its own: it panicked, and the log says how.
+/// A task that ended early: it panicked, and the log has the panic.
 #[derive(Debug, thiserror::Error)]
-#[error("a part of the service ended on its own")]
+#[error("a task of the service ended early")]
 pub struct Ended(#[source] JoinError);
 
-/// Says when to read the bootstrap file and the certificate again.
+/// A trigger for rereading the bootstrap file and the certificate.
 pub trait Reloads {
-    /// Waits for the next time; false where there is none.
+    /// Waits for the next trigger; false at the end.
     fn next(&mut self) -> impl Future<Output = bool> + Send;
 }
 
@@ -260,7 +266,7 @@ impl Reloads for tokio::signal::unix::Signal {
     }
 }
 
-/// Whoever started the service says when.
+/// Triggers of a process that embeds the service.
 impl Reloads for mpsc::Receiver<()> {
     async fn next(&mut self) -> bool {
         self.recv().await.is_some()
@@ -270,12 +276,12 @@ impl Reloads for mpsc::Receiver<()> {
 async fn reload(app: &App, path: &std::path::Path) {
     match bootstrap::load(app, path).await {
         Ok(generation) => {
-            app.metrics.loaded(Some(generation));
-            tracing::info!(generation, "the bootstrap file was applied: generation {generation}");
+            app.metrics.bootstrap_load(Some(generation));
+            tracing::info!(generation, "applied the bootstrap file, generation {generation}");
         }
         Err(error) => {
-            app.metrics.loaded(None);
-            tracing::error!("{}; what was there stays", error_causes::said_once(&error).join(": "));
+            app.metrics.bootstrap_load(None);
+            tracing::error!("{}; the previous state stays in effect", error_causes::describe(&error));
         }
     }
 }

@@ -1,65 +1,75 @@
-//! Organizations and tokens, as far as a request needs them.
+//! Looks up tokens, for authentication, and counts organizations.
 
-use super::columns::fingerprint;
+use super::columns::{fingerprint, role, scope};
 use super::{Error, Store};
+use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// A token that is open.
+/// An open token.
 #[derive(Debug, Clone)]
 pub struct Token {
     /// The organization that it belongs to.
     pub organization: String,
-    /// Its name, by which reports and attestations say who sent them.
+    /// Its name, recorded with reports and attestations.
     pub name: String,
-    /// The hash that it is known by.
+    /// SHA-256 of its text.
     pub sha256: Fingerprint,
-    /// The interface's word for its role.
-    pub role: String,
-    /// The environments or flows that it is for, a JSON list.
-    pub scope: String,
-    /// When it ends.
+    /// Its role.
+    pub role: Role,
+    /// The environments or flows that the role applies to.
+    pub scope: Scope,
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-type Row = (String, String, Vec<u8>, String, String, Option<i64>);
+#[derive(sqlx::FromRow)]
+struct TokenRow {
+    organization: String,
+    name: String,
+    sha256: Vec<u8>,
+    role: String,
+    scope: String,
+    expires_at: Option<i64>,
+}
 
-const OPEN_TOKEN: &str = "
+impl TokenRow {
+    fn parse(self) -> Result<Token, Error> {
+        Ok(Token {
+            organization: self.organization,
+            name: self.name,
+            sha256: fingerprint(&self.sha256)?,
+            role: role(&self.role)?,
+            scope: scope(&self.scope)?,
+            expires_at: self.expires_at.map(Timestamp::from_micros),
+        })
+    }
+}
+
+const SELECT_TOKEN: &str = "
     SELECT organization, name, sha256, role, scope, expires_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Store {
-    /// The open token of this hash.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The open token with this hash.
     pub async fn token(&self, sha256: Fingerprint) -> Result<Option<Token>, Error> {
         let hash = sha256.bytes().as_slice();
-        let row: Option<Row> = match self {
+        let row: Option<TokenRow> = match self {
             Self::Sqlite(pools) => {
-                sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(pools.readers()?).await?
+                sqlx::query_as(SELECT_TOKEN).bind(hash).fetch_optional(pools.readers()?).await?
             }
             Self::Postgres(pools) => {
-                sqlx::query_as(OPEN_TOKEN).bind(hash).fetch_optional(&pools.readers).await?
+                sqlx::query_as(SELECT_TOKEN).bind(hash).fetch_optional(&pools.readers).await?
             }
         };
-        row.map(|(organization, name, sha256, role, scope, expires_at)| {
-            let expires_at = expires_at.map(Timestamp::from_micros);
-            Ok(Token { organization, name, sha256: fingerprint(&sha256)?, role, scope, expires_at })
-        })
-        .transpose()
+        row.map(TokenRow::parse).transpose()
     }
 
-    /// How many organizations are open.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The number of open organizations.
     pub async fn organizations(&self) -> Result<i64, Error> {
-        const OPEN: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";
+        const COUNT: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";
         Ok(match self {
-            Self::Sqlite(pools) => sqlx::query_scalar(OPEN).fetch_one(pools.readers()?).await?,
-            Self::Postgres(pools) => sqlx::query_scalar(OPEN).fetch_one(&pools.readers).await?,
+            Self::Sqlite(pools) => sqlx::query_scalar(COUNT).fetch_one(pools.readers()?).await?,
+            Self::Postgres(pools) => sqlx::query_scalar(COUNT).fetch_one(&pools.readers).await?,
         })
     }
 }

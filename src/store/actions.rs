@@ -1,28 +1,28 @@
-//! Actions, as they are shown.
+//! Reads actions and their targets, for the API and the pages.
 
 use std::collections::BTreeMap;
 
-use super::bootstrap::Shown;
+use super::bootstrap::PublicAddress;
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::model::{Sent, TargetKind, Timestamp, Trigger};
+use crate::domain::model::{DeliveryTimes, TargetKind, Timestamp, Trigger};
 
-/// An action that is open.
+/// An open action.
 #[derive(Debug, Clone)]
 pub struct Action {
-    /// Its number.
+    /// Its number in its organization.
     pub number: i64,
     /// Its name.
     pub name: String,
-    /// The environments that it is for.
+    /// The environments that it applies to.
     pub environments: Vec<String>,
-    /// What has to happen.
+    /// The events that it sends.
     pub triggers: Vec<Trigger>,
-    /// Where it is sent, by name.
+    /// Where it sends them, in order of creation.
     pub targets: Vec<Target>,
-    /// When the number was first there.
+    /// When the number was first used.
     pub created_at: Timestamp,
-    /// Since when it is as it is.
+    /// When the action last changed.
     pub modified_at: Timestamp,
 }
 
@@ -33,62 +33,89 @@ pub struct Target {
     pub name: String,
     /// Its kind.
     pub kind: TargetKind,
-    /// As much of its address as everybody may see.
-    pub shown: Shown,
-    /// When something was last sent there.
-    pub sent: Sent,
+    /// The part of its address that is not secret.
+    pub address: PublicAddress,
+    /// When a delivery last succeeded and last failed.
+    pub deliveries: DeliveryTimes,
+}
+
+#[derive(sqlx::FromRow)]
+struct ActionRow {
+    number: i64,
+    name: String,
+    environments: String,
+    triggers: String,
+    created_at: i64,
+    modified_at: i64,
+}
+
+impl ActionRow {
+    fn parse(self, targets: Vec<Target>) -> Result<Action, Error> {
+        let unreadable = |_| Error::Unreadable("an action");
+        Ok(Action {
+            number: self.number,
+            name: self.name,
+            environments: serde_json::from_str(&self.environments).map_err(unreadable)?,
+            triggers: serde_json::from_str(&self.triggers).map_err(unreadable)?,
+            targets,
+            created_at: Timestamp::from_micros(self.created_at),
+            modified_at: Timestamp::from_micros(self.modified_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct TargetRow {
+    action: i64,
+    name: String,
+    kind: String,
+    content: String,
+    last_success_at: Option<i64>,
+    last_failure_at: Option<i64>,
+}
+
+impl TargetRow {
+    fn parse(self) -> Result<Target, Error> {
+        let unreadable = || Error::Unreadable("a target");
+        Ok(Target {
+            name: self.name,
+            kind: self.kind.parse().map_err(|_| unreadable())?,
+            address: serde_json::from_str(&self.content).map_err(|_| unreadable())?,
+            deliveries: DeliveryTimes {
+                last_success_at: self.last_success_at.map(Timestamp::from_micros),
+                last_failure_at: self.last_failure_at.map(Timestamp::from_micros),
+            },
+        })
+    }
 }
 
 impl Transaction {
-    /// The open actions of an organization by number, or the one of this number.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The open actions of an organization by number, or the one with this number.
     pub async fn actions(&mut self, organization: &str, number: Option<i64>) -> Result<Vec<Action>, Error> {
-        type Row = (i64, String, String, String, i64, i64);
         const SELECT: &str = "
             SELECT number, name, environments, triggers, created_at, modified_at FROM actions
             WHERE organization = $1 AND closed_at IS NULL AND ($2 IS NULL OR number = $2) ORDER BY number";
-        let rows: Vec<Row> = on!(self, |connection| {
+        let rows: Vec<ActionRow> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(number).fetch_all(connection).await?
         });
-        let mut targets = self.targets_of(organization).await?;
-        let unreadable = |_| Error::Unreadable("an action");
-        rows.into_iter()
-            .map(|(number, name, environments, triggers, created_at, modified_at)| {
-                Ok(Action {
-                    number,
-                    name,
-                    environments: serde_json::from_str(&environments).map_err(unreadable)?,
-                    triggers: serde_json::from_str(&triggers).map_err(unreadable)?,
-                    targets: targets.remove(&number).unwrap_or_default(),
-                    created_at: Timestamp::from_micros(created_at),
-                    modified_at: Timestamp::from_micros(modified_at),
-                })
-            })
-            .collect()
+        let mut targets = self.targets_by_action(organization).await?;
+        let action = |row: ActionRow| {
+            let targets = targets.remove(&row.number).unwrap_or_default();
+            row.parse(targets)
+        };
+        rows.into_iter().map(action).collect()
     }
 
     /// The open targets of each action.
-    async fn targets_of(&mut self, organization: &str) -> Result<BTreeMap<i64, Vec<Target>>, Error> {
-        type Row = (i64, String, String, String, Option<i64>, Option<i64>);
+    async fn targets_by_action(&mut self, organization: &str) -> Result<BTreeMap<i64, Vec<Target>>, Error> {
         const SELECT: &str = "
             SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
             WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
-        let rows: Vec<Row> =
+        let rows: Vec<TargetRow> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let mut targets: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
-        for (action, name, kind, content, success, failure) in rows {
-            targets.entry(action).or_default().push(Target {
-                name,
-                kind: kind.parse().map_err(|_| Error::Unreadable("a target"))?,
-                shown: serde_json::from_str(&content).map_err(|_| Error::Unreadable("a target"))?,
-                sent: Sent {
-                    last_success_at: success.map(Timestamp::from_micros),
-                    last_failure_at: failure.map(Timestamp::from_micros),
-                },
-            });
+        for row in rows {
+            targets.entry(row.action).or_default().push(row.parse()?);
         }
         Ok(targets)
     }

@@ -1,45 +1,66 @@
-//! Approvals, as they are shown.
+//! Reads approvals, and the artifacts built from their commits, for the API and the pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bootstrap::ApprovalContent;
 use super::columns::fingerprint;
-use super::row_limit::{AtMost, MOST, one_more_than};
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
 
-/// An approval, in the last state that it had.
+/// An approval in its latest state.
 #[derive(Debug, Clone)]
 pub struct Approval {
     /// Its number in its flow.
     pub number: i64,
     /// The artifact that it is about.
     pub target: Fingerprint,
-    /// The environment that it is for.
+    /// The environment that it applies to; `None` for any.
     pub environment: Option<EnvironmentName>,
-    /// Where it stands; what was taken out of the bootstrap file is withdrawn.
+    /// Its state; an approval that was removed from the bootstrap file is unapproved.
     pub state: ApprovalState,
-    /// All else that was declared.
+    /// The remaining fields of the bootstrap file.
     pub content: ApprovalContent,
-    /// When the number was first there.
+    /// When the number was first used.
     pub created_at: Timestamp,
     /// When it last changed.
     pub modified_at: Timestamp,
 }
 
-type Row = (i64, Vec<u8>, Option<String>, String, String, i64, i64, Option<i64>);
+#[derive(sqlx::FromRow)]
+struct ApprovalRow {
+    flow: String,
+    number: i64,
+    target: Vec<u8>,
+    environment: Option<String>,
+    state: String,
+    content: String,
+    created_at: i64,
+    modified_at: i64,
+    closed_at: Option<i64>,
+}
 
-/// The same behind its flow.
-type OfFlow = (String, i64, Vec<u8>, Option<String>, String, String, i64, i64, Option<i64>);
+impl ApprovalRow {
+    fn parse(self) -> Result<Approval, Error> {
+        let unreadable = || Error::Unreadable("an approval");
+        let state: ApprovalState = self.state.parse().map_err(|_| unreadable())?;
+        let environment = self.environment.map(|name| name.parse()).transpose();
+        Ok(Approval {
+            number: self.number,
+            target: fingerprint(&self.target)?,
+            environment: environment.map_err(|_| unreadable())?,
+            state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { state },
+            content: serde_json::from_str(&self.content).map_err(|_| unreadable())?,
+            created_at: Timestamp::from_micros(self.created_at),
+            modified_at: Timestamp::from_micros(self.closed_at.unwrap_or(self.modified_at)),
+        })
+    }
+}
 
 impl Transaction {
-    /// The approvals of a flow, of this number or of this artifact, the latest number first; `None` where
-    /// there is no such flow.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The approvals of a flow, optionally with this number or for this artifact, highest number first.
+    /// `None` if the flow does not exist.
     pub async fn approvals(
         &mut self,
         organization: &str,
@@ -49,7 +70,7 @@ impl Transaction {
     ) -> Result<Option<Vec<Approval>>, Error> {
         const FLOW: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
         const SELECT: &str = "
-            SELECT number, target, environment, state, content, created_at, modified_at, closed_at
+            SELECT flow, number, target, environment, state, content, created_at, modified_at, closed_at
             FROM approvals
             WHERE organization = $1 AND flow = $2 AND ($3 IS NULL OR number = $3)
               AND ($4 IS NULL OR target = $4)
@@ -61,27 +82,22 @@ impl Transaction {
             return Ok(None);
         }
         let target = target.map(|target| target.bytes().to_vec());
-        let mut rows: Vec<Row> = on!(self, |connection| {
+        let mut rows: Vec<ApprovalRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(flow).bind(number);
             select.bind(target).fetch_all(connection).await?
         });
-        // The states before the last are history.
-        rows.dedup_by_key(|row| row.0);
-        rows.into_iter().map(read).collect::<Result<_, _>>().map(Some)
+        // Each number's latest state comes first.
+        rows.dedup_by_key(|row| row.number);
+        rows.into_iter().map(ApprovalRow::parse).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The approvals of an artifact in all flows, each with its flow and in its last state, the one that changed last
-    /// first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn approvals_of(
+    /// The approvals of an artifact in all flows, each with its flow, most recently changed first.
+    pub async fn approvals_of_artifact(
         &mut self,
         organization: &str,
         target: Fingerprint,
     ) -> Result<AtMost<(String, Approval)>, Error> {
-        // The states before the last are history.
+        // Excludes all but the latest state of each approval.
         const SELECT: &str = "
             SELECT a.flow, a.number, a.target, a.environment, a.state, a.content, a.created_at, a.modified_at,
                    a.closed_at
@@ -92,23 +108,16 @@ impl Transaction {
                 AND l.target = a.target
                 AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))
             ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3";
-        let rows: Vec<OfFlow> = on!(self, |connection| {
+        let rows: Vec<ApprovalRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
         });
-        let approvals = rows.into_iter().map(|row| {
-            let (flow, number, target, environment, state, content, created, modified, closed) = row;
-            Ok((flow, read((number, target, environment, state, content, created, modified, closed))?))
-        });
-        Ok(AtMost::of(MOST, approvals.collect::<Result<_, Error>>()?))
+        let approvals = rows.into_iter().map(|row| Ok((row.flow.clone(), row.parse()?)));
+        Ok(AtMost::from_rows(MAX_ROWS, approvals.collect::<Result<_, Error>>()?))
     }
 
-    /// What was attested as built from commits.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn built_from(
+    /// The artifacts that were attested as built from each of these commits.
+    pub async fn artifacts_built_from(
         &mut self,
         organization: &str,
         commits: &[String],
@@ -125,20 +134,4 @@ impl Transaction {
         }
         Ok(built)
     }
-}
-
-fn read(row: Row) -> Result<Approval, Error> {
-    let unreadable = || Error::Unreadable("an approval");
-    let (number, target, environment, state, content, created_at, modified_at, closed_at) = row;
-    let state: ApprovalState = state.parse().map_err(|_| unreadable())?;
-    let environment = environment.map(|name| name.parse()).transpose();
-    Ok(Approval {
-        number,
-        target: fingerprint(&target)?,
-        environment: environment.map_err(|_| unreadable())?,
-        state: if closed_at.is_some() { ApprovalState::Unapproved } else { state },
-        content: serde_json::from_str(&content).map_err(|_| unreadable())?,
-        created_at: Timestamp::from_micros(created_at),
-        modified_at: Timestamp::from_micros(closed_at.unwrap_or(modified_at)),
-    })
 }

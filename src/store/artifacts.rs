@@ -1,81 +1,105 @@
-//! Where an artifact was built, runs and ran, for people who look at it.
-
-use sqlx::types::Uuid;
+//! Reads the environments that run or ran an artifact, and its source commits, for the pages.
 
 use super::columns::verdict;
-use super::live::Environment;
-use super::row_limit::{AtMost, MOST, one_more_than};
+use super::live::{LiveEnvironment, LiveEnvironmentRow};
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// As many environments are read in which an artifact runs: all, but for the largest fleets.
-const ENVIRONMENTS: usize = 400;
+/// Maximum number of environments in which an artifact runs. Only the largest fleets have more.
+const MAX_ENVIRONMENTS: usize = 400;
 
-/// Where an artifact runs.
+/// An environment in which an artifact runs.
 #[derive(Debug, Clone)]
-pub struct Running {
+pub struct CurrentRun {
     /// The environment.
-    pub environment: Environment,
-    /// In how many pods; `None` where that was not counted.
+    pub environment: LiveEnvironment,
+    /// Number of pods; `None` if a version that did not count them recorded the run.
     pub pods: Option<i64>,
-    /// Since when.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Whether it may, as was last decided.
+    /// The current verdict.
     pub verdict: Verdict,
 }
 
-/// Where and when an artifact ran.
+/// A run of an artifact that ended.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct PastRun {
     /// The environment's name.
     pub environment: String,
-    /// From when.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Until when.
+    /// When it ended.
     pub ended_at: Timestamp,
-    /// The first and the last snapshot that it was in.
+    /// The first and the last snapshot that contain it.
     pub snapshots: (i64, i64),
-    /// The environment's current one.
+    /// The environment's current snapshot.
     pub current: i64,
 }
 
-/// Where an artifact was built from.
+/// A repository and commit that an artifact was built from.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Source {
-    /// The repository.
+    /// The repository's name.
     pub name: String,
-    /// Its address.
+    /// The repository's URL.
     pub url: Option<String>,
-    /// The commit.
+    /// The commit's hash.
     pub commit_sha: Option<String>,
-    /// Where the commit can be seen.
+    /// The URL of a page about the commit.
     pub commit_url: Option<String>,
 }
 
-type RunningRow = (
-    Uuid,
-    String,
-    i64,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    i64,
-    Option<String>,
-    Option<bool>,
-    Option<String>,
-);
+#[derive(sqlx::FromRow)]
+struct CurrentRunRow {
+    #[sqlx(flatten)]
+    environment: LiveEnvironmentRow,
+    pods: Option<i64>,
+    started_at: i64,
+    compliance: Option<String>,
+    is_allowed: Option<bool>,
+    reasons: Option<String>,
+}
+
+impl CurrentRunRow {
+    fn parse(self) -> Result<CurrentRun, Error> {
+        let is_allowed = self.is_allowed.unwrap_or_default();
+        Ok(CurrentRun {
+            environment: self.environment.into(),
+            pods: self.pods,
+            started_at: Timestamp::from_micros(self.started_at),
+            verdict: verdict(self.compliance.as_deref(), is_allowed, self.reasons.as_deref())?,
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct PastRunRow {
+    environment: String,
+    started_at: i64,
+    ended_at: i64,
+    first_snapshot: i64,
+    last_snapshot: i64,
+    current_snapshot: i64,
+}
+
+impl From<PastRunRow> for PastRun {
+    fn from(row: PastRunRow) -> Self {
+        Self {
+            environment: row.environment,
+            started_at: Timestamp::from_micros(row.started_at),
+            ended_at: Timestamp::from_micros(row.ended_at),
+            snapshots: (row.first_snapshot, row.last_snapshot),
+            current: row.current_snapshot,
+        }
+    }
+}
 
 impl Transaction {
-    /// The names that an artifact was last reported under in each of its runs, that of the latest first; of each as much
-    /// as is shown, and more.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn names(
+    /// The image names of an artifact, the latest run's first. Names are cut to slightly more than a page shows.
+    pub async fn image_names(
         &mut self,
         organization: &str,
         artifact: Fingerprint,
@@ -86,21 +110,17 @@ impl Transaction {
             GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
         let rows = on!(self, |connection| {
             let select = sqlx::query_scalar(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
         });
-        Ok(AtMost::of(MOST, rows))
+        Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 
-    /// Where an artifact runs, by environment: where it started last, if those are too many.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn runs_now(
+    /// The environments in which an artifact runs, by name. If there are too many: those where it started last.
+    pub async fn current_runs(
         &mut self,
         organization: &str,
         artifact: Fingerprint,
-    ) -> Result<AtMost<Running>, Error> {
+    ) -> Result<AtMost<CurrentRun>, Error> {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until, r.pods,
                    r.started_at, v.compliance, v.is_allowed, v.reasons
@@ -110,53 +130,40 @@ impl Transaction {
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL
               AND e.last_report_at IS NOT NULL
             ORDER BY r.started_at DESC, e.id LIMIT $3";
-        let rows: Vec<RunningRow> = on!(self, |connection| {
+        let rows: Vec<CurrentRunRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(ENVIRONMENTS)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_ENVIRONMENTS)).fetch_all(connection).await?
         });
-        let running = rows.into_iter().map(Running::new).collect::<Result<_, Error>>()?;
-        let mut running = AtMost::of(ENVIRONMENTS, running);
-        // Not by the database, which sorts names as its locale does.
-        running.listed.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
-        Ok(running)
+        let runs = rows.into_iter().map(CurrentRunRow::parse).collect::<Result<_, Error>>()?;
+        let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, runs);
+        // Sorted here: the database's order depends on its locale.
+        runs.listed.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
+        Ok(runs)
     }
 
-    /// Where and when an artifact ran before, the latest end first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn ran_before(
+    /// The runs of an artifact that ended, latest end first.
+    pub async fn past_runs(
         &mut self,
         organization: &str,
         artifact: Fingerprint,
-    ) -> Result<AtMost<Ran>, Error> {
-        // That there is a last snapshot says that it ended: asked for that, SQLite would read all that ended there.
+    ) -> Result<AtMost<PastRun>, Error> {
+        // A run that ended has a last snapshot. `ended_at IS NOT NULL` would make SQLite read all
+        // ended runs of the environment.
         const SELECT: &str = "
-            SELECT e.name, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot, e.snapshot
+            SELECT e.name AS environment, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot,
+                   e.snapshot AS current_snapshot
             FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
-        let rows: Vec<(String, i64, i64, i64, i64, i64)> = on!(self, |connection| {
+        let rows: Vec<PastRunRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
         });
-        let ran = |(environment, started, ended, first, last, current)| Ran {
-            environment,
-            started_at: Timestamp::from_micros(started),
-            ended_at: Timestamp::from_micros(ended),
-            snapshots: (first, last),
-            current,
-        };
-        Ok(AtMost::of(MOST, rows.into_iter().map(ran).collect()))
+        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(PastRun::from).collect()))
     }
 
-    /// Where an artifact was built from, by repository.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The repositories and commits that an artifact was built from.
     pub async fn sources(
         &mut self,
         organization: &str,
@@ -169,17 +176,8 @@ impl Transaction {
             ORDER BY p.recorded_at DESC, r.id LIMIT $3";
         let rows = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
         });
-        Ok(AtMost::of(MOST, rows))
-    }
-}
-
-impl Running {
-    fn new(row: RunningRow) -> Result<Self, Error> {
-        let (id, name, snapshot, last, silent, until, pods, started_at, word, allowed, reasons) = row;
-        let verdict = verdict(word.as_deref(), allowed.unwrap_or_default(), reasons.as_deref())?;
-        let environment = Environment::read((id, name, snapshot, last, silent, until));
-        Ok(Self { environment, pods, started_at: Timestamp::from_micros(started_at), verdict })
+        Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 }

@@ -1,4 +1,4 @@
-//! Attestations: recorded, and listed.
+//! Records attestations (operation 5) and lists them (operation 2).
 
 use std::collections::BTreeSet;
 
@@ -8,86 +8,82 @@ use super::columns::json;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
-    Ambiguous, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text, Timestamp,
-    UrlText,
+    AmbiguousRepository, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text,
+    Timestamp, UrlText,
 };
 
-/// The version of what is kept of an attestation.
+/// The version of the stored form of an attestation.
 const SCHEMA_VERSION: i64 = 1;
 
-/// An attestation as it is about to be recorded.
+/// An attestation to be recorded.
 #[derive(Debug)]
 pub struct NewAttestation<'a> {
     /// The organization.
     pub organization: &'a str,
-    /// The flow, which comes into being with its first trail.
+    /// The flow, created with its first trail.
     pub flow: &'a str,
-    /// The trail, which comes into being with its first attestation.
+    /// The trail, created with its first attestation.
     pub trail: &'a str,
-    /// What was sent.
-    pub sent: &'a JunitAttestation,
+    /// The request's `data_json`.
+    pub data: &'a JunitAttestation,
     /// Whether it passes.
     pub passes: bool,
     /// The repository that it names.
     pub repository: Option<&'a RepositoryInfo>,
-    /// Where the commit can be seen.
+    /// The URL of a page about the commit.
     pub commit_url: Option<String>,
-    /// The attachment's hash, and the file's name where one was given.
+    /// The attachment's hash, and its file name if there is one.
     pub attachment: Option<(Fingerprint, Option<&'a str>)>,
     /// The token's name.
     pub reported_by: &'a str,
 }
 
-/// A trail, held against other attestations until the transaction ends.
+/// A trail that is locked until the transaction ends.
 #[derive(Debug, Clone, Copy)]
-pub struct HeldTrail {
+pub struct LockedTrail {
     /// Its identifier.
     id: Uuid,
-    /// When its last attestation came.
+    /// When its last attestation was received.
     pub last_modified_at: Timestamp,
 }
 
-/// Between which times a list's attestations were received.
+/// The time range of a list, in microseconds of Unix time.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
-    /// The first microsecond that counts.
+    /// Inclusive.
     pub from: i64,
-    /// The first that no longer does.
+    /// Exclusive.
     pub until: i64,
 }
 
-/// Where the attestation of a trail can be looked at.
+/// Makes the URL of an attestation's page from the name of its trail and its identifier.
 pub type HtmlUrl<'a> = &'a (dyn Fn(&str, Uuid) -> String + Sync);
 
-/// What an attestation became when it was recorded.
+/// The columns of an attestation that are determined when it is recorded.
 struct Record<'a> {
     id: Uuid,
     trail: Uuid,
     repository: Option<Uuid>,
-    /// The artifacts of the template that it is about, as JSON.
+    /// The template's artifacts that it is about, as JSON.
     targets: &'a str,
-    /// The one before, of the same name and targets.
+    /// The attestation with the same name and targets that it supersedes.
     overrides: Option<Uuid>,
     at: Timestamp,
 }
 
-/// An attestation that was not recorded.
+/// A failure to record an attestation.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It names a repository that could be any of several.
+    /// Its repository is ambiguous.
     #[error(transparent)]
-    Repository(#[from] Ambiguous),
+    Repository(#[from] AmbiguousRepository),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
 impl Transaction {
-    /// Keeps a file, once for each organization and content.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Stores a file, once per organization and content.
     pub async fn insert_attachment(
         &mut self,
         organization: &str,
@@ -105,13 +101,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// The trail of this name, created with its flow if it is new. Until the transaction ends no other
-    /// attestation can take it, so that times and order agree.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn hold_trail(&mut self, new: &NewAttestation<'_>, now: Timestamp) -> Result<HeldTrail, Error> {
+    /// Locks the trail, creating it and its flow if necessary. No other attestation can lock it until the
+    /// transaction ends: the order of the times is the order of recording.
+    pub async fn lock_trail(
+        &mut self,
+        new: &NewAttestation<'_>,
+        now: Timestamp,
+    ) -> Result<LockedTrail, Error> {
         const FLOW: &str = "
             INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         // The update changes nothing and locks the row.
@@ -129,15 +125,14 @@ impl Transaction {
             let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
             trail.fetch_one(connection).await?
         });
-        Ok(HeldTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
+        Ok(LockedTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
     }
 
-    /// When the last attestation of the flow came.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn last_attestation(&mut self, new: &NewAttestation<'_>) -> Result<Option<Timestamp>, Error> {
+    /// When the last attestation of the flow was received.
+    pub async fn last_attestation_time(
+        &mut self,
+        new: &NewAttestation<'_>,
+    ) -> Result<Option<Timestamp>, Error> {
         const LAST: &str = "
             SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
             ORDER BY created_at DESC, id DESC LIMIT 1";
@@ -147,58 +142,58 @@ impl Transaction {
         Ok(last.map(Timestamp::from_micros))
     }
 
-    /// Records an attestation, with the repository that it is the first to name.
+    /// Records an attestation and the repository that it names.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Repository`] where it could mean any of several, and those of the database.
+    /// Returns [`RecordError::Repository`] if its repository is ambiguous, or [`RecordError::Store`].
     pub async fn insert_attestation(
         &mut self,
         new: &NewAttestation<'_>,
-        trail: HeldTrail,
+        trail: LockedTrail,
         at: Timestamp,
     ) -> Result<(), RecordError> {
         let repository = match new.repository {
-            Some(named) => Some(self.repository(new.organization, named, at).await?),
+            Some(named) => Some(self.record_repository(new.organization, named, at).await?),
             None => None,
         };
-        let targets = json(&new.sent.template_targets());
-        let before = self.latest(trail.id, new.sent.attestation_name.as_str(), &targets).await?;
+        let targets = json(&new.data.template_targets());
+        let superseded = self.latest(trail.id, new.data.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
-        let record = Record { id, trail: trail.id, repository, targets: &targets, overrides: before, at };
+        let record = Record { id, trail: trail.id, repository, targets: &targets, overrides: superseded, at };
         self.insert_record(new, record).await?;
-        if let Some(before) = before {
+        if let Some(superseded) = superseded {
             const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE id = $2";
             on!(self, |connection| {
                 sqlx::query(SUPERSEDE)
                     .bind(id)
-                    .bind(before)
+                    .bind(superseded)
                     .execute(connection)
                     .await
                     .map_err(Error::from)?;
             });
         }
-        self.modify_trail(new, trail.id, at).await?;
-        self.link(new, id, trail.id, repository, &new.sent.fingerprints(), at).await?;
+        self.update_trail(new, trail.id, at).await?;
+        self.link(new, id, trail.id, repository, &new.data.fingerprints(), at).await?;
         Ok(())
     }
 
-    async fn modify_trail(
+    async fn update_trail(
         &mut self,
         new: &NewAttestation<'_>,
         trail: Uuid,
         at: Timestamp,
     ) -> Result<(), Error> {
-        const MODIFY: &str = "
+        const UPDATE: &str = "
             UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
-        let commit = new.sent.git_commit_info.as_ref().map(json);
+        let commit = new.data.git_commit_info.as_ref().map(json);
         on!(self, |connection| {
-            sqlx::query(MODIFY).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
+            sqlx::query(UPDATE).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
         });
         Ok(())
     }
 
-    /// The latest attestation of a name in a trail.
+    /// The current attestation with this name and these targets.
     async fn latest(&mut self, trail: Uuid, name: &str, targets: &str) -> Result<Option<Uuid>, Error> {
         const LATEST: &str = "
             SELECT id FROM attestations
@@ -217,21 +212,21 @@ impl Transaction {
                  git_commit_info, repository, attachment, attachment_name, overrides)
             VALUES ($1, $2, $3, $4, $5, 'junit', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                     $19, $20, $21)";
-        let sent = new.sent;
+        let data = new.data;
         let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
         let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
         on!(self, |connection| {
             let insert =
                 sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
             let insert =
-                insert.bind(sent.attestation_name.as_str()).bind(record.targets).bind(record.at.micros());
+                insert.bind(data.attestation_name.as_str()).bind(record.targets).bind(record.at.micros());
             let insert = insert.bind(new.reported_by).bind(SCHEMA_VERSION).bind(new.passes);
-            let insert = insert.bind(json(&sent.junit_results)).bind(text(&sent.description));
+            let insert = insert.bind(json(&data.junit_results)).bind(text(&data.description));
             let insert = insert
-                .bind(sent.origin_url.as_ref().map_or("", UrlText::as_str))
-                .bind(object(&sent.user_data));
-            let insert = insert.bind(object(&sent.annotations)).bind(object(&sent.external_urls));
-            let insert = insert.bind(sent.git_commit_info.as_ref().map(json)).bind(record.repository);
+                .bind(data.origin_url.as_ref().map_or("", UrlText::as_str))
+                .bind(object(&data.user_data));
+            let insert = insert.bind(object(&data.annotations)).bind(object(&data.external_urls));
+            let insert = insert.bind(data.git_commit_info.as_ref().map(json)).bind(record.repository);
             let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
             let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
             insert.execute(connection).await?;
@@ -239,7 +234,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Links artifacts to the attestation, and to the repository and commit that it names.
+    /// Links artifacts to the attestation, and to its repository and commit.
     async fn link(
         &mut self,
         new: &NewAttestation<'_>,
@@ -260,7 +255,7 @@ impl Transaction {
             }
         );
         let Some(repository) = repository else { return Ok(()) };
-        let commit = new.sent.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref());
+        let commit = new.data.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref());
         insert!(
             self,
             "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at) ",
@@ -279,12 +274,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// How many bytes the texts of a page of attestations take at most, as JSON: a character of theirs takes six there
-    /// where it is one of control, and what a client is free in is kept as JSON already.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// An upper bound of the size of a page's texts as JSON, in bytes. A control character takes six bytes in JSON;
+    /// `user_data` is stored as JSON.
     pub async fn size_of_attestations(
         &mut self,
         organization: &str,
@@ -306,12 +297,7 @@ impl Transaction {
         Ok(size.unsigned_abs())
     }
 
-    /// A page of a flow's attestations, newest first, and how many there are; `None` where there is
-    /// no such flow. Each gets an address that is made of its trail's name and its identifier.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// A page of a flow's attestations, newest first, and their total number. `None` if the flow does not exist.
     pub async fn attestations(
         &mut self,
         organization: &str,
@@ -341,19 +327,18 @@ impl Transaction {
             let count = sqlx::query_scalar(COUNT).bind(organization).bind(flow);
             count.bind(span.from).bind(span.until).fetch_one(connection).await?
         });
-        let rows: Vec<Row> = on!(self, |connection| {
+        let rows: Vec<AttestationRow> = on!(self, |connection| {
             let select =
                 sqlx::query_as(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
             select.bind(page.size()).bind(page.offset()).fetch_all(connection).await?
         });
-        let attestations =
-            rows.into_iter().map(|row| row.into_attestation(html_url)).collect::<Result<_, _>>()?;
+        let attestations = rows.into_iter().map(|row| row.parse(html_url)).collect::<Result<_, _>>()?;
         Ok(Some((attestations, total.unsigned_abs())))
     }
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct AttestationRow {
     id: Uuid,
     name: String,
     kind: String,
@@ -368,8 +353,8 @@ struct Row {
     trail_name: String,
 }
 
-impl Row {
-    fn into_attestation(self, html_url: HtmlUrl<'_>) -> Result<Attestation, Error> {
+impl AttestationRow {
+    fn parse(self, html_url: HtmlUrl<'_>) -> Result<Attestation, Error> {
         Ok(Attestation {
             attestation_id: self.id.to_string(),
             attestation_name: self.name,

@@ -1,16 +1,16 @@
-//! What was attested of one artifact or in one trail, for people who look at it.
+//! Reads the attestations of one artifact or trail, for the pages.
 
 use sqlx::types::Uuid;
 
-use super::row_limit::{AtMost, MOST, one_more_than};
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp};
 
-/// An attestation as lists show it.
+/// An attestation in a list.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct AttestationSummary {
     /// Its identifier.
     pub id: Uuid,
     /// Its flow.
@@ -23,19 +23,19 @@ pub struct Listed {
     pub passes: bool,
     /// The results of all suites together.
     pub results: JunitResult,
-    /// When it came.
+    /// When it was received.
     pub created_at: Timestamp,
-    /// Whose token it came with.
+    /// The name of the reporter's token.
     pub reported_by: String,
-    /// Whether a later one took its place.
+    /// Whether a later one superseded it.
     pub is_superseded: bool,
-    /// Whether a commit was tested.
+    /// Whether it names the tested commit.
     pub has_commit: bool,
 }
 
-/// An attestation with all that was kept of it but the file.
+/// An attestation without its attachment.
 #[derive(Debug, Clone)]
-pub struct Attested {
+pub struct AttestationDetails {
     /// Its identifier.
     pub id: Uuid,
     /// Its flow.
@@ -44,137 +44,141 @@ pub struct Attested {
     pub trail: String,
     /// Its name.
     pub name: String,
-    /// The artifacts of the template that it is about, each by its name.
+    /// The template's artifacts that it is about, by name.
     pub targets: Vec<String>,
     /// Whether it passes.
     pub passes: bool,
-    /// The results, one a suite.
+    /// The results, one per suite.
     pub results: Vec<JunitResult>,
-    /// When it came.
+    /// When it was received.
     pub created_at: Timestamp,
-    /// Whose token it came with.
+    /// The name of the reporter's token.
     pub reported_by: String,
-    /// Whether a later one took its place.
+    /// Whether a later one superseded it.
     pub is_superseded: bool,
-    /// What a person wrote about it.
+    /// The reporter's description.
     pub description: String,
-    /// Where it came from.
+    /// The URL of its source, such as a CI job.
     pub origin_url: String,
-    /// Anything.
+    /// Free-form data.
     pub user_data: FreeForm,
-    /// Addresses by name.
+    /// URLs by name.
     pub external_urls: FreeForm,
     /// The commit that was tested.
     pub commit: Option<GitCommit>,
-    /// How many bytes the file has that came with it, where one did.
+    /// The attachment's size in bytes.
     pub attachment: Option<i64>,
-    /// What that file was called.
+    /// The attachment's file name.
     pub attachment_name: Option<String>,
 }
 
-/// Results up to this length are read with a list; longer ones by themselves, one after the other.
-const SHORT: i64 = 16 * 1024;
+/// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.
+const MAX_INLINE_RESULTS: i64 = 16 * 1024;
 
-type ListedRow = (Uuid, String, String, String, bool, Option<String>, i64, String, bool, bool);
+#[derive(sqlx::FromRow)]
+struct SummaryRow {
+    id: Uuid,
+    flow: String,
+    trail: String,
+    name: String,
+    is_compliant: bool,
+    /// `None` if longer than [`MAX_INLINE_RESULTS`].
+    results: Option<String>,
+    created_at: i64,
+    reported_by: String,
+    is_superseded: bool,
+    has_commit: bool,
+}
 
-/// What lists read of attestations; what follows says which. `$1` is [`SHORT`], and a commit's hash is what is
-/// written first of it.
-macro_rules! listed {
-    ($which:literal) => {
+impl SummaryRow {
+    fn parse(self, results: &str) -> Result<AttestationSummary, Error> {
+        let results: Vec<JunitResult> =
+            serde_json::from_str(results).map_err(|_| Error::Unreadable("an attestation"))?;
+        Ok(AttestationSummary {
+            id: self.id,
+            flow: self.flow,
+            trail: self.trail,
+            name: self.name,
+            passes: self.is_compliant,
+            results: JunitResult::sum(&results),
+            created_at: Timestamp::from_micros(self.created_at),
+            reported_by: self.reported_by,
+            is_superseded: self.is_superseded,
+            has_commit: self.has_commit,
+        })
+    }
+}
+
+/// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`]. A commit with a hash is serialized with the hash first.
+macro_rules! select_summaries {
+    ($condition:literal) => {
         concat!(
-            "SELECT a.id, a.flow, t.name, a.name, a.is_compliant,
-                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END, a.created_at, a.reported_by,
-                    a.superseded_by IS NOT NULL,
-                    a.git_commit_info IS NOT NULL AND a.git_commit_info LIKE '{\"sha1\":\"%'
+            "SELECT a.id, a.flow, t.name AS trail, a.name, a.is_compliant,
+                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
+                    a.superseded_by IS NOT NULL AS is_superseded,
+                    a.git_commit_info IS NOT NULL AND a.git_commit_info LIKE '{\"sha1\":\"%' AS has_commit
              FROM attestations a JOIN trails t ON t.id = a.trail
              WHERE ",
-            $which
+            $condition
         )
     };
 }
 
 impl Transaction {
-    /// The attestations of an artifact, the latest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The attestations of an artifact, newest first.
     pub async fn attestations_of_artifact(
         &mut self,
         organization: &str,
         artifact: Fingerprint,
-    ) -> Result<AtMost<Listed>, Error> {
-        const SELECT: &str = listed!(
+    ) -> Result<AtMost<AttestationSummary>, Error> {
+        const SELECT: &str = select_summaries!(
             "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
              ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
         );
-        let rows: Vec<ListedRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(SHORT).bind(one_more_than(MOST)).bind(organization);
-            select.bind(artifact.bytes().to_vec()).fetch_all(connection).await?
+        let rows: Vec<SummaryRow> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
+            select.bind(organization).bind(artifact.bytes().to_vec()).fetch_all(connection).await?
         });
-        self.listed(rows).await
+        self.parse_summaries(rows).await
     }
 
-    /// The attestations of a trail, those that count before those that no longer do, the latest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<AtMost<Listed>, Error> {
-        const SELECT: &str = listed!(
+    /// The attestations of a trail, current before superseded, newest first.
+    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<AtMost<AttestationSummary>, Error> {
+        const SELECT: &str = select_summaries!(
             "a.trail = $3
              ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
              LIMIT $2"
         );
-        let rows: Vec<ListedRow> = on!(self, |connection| {
-            sqlx::query_as(SELECT)
-                .bind(SHORT)
-                .bind(one_more_than(MOST))
-                .bind(trail)
-                .fetch_all(connection)
-                .await?
+        let rows: Vec<SummaryRow> = on!(self, |connection| {
+            let select = sqlx::query_as(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
+            select.bind(trail).fetch_all(connection).await?
         });
-        self.listed(rows).await
+        self.parse_summaries(rows).await
     }
 
-    /// Attestations, with the results that were too long to be read together.
-    async fn listed(&mut self, rows: Vec<ListedRow>) -> Result<AtMost<Listed>, Error> {
+    /// Parses the rows, and reads the results that are too long for a list.
+    async fn parse_summaries(&mut self, rows: Vec<SummaryRow>) -> Result<AtMost<AttestationSummary>, Error> {
         const RESULTS: &str = "SELECT results FROM attestations WHERE id = $1";
-        let AtMost { listed: rows, has_more } = AtMost::of(MOST, rows);
+        let AtMost { listed: rows, has_more } = AtMost::from_rows(MAX_ROWS, rows);
         let mut listed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let (id, flow, trail, name, passes, results, created, reported_by, is_superseded, has_commit) =
-                row;
-            let results: String = match results {
+        for mut row in rows {
+            let results: String = match row.results.take() {
                 Some(results) => results,
                 None => on!(self, |connection| {
-                    sqlx::query_scalar(RESULTS).bind(id).fetch_one(connection).await?
+                    sqlx::query_scalar(RESULTS).bind(row.id).fetch_one(connection).await?
                 }),
             };
-            let results: Vec<JunitResult> =
-                serde_json::from_str(&results).map_err(|_| Error::Unreadable("an attestation"))?;
-            listed.push(Listed {
-                id,
-                flow,
-                trail,
-                name,
-                passes,
-                results: JunitResult::of_all(&results),
-                created_at: Timestamp::from_micros(created),
-                reported_by,
-                is_superseded,
-                has_commit,
-            });
+            listed.push(row.parse(&results)?);
         }
         Ok(AtMost { listed, has_more })
     }
 
     /// One attestation of an organization.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn attestation(&mut self, organization: &str, id: Uuid) -> Result<Option<Attested>, Error> {
+    pub async fn attestation(
+        &mut self,
+        organization: &str,
+        id: Uuid,
+    ) -> Result<Option<AttestationDetails>, Error> {
         const SELECT: &str = "
             SELECT a.id, a.flow, t.name AS trail, a.name, a.targets, a.is_compliant, a.results, a.created_at,
                    a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description, a.origin_url,
@@ -183,32 +187,24 @@ impl Transaction {
             FROM attestations a JOIN trails t ON t.id = a.trail
               LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
             WHERE a.organization = $1 AND a.id = $2";
-        let row: Option<Row> = on!(self, |connection| {
+        let row: Option<DetailsRow> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
         });
-        row.map(Row::read).transpose()
+        row.map(DetailsRow::parse).transpose()
     }
 
     /// The artifacts that an attestation is about.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
     pub async fn artifacts_of_attestation(&mut self, id: Uuid) -> Result<AtMost<Fingerprint>, Error> {
         let rows: Vec<(Bytes,)> = rows!(
             self,
             "hex(fingerprint)",
             "SELECT fingerprint FROM attested_artifacts WHERE attestation = $1 ORDER BY fingerprint LIMIT $2",
-            |query| query.bind(id).bind(one_more_than(MOST))
+            |query| query.bind(id).bind(one_more_than(MAX_ROWS))
         );
-        Ok(AtMost::of(MOST, rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
+        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
     }
 
-    /// The file that came with an attestation.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The attachment of an attestation.
     pub async fn attachment(&mut self, organization: &str, id: Uuid) -> Result<Option<Vec<u8>>, Error> {
         const SELECT: &str = "
             SELECT x.content FROM attestations a
@@ -221,7 +217,7 @@ impl Transaction {
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct DetailsRow {
     id: Uuid,
     flow: String,
     trail: String,
@@ -241,11 +237,11 @@ struct Row {
     attachment: Option<i64>,
 }
 
-impl Row {
-    fn read(self) -> Result<Attested, Error> {
+impl DetailsRow {
+    fn parse(self) -> Result<AttestationDetails, Error> {
         let unreadable = |_| Error::Unreadable("an attestation");
         let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
-        Ok(Attested {
+        Ok(AttestationDetails {
             id: self.id,
             flow: self.flow,
             trail: self.trail,

@@ -1,4 +1,6 @@
-//! The audit log: what the bootstrap file and tokens of role admin changed, in the transaction that did.
+//! Writes the audit log: changes by the bootstrap file and by tokens with the role admin.
+//!
+//! Called in the transaction that makes the changes.
 
 use sqlx::types::Uuid;
 
@@ -7,11 +9,7 @@ use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
 impl Transaction {
-    /// Records changes that somebody made, each with the organization that it is in.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records changes by an actor, each with its organization.
     pub async fn insert_audit(
         &mut self,
         actor: &str,

@@ -1,4 +1,4 @@
-//! Opening a database: its pools, its migrations.
+//! Opens the database, runs migrations and hands out connections from its pools.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,7 +12,7 @@ use sqlx::{Connection, PgConnection, PgPool, SqlitePool};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::is_busy;
-use super::url::{DatabaseUrl, SqlitePlace};
+use super::url::{DatabaseUrl, SqliteLocation};
 use super::{Error, Transaction};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
@@ -26,25 +26,25 @@ pub enum Store {
     Postgres(PgPools),
 }
 
-/// What writes may wait for a lock, a heartbeat among it, and who reads must not wait for a connection meanwhile.
+/// Separate pools: writers that wait for a lock must not starve readers.
 #[derive(Clone)]
 pub struct PgPools {
     pub(super) readers: PgPool,
     pub(super) writers: PgPool,
 }
 
-/// SQLite has one writer at a time: within a process writers queue for its connection, and only the
-/// heartbeat and other processes wait for the file's lock.
+/// SQLite allows one writer at a time. Writers of this process queue for the one connection of `writer`; only
+/// heartbeats and other processes wait for the file lock.
 #[derive(Clone)]
 pub struct SqlitePools {
     readers: SqlitePool,
     writer: SqlitePool,
-    /// Writes that may be lost with the machine's power, and nothing else.
-    toucher: SqlitePool,
+    /// For writes that may be lost on a power failure.
+    heartbeats: SqlitePool,
     file: Option<File>,
 }
 
-/// The file that was opened, to be told from another that was put in its place.
+/// Identifies the opened file, to detect that it was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct File {
     path: PathBuf,
@@ -52,52 +52,51 @@ struct File {
     inode: u64,
 }
 
-/// How long a database is waited for.
+/// Timeouts of database operations, and the size of a pool.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// For a connection.
+pub struct Timeouts {
+    /// To get a connection.
     pub connection: Duration,
-    /// For a statement.
+    /// To execute a statement.
     pub statement: Duration,
-    /// For a lock.
+    /// To get a lock.
     pub lock: Duration,
-    /// How many connections a pool holds at most; PostgreSQL has one for reads and one for writes.
-    pub connections: u32,
+    /// Maximum number of connections per pool. PostgreSQL has one pool for reads and one for writes.
+    pub max_connections: u32,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connection: Duration::from_secs(5),
             statement: Duration::from_secs(30),
             lock: Duration::from_secs(10),
-            connections: 10,
+            max_connections: 10,
         }
     }
 }
 
 impl Store {
-    /// Opens a database and brings it to this version's schema, under a lock: of several processes
-    /// that start at once, one migrates and the others wait.
+    /// Opens a database and migrates it to this version's schema. A lock makes other processes wait that start at
+    /// the same time.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] where it cannot be opened, [`Error::Newer`] where a newer version wrote
-    /// it.
-    pub async fn open(url: &DatabaseUrl, patience: Patience) -> Result<Self, Error> {
+    /// Returns [`Error::Unavailable`] if it cannot be opened, and [`Error::Newer`] if a newer version migrated it.
+    pub async fn open(url: &DatabaseUrl, timeouts: Timeouts) -> Result<Self, Error> {
         match url {
-            DatabaseUrl::Sqlite { options, place } => {
-                Ok(Self::Sqlite(open_sqlite(options, *place, patience).await?))
+            DatabaseUrl::Sqlite { options, location } => {
+                Ok(Self::Sqlite(open_sqlite(options, *location, timeouts).await?))
             }
-            DatabaseUrl::Postgres(options) => Ok(Self::Postgres(open_postgres(options, patience).await?)),
+            DatabaseUrl::Postgres(options) => Ok(Self::Postgres(open_postgres(options, timeouts).await?)),
         }
     }
 
-    /// Begins to read: what one transaction sees does not change under it.
+    /// Begins a read-only transaction on a consistent snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] where there is no connection.
+    /// Returns [`Error::Unavailable`] if there is no connection.
     pub async fn read(&self) -> Result<Transaction, Error> {
         Ok(match self {
             Self::Sqlite(pools) => Transaction::Sqlite(pools.readers()?.begin().await?),
@@ -107,12 +106,12 @@ impl Store {
         })
     }
 
-    /// Begins to write. On SQLite at once, for a transaction that reads first and then wants to write
-    /// fails without waiting (<https://sqlite.org/lang_transaction.html>).
+    /// Begins a write transaction. On SQLite it takes the write lock immediately: a read transaction that is upgraded
+    /// later fails without waiting (<https://sqlite.org/lang_transaction.html>).
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] where there is no connection.
+    /// Returns [`Error::Unavailable`] if there is no connection.
     pub async fn write(&self) -> Result<Transaction, Error> {
         Ok(match self {
             Self::Sqlite(pools) => Transaction::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
@@ -120,11 +119,11 @@ impl Store {
         })
     }
 
-    /// Whether it answers.
+    /// Checks that the database responds.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] where it does not.
+    /// Returns [`Error::Unavailable`] if it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         match self {
             Self::Sqlite(pools) => sqlx::query("SELECT 1").execute(pools.readers()?).await.map(drop)?,
@@ -133,43 +132,41 @@ impl Store {
         Ok(())
     }
 
-    /// How many connections are open, and how many of those are idle.
+    /// The numbers of open and of idle connections.
     #[must_use]
     pub fn connections(&self) -> (u32, u32) {
-        let of = |size: u32, idle: usize| (size, u32::try_from(idle).unwrap_or(u32::MAX));
-        match self {
-            Self::Sqlite(pools) => of(pools.readers.size(), pools.readers.num_idle()),
+        let (open, idle) = match self {
+            Self::Sqlite(pools) => (pools.readers.size(), pools.readers.num_idle()),
             Self::Postgres(PgPools { readers, writers }) => {
-                of(readers.size() + writers.size(), readers.num_idle() + writers.num_idle())
+                (readers.size() + writers.size(), readers.num_idle() + writers.num_idle())
             }
-        }
+        };
+        (open, u32::try_from(idle).unwrap_or(u32::MAX))
     }
 
-    /// How many writes one organization may have under way, so that others get at the database, too: SQLite has one
-    /// writer, and whoever comes next waits for one of another's at most.
+    /// Maximum number of concurrent writes per organization, so that one cannot starve the others.
     #[must_use]
-    pub fn writes_of_one(&self) -> u32 {
+    pub fn max_writes_per_organization(&self) -> u32 {
         match self {
             Self::Sqlite(_) => 1,
             Self::Postgres(pools) => pools.writers.options().get_max_connections() / 2,
         }
     }
 
-    /// How many reads one token may have under way.
+    /// Maximum number of concurrent reads per token.
     #[must_use]
-    pub fn reads_of_token(&self) -> u32 {
+    pub fn max_reads_per_token(&self) -> u32 {
         self.readers() / 2
     }
 
-    /// How many reads all tokens of one organization may have under way together, so that one token leaves some to the
-    /// others, and they, with the pages that are made for them, some to other organizations, and to whoever wants to
-    /// know whose token came with a request.
+    /// Maximum number of concurrent reads of all tokens of an organization. More than per token, so that other tokens
+    /// can read; less than all, so that other organizations and authentication get connections.
     #[must_use]
-    pub fn reads_of_organization(&self) -> u32 {
+    pub fn max_reads_per_organization(&self) -> u32 {
         self.readers() * 2 / 3
     }
 
-    /// How many connections those who read share.
+    /// The size of the pool for reads.
     fn readers(&self) -> u32 {
         match self {
             Self::Sqlite(pools) => pools.readers.options().get_max_connections(),
@@ -177,13 +174,13 @@ impl Store {
         }
     }
 
-    /// Waits for what is under way, and closes it.
+    /// Waits for running transactions, then closes all connections.
     pub async fn close(&self) {
         match self {
             Self::Sqlite(pools) => {
                 pools.readers.close().await;
-                pools.toucher.close().await;
-                // Last, so that the log is written back into the file.
+                pools.heartbeats.close().await;
+                // Last: closing the last connection writes the log back into the file.
                 pools.writer.close().await;
             }
             Self::Postgres(pools) => {
@@ -196,22 +193,22 @@ impl Store {
 
 impl SqlitePools {
     pub(super) fn readers(&self) -> Result<&SqlitePool, Error> {
-        self.is_in_place()?;
+        self.check_file()?;
         Ok(&self.readers)
     }
 
-    pub(super) fn toucher(&self) -> Result<&SqlitePool, Error> {
-        self.is_in_place()?;
-        Ok(&self.toucher)
+    pub(super) fn heartbeats(&self) -> Result<&SqlitePool, Error> {
+        self.check_file()?;
+        Ok(&self.heartbeats)
     }
 
-    /// Makes sure that the file still is where it was opened: what is written to one that was removed is
-    /// gone with this process.
-    fn is_in_place(&self) -> Result<(), Error> {
-        let moved = |why| Error::Unavailable(sqlx::Error::Io(std::io::Error::other(why)));
+    /// Checks that the file was not removed or replaced: writes to a removed file are lost when this process ends.
+    fn check_file(&self) -> Result<(), Error> {
         match &self.file {
             Some(file) if File::at(&file.path).as_ref() != Some(file) => {
-                Err(moved("its file was removed or replaced: put it back, or start again"))
+                let moved =
+                    std::io::Error::other("database file removed or replaced: restore it, or restart");
+                Err(Error::Unavailable(sqlx::Error::Io(moved)))
             }
             _ => Ok(()),
         }
@@ -227,69 +224,69 @@ impl File {
 
 async fn open_sqlite(
     options: &SqliteConnectOptions,
-    place: SqlitePlace,
-    patience: Patience,
+    location: SqliteLocation,
+    timeouts: Timeouts,
 ) -> Result<SqlitePools, Error> {
     let pool = SqlitePoolOptions::new()
-        .acquire_timeout(patience.connection)
+        .acquire_timeout(timeouts.connection)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false);
     let options = options
         .clone()
         .foreign_keys(true)
-        .busy_timeout(patience.lock)
+        .busy_timeout(timeouts.lock)
         .pragma("journal_size_limit", "67108864")
-        // In a container there may be no other folder to write to than the database's.
+        // A container may have no writable folder but the database's.
         .pragma("temp_store", "memory");
     let single = |options: SqliteConnectOptions| pool.clone().max_connections(1).connect_with(options);
-    if place == SqlitePlace::Memory {
-        // Each connection would have a database of its own.
+    if location == SqliteLocation::Memory {
+        // Each connection to an in-memory database opens a new database.
         let only = single(options).await?;
         migrate_sqlite(&only, "BEGIN IMMEDIATE").await?;
-        return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), toucher: only, file: None });
+        return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), heartbeats: only, file: None });
     }
-    if place == SqlitePlace::File {
+    if location == SqliteLocation::File {
         create_private(options.get_filename());
     }
     let durable = options.clone().synchronous(SqliteSynchronous::Full);
-    let durable = match place {
-        SqlitePlace::ReadOnlyFile => durable,
+    let durable = match location {
+        SqliteLocation::ReadOnlyFile => durable,
         _ => durable.journal_mode(SqliteJournalMode::Wal),
     };
-    // A full disk makes SQLite end a transaction by itself, which sqlx then takes to be open for ever
-    // (<https://sqlite.org/lang_transaction.html>, "Response To Errors Within A Transaction"). Such a connection is
-    // closed, and the next write opens another. A rollback that is under way is over after a ping.
+    // On a full disk SQLite rolls back by itself (<https://sqlite.org/lang_transaction.html>, "Response To Errors
+    // Within A Transaction"), and sqlx considers the transaction open for ever. Closes such a connection; the next
+    // write opens another. The ping waits for a rollback in progress.
     let writers = pool.clone().max_connections(1).after_release(|connection, _| {
         Box::pin(async move {
             connection.ping().await?;
             Ok(!connection.is_in_transaction())
         })
     });
-    // Two processes that start at once both turn the log on, for which SQLite does not wait by itself
+    // Retries: SQLite does not wait for another process that enables the log at the same time
     // (<https://sqlite.org/wal.html>, "Sometimes Queries Return SQLITE_BUSY In WAL Mode").
     let start = Instant::now();
     let writer = loop {
         match writers.clone().connect_with(durable.clone()).await {
-            Err(error) if is_busy(&error) && start.elapsed() < patience.lock => {
+            Err(error) if is_busy(&error) && start.elapsed() < timeouts.lock => {
                 sleep(Duration::from_millis(20)).await;
             }
             opened => break opened?,
         }
     };
-    let begin = if place == SqlitePlace::ReadOnlyFile { "BEGIN" } else { "BEGIN IMMEDIATE" };
+    let begin = if location == SqliteLocation::ReadOnlyFile { "BEGIN" } else { "BEGIN IMMEDIATE" };
     migrate_sqlite(&writer, begin).await?;
-    // Who comes later finds the file, or nothing.
+    // Later connections must not create a file that was removed.
     let options = options.create_if_missing(false);
     writer.set_connect_options(durable.create_if_missing(false));
-    let toucher = single(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
-    let readers = pool.max_connections(patience.connections).min_connections(1);
+    let heartbeats = single(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
+    let readers = pool.max_connections(timeouts.max_connections).min_connections(1);
     let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;
-    Ok(SqlitePools { readers, writer, toucher, file: File::at(options.get_filename()) })
+    Ok(SqlitePools { readers, writer, heartbeats, file: File::at(options.get_filename()) })
 }
 
-/// Creates a file that only its owner reads; SQLite gives its log the same rights. Where that fails,
-/// opening it says why.
+/// Creates a file with permissions for its owner only; SQLite's log inherits them. Ignores errors: opening the
+/// file reports them.
 fn create_private(path: &Path) {
     let _ = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
 }
@@ -301,20 +298,20 @@ async fn migrate_sqlite(pool: &SqlitePool, begin: &'static str) -> Result<(), Er
     Ok(())
 }
 
-async fn open_postgres(options: &PgConnectOptions, patience: Patience) -> Result<PgPools, Error> {
+async fn open_postgres(options: &PgConnectOptions, timeouts: Timeouts) -> Result<PgPools, Error> {
     let milliseconds = |duration: Duration| duration.as_millis().to_string();
     let pool =
-        PgPoolOptions::new().acquire_timeout(patience.connection).max_connections(patience.connections);
-    // Without limits on time, for a migration may take some. sqlx holds an advisory lock meanwhile.
-    // By itself, since a pool would try again and then say that it waited.
-    let connecting = timeout(patience.connection, PgConnection::connect_with(options));
+        PgPoolOptions::new().acquire_timeout(timeouts.connection).max_connections(timeouts.max_connections);
+    // Migrates without a statement timeout, under sqlx's advisory lock. Connects without a pool, which would retry
+    // and report a timeout instead of the cause.
+    let connecting = timeout(timeouts.connection, PgConnection::connect_with(options));
     let mut migrating = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
     MIGRATIONS.run(&mut migrating).await?;
     migrating.close().await?;
     let options = options.clone().options([
-        ("statement_timeout", milliseconds(patience.statement)),
-        ("lock_timeout", milliseconds(patience.lock)),
-        ("idle_in_transaction_session_timeout", milliseconds(2 * patience.statement)),
+        ("statement_timeout", milliseconds(timeouts.statement)),
+        ("lock_timeout", milliseconds(timeouts.lock)),
+        ("idle_in_transaction_session_timeout", milliseconds(2 * timeouts.statement)),
     ]);
     let readers = pool.clone().connect_with(options.clone()).await?;
     let writers = pool.connect_with(options).await?;

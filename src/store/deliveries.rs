@@ -1,4 +1,4 @@
-//! What was sent of an action's events, and what came of it, for people who look at it.
+//! Reads the deliveries of an action's events, for the pages.
 
 use sqlx::types::Uuid;
 
@@ -8,46 +8,73 @@ use super::{Error, Transaction};
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::Timestamp;
 
-/// As many deliveries as are read at a time.
-const PAGE: usize = 50;
+/// Number of deliveries per page.
+const PAGE_SIZE: usize = 50;
 
-/// An event on its way to a target, or at the end of it.
+/// An event for a target.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The notification's identifier, which is the same at each try.
+    /// The notification's identifier, the same for each attempt.
     pub id: Uuid,
     /// The target's name.
     pub target: String,
-    /// Whether the target was taken out since.
+    /// Whether the target was removed since.
     pub is_closed: bool,
-    /// What happened.
+    /// The event.
     pub content: Content,
-    /// How often it was tried.
-    pub tries: i64,
-    /// What came of it.
-    pub outcome: Outcome,
+    /// Number of attempts.
+    pub attempts: i64,
+    /// Whether it was sent.
+    pub state: DeliveryState,
 }
 
-/// What came of a delivery.
+/// The state of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It arrived.
+pub enum DeliveryState {
+    /// When it was sent.
     Sent(Timestamp),
-    /// It was given up, and why.
+    /// When it was dropped, and why.
     Dropped(Timestamp, String),
-    /// It is tried at this time, or since; and what the last try failed at.
-    Waits(Timestamp, Option<String>),
+    /// When it is due, and the error of the last attempt.
+    Pending(Timestamp, Option<String>),
 }
 
-type Row = (Uuid, i64, i64, Option<i64>, Option<i64>, Option<String>, String);
+#[derive(sqlx::FromRow)]
+struct TargetRow {
+    id: Uuid,
+    name: String,
+    is_closed: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct DeliveryRow {
+    id: Uuid,
+    due_at: i64,
+    attempts: i64,
+    sent_at: Option<i64>,
+    dropped_at: Option<i64>,
+    last_error: Option<String>,
+    content: String,
+}
+
+impl DeliveryRow {
+    fn parse(self, target: String, is_closed: bool) -> Result<Delivery, Error> {
+        let time = Timestamp::from_micros;
+        let state = match (self.sent_at, self.dropped_at) {
+            (Some(sent), _) => DeliveryState::Sent(time(sent)),
+            (None, Some(dropped)) => {
+                DeliveryState::Dropped(time(dropped), self.last_error.unwrap_or_default())
+            }
+            (None, None) => DeliveryState::Pending(time(self.due_at), self.last_error),
+        };
+        let content = serde_json::from_str(&self.content).map_err(|_| Error::Unreadable("an event"))?;
+        Ok(Delivery { id: self.id, target, is_closed, content, attempts: self.attempts, state })
+    }
+}
 
 impl Transaction {
-    /// What was sent of an action's events to the targets that it has or had, the newest first, older than one of
-    /// these notifications.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The deliveries to an action's current and former targets, newest first, optionally only those before a
+    /// notification.
     pub async fn deliveries(
         &mut self,
         organization: &str,
@@ -55,38 +82,28 @@ impl Transaction {
         before: Option<Uuid>,
     ) -> Result<AtMost<Delivery>, Error> {
         const TARGETS: &str = "
-            SELECT id, name, closed_at IS NOT NULL FROM targets WHERE organization = $1 AND action = $2";
-        // One look into an index for each target, however much was sent.
+            SELECT id, name, closed_at IS NOT NULL AS is_closed FROM targets
+            WHERE organization = $1 AND action = $2";
+        // One index lookup per target, however many notifications there are.
         const SELECT: &str = "
-            SELECT n.id, n.due_at, n.tries, n.sent_at, n.dropped_at, n.problem, v.content
+            SELECT n.id, n.due_at, n.attempts, n.sent_at, n.dropped_at, n.last_error, v.content
             FROM notifications n JOIN events v ON v.id = n.event
             WHERE n.target = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3";
-        let targets: Vec<(Uuid, String, bool)> = on!(self, |connection| {
+        let targets: Vec<TargetRow> = on!(self, |connection| {
             sqlx::query_as(TARGETS).bind(organization).bind(action).fetch_all(connection).await?
         });
         let before = before.unwrap_or(Uuid::max());
         let mut listed = Vec::new();
-        for (target, name, is_closed) in targets {
-            let rows: Vec<Row> = on!(self, |connection| {
-                let select = sqlx::query_as(SELECT).bind(target).bind(before).bind(one_more_than(PAGE));
-                select.fetch_all(connection).await?
+        for target in targets {
+            let rows: Vec<DeliveryRow> = on!(self, |connection| {
+                let select = sqlx::query_as(SELECT).bind(target.id).bind(before);
+                select.bind(one_more_than(PAGE_SIZE)).fetch_all(connection).await?
             });
-            listed.extend(rows.into_iter().map(|row| (name.clone(), is_closed, row)));
+            listed.extend(rows.into_iter().map(|row| (target.name.clone(), target.is_closed, row)));
         }
-        listed.sort_unstable_by_key(|(_, _, row)| std::cmp::Reverse(row.0));
-        let AtMost { listed, has_more } = AtMost::of(PAGE, listed);
-        let listed = listed.into_iter().map(|(target, is_closed, row)| read(target, is_closed, row));
+        listed.sort_unstable_by_key(|(_, _, row)| std::cmp::Reverse(row.id));
+        let AtMost { listed, has_more } = AtMost::from_rows(PAGE_SIZE, listed);
+        let listed = listed.into_iter().map(|(target, is_closed, row)| row.parse(target, is_closed));
         Ok(AtMost { listed: listed.collect::<Result<_, Error>>()?, has_more })
     }
-}
-
-fn read(target: String, is_closed: bool, row: Row) -> Result<Delivery, Error> {
-    let (id, due, tries, sent, dropped, problem, content) = row;
-    let outcome = match (sent, dropped) {
-        (Some(sent), _) => Outcome::Sent(Timestamp::from_micros(sent)),
-        (None, Some(at)) => Outcome::Dropped(Timestamp::from_micros(at), problem.unwrap_or_default()),
-        (None, None) => Outcome::Waits(Timestamp::from_micros(due), problem),
-    };
-    let content = serde_json::from_str(&content).map_err(|_| Error::Unreadable("an event"))?;
-    Ok(Delivery { id, target, is_closed, content, tries, outcome })
 }

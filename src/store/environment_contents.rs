@@ -1,7 +1,8 @@
-//! What runs in one environment, or ran at a moment, for people who look at it.
+//! Reads the pods, verdicts and allow-list of one environment, now or at a point in time, for the pages.
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::verdict;
@@ -12,79 +13,126 @@ use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 
-/// The pods of one namespace that run the same and have the same owners.
+/// The pods of one namespace with the same digests and owners.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct PodGroup {
     /// The namespace.
     pub namespace: String,
     /// Image names, and the digest under each.
     pub digests: BTreeMap<Box<str>, Fingerprint>,
     /// The owners.
     pub owners: Vec<OwnerReference>,
-    /// How many pods.
+    /// Number of pods.
     pub pods: i64,
-    /// Since when the first of them runs.
+    /// When the first of them started.
     pub since: Timestamp,
-    /// The first of those whose name holds what was searched for.
+    /// The first pod whose name contains the search text.
     pub found: Option<String>,
+}
+
+/// The columns in the order of `pod_groups`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct PodGroupRow {
+    namespace: String,
+    digests: String,
+    owners: String,
+    pods: i64,
+    since: i64,
+    found: Option<String>,
+}
+
+impl PodGroupRow {
+    fn parse(self) -> Result<PodGroup, Error> {
+        Ok(PodGroup {
+            namespace: self.namespace,
+            digests: serde_json::from_str(&self.digests).map_err(|_| Error::Unreadable("digests"))?,
+            owners: serde_json::from_str(&self.owners).map_err(|_| Error::Unreadable("owners"))?,
+            pods: self.pods,
+            since: Timestamp::from_micros(self.since),
+            found: self.found,
+        })
+    }
 }
 
 /// An entry of an allow-list.
 #[derive(Debug, Clone)]
 pub struct Allowance {
-    /// Why it is there.
+    /// Why the artifact is allowed.
     pub reason: String,
-    /// Who put it there.
+    /// The author of the entry.
     pub author: String,
-    /// When it ends.
+    /// When the entry expires.
     pub until: Option<Timestamp>,
 }
 
-impl Allowance {
-    /// As rows have it; `until` is 0 where it does not end.
-    fn read(reason: String, until: i64, author: String) -> Self {
-        Self { reason, author, until: (until != 0).then(|| Timestamp::from_micros(until)) }
-    }
+/// The columns in the order of `allow_list`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct AllowanceRow {
+    fingerprint: Bytes,
+    reason: String,
+    expires_at: Option<i64>,
+    author: String,
 }
 
-/// What is recorded of an environment around a moment.
+#[derive(sqlx::FromRow)]
+struct EnvironmentAllowanceRow {
+    environment: Uuid,
+    reason: String,
+    expires_at: Option<i64>,
+    author: String,
+}
+
+/// The columns in the order of `verdicts`. JSON from SQLite has 0 and 1 instead of booleans.
+#[derive(sqlx::FromRow, Deserialize)]
+struct VerdictRow {
+    fingerprint: Bytes,
+    compliance: String,
+    is_allowed: i64,
+    reasons: String,
+}
+
+/// The history of an environment around a point in time.
 #[derive(Debug, Clone, Copy)]
-pub struct Around {
-    /// What ended before this was removed.
+pub struct HistoryAt {
+    /// Retention removed everything that ended before this time.
     pub horizon_at: Option<Timestamp>,
-    /// The first report that is still there.
+    /// The first report that is still stored.
     pub first_report_at: Option<Timestamp>,
     /// The snapshot that was current.
     pub snapshot: Option<i64>,
-    /// The silence in which the moment lies.
+    /// The gap that contains the point in time.
     pub gap: Option<(Timestamp, Timestamp)>,
 }
 
-/// A moment as the database compares it; now is later than any end.
+#[derive(sqlx::FromRow)]
+struct HistoryAtRow {
+    horizon_at: Option<i64>,
+    first_report_at: Option<i64>,
+    snapshot: Option<i64>,
+    from_at: Option<i64>,
+    to_at: Option<i64>,
+}
+
+/// A point in time as a query parameter; now is later than any end.
 fn as_of(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MAX, Timestamp::micros)
 }
 
 impl Transaction {
-    /// What runs in an environment, or ran at a moment; pods whose names hold `searched` are told.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn ran(
+    /// The pods of an environment, now or at a point in time. Finds pods whose names contain `searched`.
+    pub async fn pod_groups(
         &mut self,
         organization: &str,
         environment: Uuid,
         at: Option<Timestamp>,
         searched: &str,
-    ) -> Result<Vec<Ran>, Error> {
-        type Row = (String, String, String, i64, i64, Option<String>);
+    ) -> Result<Vec<PodGroup>, Error> {
         let searched = searched.to_lowercase();
-        // No pod is told where nothing was searched for.
-        let found = if searched.is_empty() { searched } else { anywhere(&searched) };
-        // What runs and what ended since has an index each. Workloads are looked up for what ran: SQLite takes a CROSS
-        // JOIN in the order in which it stands, and would read all that ever ran otherwise.
-        let rows: Vec<Row> = rows!(
+        // An empty pattern finds no pod.
+        let pattern = if searched.is_empty() { searched } else { anywhere(&searched) };
+        // Running and ended pods have an index each. The CROSS JOIN makes SQLite look up only the workloads of these
+        // pods; it would read all workloads otherwise.
+        let rows: Vec<PodGroupRow> = rows!(
             self,
             "namespace, digests, owners, pods, since, found",
             "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found
@@ -97,35 +145,21 @@ impl Transaction {
                    GROUP BY namespace, workload) r
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",
-            |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*found)
+            |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)
         );
-        let read = |(namespace, digests, owners, pods, since, found): Row| {
-            Ok(Ran {
-                namespace,
-                digests: serde_json::from_str(&digests).map_err(|_| Error::Unreadable("digests"))?,
-                owners: serde_json::from_str(&owners).map_err(|_| Error::Unreadable("owners"))?,
-                pods,
-                since: Timestamp::from_micros(since),
-                found,
-            })
-        };
-        rows.into_iter().map(read).collect()
+        rows.into_iter().map(PodGroupRow::parse).collect()
     }
 
-    /// The verdicts that hold in an environment, or held at a moment. What has none was not decided about.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.
     pub async fn verdicts(
         &mut self,
         environment: Uuid,
         at: Option<Timestamp>,
     ) -> Result<HashMap<Fingerprint, Verdict>, Error> {
-        let rows: Vec<(Bytes, String, i64, String)> = rows!(
+        let rows: Vec<VerdictRow> = rows!(
             self,
             "hex(fingerprint), compliance, is_allowed, reasons",
-            // In two parts, each of which has an index: one that held long ago is not looked at.
+            // Current and ended verdicts have an index each; earlier ones are not read.
             "SELECT fingerprint, compliance, CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed,
                     reasons
              FROM (SELECT * FROM verdicts WHERE environment = $1 AND from_at <= $2 AND until_at IS NULL
@@ -134,90 +168,80 @@ impl Transaction {
                    WHERE environment = $1 AND from_at <= $2 AND until_at IS NOT NULL AND until_at > $2) v",
             |query| query.bind(environment).bind(as_of(at))
         );
-        let read = |(Bytes(artifact), word, allowed, reasons): (_, String, i64, String)| {
-            Ok((artifact, verdict(Some(&word), allowed != 0, Some(&reasons))?))
+        let parse = |row: VerdictRow| {
+            let verdict = verdict(Some(&row.compliance), row.is_allowed != 0, Some(&row.reasons))?;
+            Ok((row.fingerprint.0, verdict))
         };
-        rows.into_iter().map(read).collect()
+        rows.into_iter().map(parse).collect()
     }
 
-    /// An environment's allow-list, or that of a moment. People write it: it is short enough to be read through.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The allow-list of an environment, now or at a point in time. Short, because people write it.
     pub async fn allow_list(
         &mut self,
         environment: Uuid,
         at: Option<Timestamp>,
     ) -> Result<HashMap<Fingerprint, Allowance>, Error> {
-        // The same columns as those of verdicts, so that no more code has to be made for them.
-        let rows: Vec<(Bytes, String, i64, String)> = rows!(
+        let rows: Vec<AllowanceRow> = rows!(
             self,
-            "hex(fingerprint), reason, until, author",
-            "SELECT a.fingerprint, a.reason, COALESCE(a.expires_at, 0) AS until, a.author
+            "hex(fingerprint), reason, expires_at, author",
+            "SELECT a.fingerprint, a.reason, a.expires_at, a.author
              FROM environments e JOIN allowances a ON a.organization = e.organization AND a.environment = e.name
              WHERE e.id = $1 AND a.created_at <= $2 AND (a.closed_at IS NULL OR a.closed_at > $2)",
             |query| query.bind(environment).bind(as_of(at))
         );
-        let read =
-            |(Bytes(artifact), reason, until, author)| (artifact, Allowance::read(reason, until, author));
-        Ok(rows.into_iter().map(read).collect())
+        let parse = |AllowanceRow { fingerprint, reason, expires_at, author }| {
+            let until = expires_at.map(Timestamp::from_micros);
+            (fingerprint.0, Allowance { reason, author, until })
+        };
+        Ok(rows.into_iter().map(parse).collect())
     }
 
-    /// The entries of an artifact in all allow-lists of an organization, by environment.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn allowed(
+    /// The entries for an artifact in all allow-lists of an organization, by environment.
+    pub async fn allowances_of_artifact(
         &mut self,
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<HashMap<Uuid, Allowance>, Error> {
         const SELECT: &str = "
-            SELECT e.id, a.reason, COALESCE(a.expires_at, 0), a.author
+            SELECT e.id AS environment, a.reason, a.expires_at, a.author
             FROM allowances a JOIN environments e ON e.organization = a.organization AND e.name = a.environment
             WHERE a.organization = $1 AND a.fingerprint = $2 AND a.closed_at IS NULL";
-        let rows: Vec<(Uuid, String, i64, String)> = on!(self, |connection| {
+        let rows: Vec<EnvironmentAllowanceRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
             select.fetch_all(connection).await?
         });
-        let read =
-            |(environment, reason, until, author)| (environment, Allowance::read(reason, until, author));
-        Ok(rows.into_iter().map(read).collect())
+        let parse = |EnvironmentAllowanceRow { environment, reason, expires_at, author }| {
+            (environment, Allowance { reason, author, until: expires_at.map(Timestamp::from_micros) })
+        };
+        Ok(rows.into_iter().map(parse).collect())
     }
 
-    /// What is recorded of an environment around a moment.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn around(&mut self, environment: Uuid, at: Timestamp) -> Result<Around, Error> {
-        // Both ends of a silence were reported.
+    /// The history of an environment around a point in time.
+    pub async fn history_at(&mut self, environment: Uuid, at: Timestamp) -> Result<HistoryAt, Error> {
+        // The ends of a gap are excluded: a report was received at each.
         const SELECT: &str = "
             SELECT e.horizon_at,
-                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id ORDER BY s.snapshot LIMIT 1),
+                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id ORDER BY s.snapshot LIMIT 1)
+                     AS first_report_at,
                    (SELECT s.snapshot FROM snapshots s
                     WHERE s.environment = e.id AND s.received_at <= $2
                       AND (s.superseded_at IS NULL OR s.superseded_at > $2)
-                    ORDER BY s.received_at DESC LIMIT 1),
+                    ORDER BY s.received_at DESC LIMIT 1) AS snapshot,
                    g.from_at, g.to_at
             FROM environments e
               LEFT JOIN gaps g ON g.environment = e.id AND g.to_at > $2
                 AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x WHERE x.environment = e.id AND x.from_at < $2)
             WHERE e.id = $1
             LIMIT 1";
-        type Row = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
-        let row: Row = on!(self, |connection| {
+        let row: HistoryAtRow = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(environment).bind(at.micros()).fetch_one(connection).await?
         });
-        let (horizon, first, snapshot, from, to) = row;
         let time = Timestamp::from_micros;
-        Ok(Around {
-            horizon_at: horizon.map(time),
-            first_report_at: first.map(time),
-            snapshot,
-            gap: from.zip(to).map(|(from, to)| (time(from), time(to))),
+        Ok(HistoryAt {
+            horizon_at: row.horizon_at.map(time),
+            first_report_at: row.first_report_at.map(time),
+            snapshot: row.snapshot,
+            gap: row.from_at.zip(row.to_at).map(|(from, to)| (time(from), time(to))),
         })
     }
 }

@@ -1,27 +1,25 @@
-//! How a database fails.
+//! Classifies database errors: transient, in doubt, or defects.
 
-/// A database that could not do what was asked.
+/// A failed database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, is full, or takes no writes: later it may.
+    /// Transient: the database is unreachable, full or read-only.
     #[error("the database is not available")]
     Unavailable(#[source] sqlx::Error),
-    /// It went away while it was told to keep what was written.
-    #[error("the database went away; whether it kept what was written is not known")]
+    /// The connection was lost during a commit.
+    #[error("lost the connection to the database during a commit: the transaction may be committed or not")]
     InDoubt(#[source] sqlx::Error),
-    /// It was written by a newer version.
-    #[error(
-        "the database has migration {0}, which this version does not know: it was written by a newer supercargo"
-    )]
+    /// A newer version migrated the database.
+    #[error("unknown database migration {0}: it was written by a newer supercargo")]
     Newer(i64),
-    /// It holds migrations, but other ones.
-    #[error("the database cannot be brought to this version's schema")]
+    /// The migrations of the database differ from this version's.
+    #[error("failed to migrate the database")]
     Migrate(#[source] sqlx::migrate::MigrateError),
-    /// Anything else: a defect.
-    #[error("the database failed")]
+    /// Any other error: a defect.
+    #[error("unexpected database error")]
     Failed(#[source] sqlx::Error),
-    /// It holds what this version did not write.
-    #[error("the database holds {0}, which cannot be read")]
+    /// A value that this version did not write.
+    #[error("failed to decode {0} from the database")]
     Unreadable(&'static str),
 }
 
@@ -43,27 +41,26 @@ impl From<sqlx::migrate::MigrateError> for Error {
 }
 
 impl Error {
-    /// Whether SQLite could not read or write a file, and does not say why: at its start a full disk is that.
+    /// Whether SQLite reports an I/O error without a cause. At startup a full disk is the likely one.
     #[must_use]
-    pub fn is_of_the_disk(&self) -> bool {
+    pub fn is_disk_error(&self) -> bool {
         matches!(self, Self::Unavailable(error) if primary_code(error) == Some(10))
     }
 }
 
-/// Whether SQLite is locked by another.
+/// Whether another process has locked SQLite.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(5)
 }
 
-/// SQLite's code, without what extends it: the low byte.
+/// The primary result code of SQLite: the low byte of the extended code.
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let error = error.as_database_error()?.try_downcast_ref::<sqlx::sqlite::SqliteError>()?;
     Some(sqlx::error::DatabaseError::code(error)?.parse::<u32>().ok()? & 0xff)
 }
 
-/// Whether it is the database's state, and not what was asked, that is at fault. The codes of
-/// SQLite are its primary result codes (sqlite.org/rescode.html), those of PostgreSQL are classes of
-/// its SQLSTATE (documentation, "PostgreSQL Error Codes").
+/// Whether the state of the database caused the error, not the statement. SQLite: primary result codes
+/// (sqlite.org/rescode.html). PostgreSQL: SQLSTATE classes and codes (documentation, "PostgreSQL Error Codes").
 fn is_unavailable(error: &sqlx::Error) -> bool {
     use sqlx::Error as E;
     match error {
@@ -71,14 +68,14 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
         E::Database(error) => {
             let Some(code) = error.code() else { return false };
             if error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some() {
-                // Connection, resources, operator, system, and: out of transactions' time, read only,
-                // serialization, lock not available, not accepting connections.
+                // Connection exception, insufficient resources, operator intervention, system error.
                 let classes = ["08", "53", "57", "58"];
+                // Read only, idle in transaction, serialization failure, deadlock, lock not available, authorization,
+                // password, no such database, object not in prerequisite state.
                 let codes = ["25006", "25P03", "40001", "40P01", "55P03", "28000", "28P01", "3D000", "55000"];
                 return classes.iter().any(|class| code.starts_with(class)) || codes.contains(&&*code);
             }
-            // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB: the low
-            // byte of an extended code.
+            // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB.
             let primary = code.parse::<u32>().map_or(0, |code| code & 0xff);
             matches!(primary, 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 26)
         }

@@ -1,4 +1,4 @@
-//! Events, and the notifications that follow from them: the outbox is filled in the transaction of the event.
+//! Records events and, in the same transaction, their notifications in the outbox.
 
 use sqlx::types::Uuid;
 
@@ -6,29 +6,25 @@ use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Timestamp, Trigger};
 
-/// An event as it is about to be recorded.
+/// An event to be recorded.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     /// The environment.
     pub environment: Uuid,
     /// Its name.
     pub name: String,
-    /// What happened.
+    /// The kind of event.
     pub trigger: Trigger,
-    /// All that is said of it, as JSON.
+    /// Its content as JSON.
     pub content: String,
 }
 
-/// Stands for every environment in an action's.
-pub const EVERY: &str = "*";
+/// In an action's list of environments: all environments.
+pub const ALL_ENVIRONMENTS: &str = "*";
 
 impl Transaction {
-    /// Records what happened in environments, and puts it into the outbox for each target of each action that is for
-    /// them; says how many notifications that are.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records events, and a notification for each target of each matching action. Returns the number of
+    /// notifications.
     pub async fn insert_events(
         &mut self,
         organization: &str,
@@ -53,17 +49,17 @@ impl Transaction {
         let notifications: Vec<(Uuid, Uuid)> = events
             .iter()
             .flat_map(|(id, event)| {
-                targets.iter().filter(|target| target.wants(event)).map(|target| (*id, target.id))
+                targets.iter().filter(|target| target.matches(event)).map(|target| (*id, target.id))
             })
             .collect();
         insert!(
             self,
-            "INSERT INTO notifications (id, event, target, created_at, due_at, tries) ",
+            "INSERT INTO notifications (id, event, target, created_at, due_at, attempts) ",
             "",
             &notifications,
             |values, (event, target)| {
                 values.push_bind(Uuid::now_v7()).push_bind(*event).push_bind(*target);
-                // Due at once, whatever time is recorded.
+                // 0: due immediately, independent of clocks.
                 values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
             }
         );
@@ -90,7 +86,7 @@ impl Transaction {
     }
 }
 
-/// Where an action sends to, and of what.
+/// A target with the filters of its action.
 struct Target {
     id: Uuid,
     environments: Vec<String>,
@@ -98,8 +94,8 @@ struct Target {
 }
 
 impl Target {
-    fn wants(&self, event: &NewEvent) -> bool {
-        self.environments.iter().any(|name| name == EVERY || *name == event.name)
+    fn matches(&self, event: &NewEvent) -> bool {
+        self.environments.iter().any(|name| name == ALL_ENVIRONMENTS || *name == event.name)
             && self.triggers.contains(&event.trigger)
     }
 }

@@ -1,18 +1,21 @@
-//! What verdicts rest on: policies, attestations, approvals, allow-lists. It is read for several environments at once.
+//! Reads the input of an evaluation: policies, attestations, approvals and allow-lists.
+//!
+//! Called by `service::evaluation`, for several environments at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::columns::fingerprint;
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::compliance::{Allowed, Approved, Attested, Evidence, Policy, Requirement};
+use crate::domain::evidence::compliance::{
+    AllowListEntry, ApprovalEvidence, AttestationEvidence, Evidence, Policy, Requirement,
+};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
-/// Entries of allow-lists, by environment.
-pub type Allowances = HashMap<String, Vec<(Fingerprint, Allowed)>>;
+/// Allow-list entries by environment.
+pub type Allowances = HashMap<String, Vec<(Fingerprint, AllowListEntry)>>;
 
-/// All rows of a statement for environments of an organization, whose names follow its text. The text is one for each
-/// number of them, and kept prepared.
+/// Runs a `SELECT` for some environments of an organization. The statement is cached per number of environments.
 macro_rules! of_environments {
     ($transaction:expr, $select:literal, $organization:ident, $names:ident) => {
         on!($transaction, |connection| {
@@ -28,21 +31,21 @@ macro_rules! of_environments {
     };
 }
 
+#[derive(sqlx::FromRow)]
+struct AttestedRow {
+    fingerprint: Vec<u8>,
+    flow: String,
+    name: String,
+    is_compliant: bool,
+}
+
 impl Transaction {
-    /// What an environment requires.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The policy of an environment.
     pub async fn policy(&mut self, organization: &str, environment: &str) -> Result<Option<Policy>, Error> {
         Ok(self.policies(organization, &[environment]).await?.remove(environment))
     }
 
-    /// What environments require, by their names.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The policies of environments, by name.
     pub async fn policies(
         &mut self,
         organization: &str,
@@ -58,10 +61,6 @@ impl Transaction {
     }
 
     /// The allow-lists of environments.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
     pub async fn allowances(
         &mut self,
         organization: &str,
@@ -75,17 +74,13 @@ impl Transaction {
         );
         let mut allowances = Allowances::new();
         for (environment, artifact, until) in rows {
-            let allowed = Allowed { until: until.map(Timestamp::from_micros) };
+            let allowed = AllowListEntry { until: until.map(Timestamp::from_micros) };
             allowances.entry(environment).or_default().push((fingerprint(&artifact)?, allowed));
         }
         Ok(allowances)
     }
 
-    /// What was attested and approved of artifacts that bears on any of these policies.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The attestations and approvals of artifacts that any of these policies requires.
     pub async fn evidence(
         &mut self,
         organization: &str,
@@ -97,28 +92,33 @@ impl Transaction {
         let names: BTreeSet<&str> = required.map(|required| required.name.as_str()).collect();
         let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
         if !names.is_empty() {
-            for (artifact, flow, name, passes) in self.attested(organization, &names, &keys).await? {
-                let attested = Attested { what: Requirement { flow, name }, passes };
-                evidence.entry(fingerprint(&artifact)?).or_default().attestations.push(attested);
+            for row in self.attested(organization, &names, &keys).await? {
+                let requirement = Requirement { flow: row.flow, name: row.name };
+                let attested = AttestationEvidence { requirement, passes: row.is_compliant };
+                evidence.entry(fingerprint(&row.fingerprint)?).or_default().attestations.push(attested);
             }
         }
         if policies.iter().any(|policy| policy.approval) {
             for (artifact, environment) in self.approved(organization, keys).await? {
                 let name = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
                 let environment = name.map_err(|_| Error::Unreadable("an environment's name"))?;
-                evidence.entry(fingerprint(&artifact)?).or_default().approvals.push(Approved { environment });
+                evidence
+                    .entry(fingerprint(&artifact)?)
+                    .or_default()
+                    .approvals
+                    .push(ApprovalEvidence { environment });
             }
         }
         Ok(evidence)
     }
 
-    /// The attestations of artifacts under these names, in the order in which they came.
+    /// The attestations of artifacts with these names, oldest first.
     async fn attested(
         &mut self,
         organization: &str,
         names: &BTreeSet<&str>,
         artifacts: &[Vec<u8>],
-    ) -> Result<Vec<(Vec<u8>, String, String, bool)>, Error> {
+    ) -> Result<Vec<AttestedRow>, Error> {
         Ok(fetch_for_all!(
             self,
             |query| {
@@ -139,7 +139,7 @@ impl Transaction {
         ))
     }
 
-    /// The environment of each approval that artifacts have.
+    /// The environments of the approvals of artifacts.
     async fn approved(
         &mut self,
         organization: &str,

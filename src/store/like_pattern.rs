@@ -1,11 +1,11 @@
-//! What `LIKE … ESCAPE '!'` finds a text with.
+//! Builds patterns for `LIKE … ESCAPE '!'`.
 
-/// A text, taken for itself.
+/// Escapes a text so that it matches only itself.
 pub(super) fn literal(text: &str) -> String {
     text.replace('!', "!!").replace('%', "!%").replace('_', "!_")
 }
 
-/// A text, wherever it stands.
+/// Matches names that contain a text.
 pub(super) fn anywhere(text: &str) -> String {
     format!("%{}%", literal(text))
 }
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_searched_for_is_no_pattern() {
+    fn wildcards_in_a_search_text_are_escaped() {
         assert_eq!(anywhere("50%_Off!"), "%50!%!_Off!!%");
     }
 }

@@ -1,8 +1,9 @@
-//! What runs now, of one repository.
+//! Reads the running artifacts of one repository (operation 4).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::{compliance, duration, fingerprint};
@@ -13,33 +14,33 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// A repository that was attested from.
+/// A repository that an attestation named.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Repository {
     /// Its identifier.
     pub id: Uuid,
-    /// The interface's word for its provider; empty where none is known.
+    /// The API's name of its provider; empty if unknown.
     pub provider: String,
 }
 
 /// An artifact that runs in an environment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Running {
+pub struct LiveArtifact {
     /// The environment.
-    pub environment: Environment,
+    pub environment: LiveEnvironment,
     /// The image's name.
     pub name: String,
     /// The artifact.
     pub fingerprint: Fingerprint,
-    /// Since when it runs.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Whether it may, as was last decided.
+    /// The compliance of its current verdict.
     pub compliance: Compliance,
 }
 
-/// An environment in which something runs.
+/// An environment with running artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Environment {
+pub struct LiveEnvironment {
     /// Its name.
     pub name: String,
     /// Its identifier.
@@ -48,52 +49,91 @@ pub struct Environment {
     pub snapshot: i64,
     /// When it was last reported.
     pub last_report_at: Timestamp,
-    /// How long it may be silent; `None`: the default.
+    /// Time without reports until it counts as silent; `None` for the service's default.
     pub silent_after: Option<Duration>,
-    /// When an entry of its allow-list ends that was relied on.
+    /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
 }
 
-/// The columns of an [`Environment`]: its identifier, name, snapshot, last report, how long it may be silent, and
-/// until when it is compliant.
-pub(super) type Columns = (Uuid, String, i64, i64, Option<i64>, Option<i64>);
+#[derive(sqlx::FromRow)]
+pub(super) struct LiveEnvironmentRow {
+    id: Uuid,
+    name: String,
+    snapshot: i64,
+    last_report_at: i64,
+    silent_after: Option<i64>,
+    compliant_until: Option<i64>,
+}
 
-impl Environment {
-    pub(super) fn read((id, name, snapshot, last, silent, until): Columns) -> Self {
+impl From<LiveEnvironmentRow> for LiveEnvironment {
+    fn from(row: LiveEnvironmentRow) -> Self {
         Self {
-            name,
-            id,
-            snapshot,
-            last_report_at: Timestamp::from_micros(last),
-            silent_after: silent.map(duration),
-            compliant_until: until.map(Timestamp::from_micros),
+            name: row.name,
+            id: row.id,
+            snapshot: row.snapshot,
+            last_report_at: Timestamp::from_micros(row.last_report_at),
+            silent_after: row.silent_after.map(duration),
+            compliant_until: row.compliant_until.map(Timestamp::from_micros),
         }
     }
+}
 
-    /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
+/// The columns in the order of `live`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct LiveArtifactRow {
+    artifact: String,
+    fingerprint: Bytes,
+    started_at: i64,
+    id: Id,
+    name: String,
+    snapshot: i64,
+    last_report_at: i64,
+    silent_after: Option<i64>,
+    compliant_until: Option<i64>,
+    compliance: Option<String>,
+}
+
+impl LiveArtifactRow {
+    fn parse(self) -> Result<LiveArtifact, Error> {
+        let environment = LiveEnvironmentRow {
+            id: self.id.0,
+            name: self.name,
+            snapshot: self.snapshot,
+            last_report_at: self.last_report_at,
+            silent_after: self.silent_after,
+            compliant_until: self.compliant_until,
+        };
+        Ok(LiveArtifact {
+            environment: environment.into(),
+            name: self.artifact,
+            fingerprint: self.fingerprint.0,
+            started_at: Timestamp::from_micros(self.started_at),
+            compliance: compliance(self.compliance.as_deref())?,
+        })
+    }
+}
+
+impl LiveEnvironment {
+    /// The validity of its compliance. `silent_after` is the service's default.
     #[must_use]
     pub fn validity(&self, silent_after: Duration) -> Validity {
-        Validity::of(Some(self.last_report_at), self.silent_after, silent_after, self.compliant_until)
+        Validity::new(Some(self.last_report_at), self.silent_after, silent_after, self.compliant_until)
     }
 }
 
 /// An artifact that was built from the repository.
 #[derive(Debug, Clone)]
-pub struct Built {
+pub struct BuiltArtifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
     /// The commit that it was built from.
     pub commit_sha: Option<String>,
-    /// Where the commit can be seen.
+    /// The URL of a page about the commit.
     pub commit_url: Option<String>,
 }
 
 impl Transaction {
-    /// The repositories of this name, one for each provider.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The repositories with this name, one per provider.
     pub async fn repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Repository>, Error> {
         const SELECT: &str = "
             SELECT id, provider FROM repositories WHERE organization = $1 AND name = $2 ORDER BY provider";
@@ -102,15 +142,10 @@ impl Transaction {
         }))
     }
 
-    /// What runs now of a repository, by environment and name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<Running>, Error> {
-        type Row = (String, Bytes, i64, Id, String, i64, i64, Option<i64>, Option<i64>, Option<String>);
-        // SQLite takes a CROSS JOIN in the order in which it stands (sqlite.org/optoverview.html, "Manual Control Of
-        // Query Plans"), and PostgreSQL in the one that it chooses.
+    /// The running artifacts of a repository, by environment and name.
+    pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<LiveArtifact>, Error> {
+        // SQLite keeps the order of a CROSS JOIN (sqlite.org/optoverview.html, "Manual Control Of Query Plans").
+        // PostgreSQL chooses its own.
         macro_rules! rows_of {
             ($first:literal, $second:literal) => {
                 rows!(
@@ -135,72 +170,45 @@ impl Transaction {
                 )
             };
         }
-        let rows: Vec<Row> = if self.is_built_seldom(organization, repository).await? {
+        let rows: Vec<LiveArtifactRow> = if self.has_few_artifacts(organization, repository).await? {
             rows_of!("provenance p", "artifact_runs r")
         } else {
             rows_of!("artifact_runs r", "provenance p")
         };
-        let running = rows.into_iter().map(
-            |(
-                artifact,
-                Bytes(fingerprint),
-                started_at,
-                Id(id),
-                name,
-                snapshot,
-                last,
-                silent,
-                until,
-                word,
-            )| {
-                let environment = Environment::read((id, name, snapshot, last, silent, until));
-                Ok(Running {
-                    environment,
-                    name: artifact,
-                    fingerprint,
-                    started_at: Timestamp::from_micros(started_at),
-                    compliance: compliance(word.as_deref())?,
-                })
-            },
-        );
-        let mut running: Vec<_> = running.collect::<Result<_, Error>>()?;
-        // Not by the database, which sorts names as its locale does.
-        running.sort_unstable();
-        Ok(running)
+        let mut live: Vec<_> = rows.into_iter().map(LiveArtifactRow::parse).collect::<Result<_, Error>>()?;
+        // Sorted here: the database's order depends on its locale.
+        live.sort_unstable();
+        Ok(live)
     }
 
-    /// Whether fewer artifacts were ever built from a repository than its organization runs, as far as that is worth
-    /// counting.
-    async fn is_built_seldom(&mut self, organization: &str, repository: Uuid) -> Result<bool, Error> {
+    /// Whether the repository has fewer artifacts than its organization runs. Counts in growing steps, so that the
+    /// cost is bounded by the smaller number.
+    async fn has_few_artifacts(&mut self, organization: &str, repository: Uuid) -> Result<bool, Error> {
         const BUILT: &str = "
             SELECT COUNT(*) FROM (SELECT 1 FROM provenance WHERE organization = $1 AND repository = $2 LIMIT $3) AS b";
-        const RUN: &str = "
+        const RUNNING: &str = "
             SELECT COUNT(*) FROM (SELECT 1 FROM artifact_runs WHERE organization = $1 AND ended_at IS NULL LIMIT $2) AS r";
         let Self::Sqlite(transaction) = self else { return Ok(true) };
-        for most in [1_000_i64, 10_000, 100_000] {
-            let built = sqlx::query_scalar(BUILT).bind(organization).bind(repository).bind(most);
-            if built.fetch_one(&mut **transaction).await.map(|built: i64| built < most)? {
+        for limit in [1_000_i64, 10_000, 100_000] {
+            let built = sqlx::query_scalar(BUILT).bind(organization).bind(repository).bind(limit);
+            if built.fetch_one(&mut **transaction).await.map(|built: i64| built < limit)? {
                 return Ok(true);
             }
-            let run = sqlx::query_scalar(RUN).bind(organization).bind(most);
-            if run.fetch_one(&mut **transaction).await.map(|run: i64| run < most)? {
+            let running = sqlx::query_scalar(RUNNING).bind(organization).bind(limit);
+            if running.fetch_one(&mut **transaction).await.map(|running: i64| running < limit)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Where artifacts were built from, as far as that is this repository, by fingerprint.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The commits of this repository that artifacts were built from, by fingerprint.
     pub async fn built(
         &mut self,
         organization: &str,
         repository: Uuid,
         artifacts: BTreeSet<Fingerprint>,
-    ) -> Result<Vec<Built>, Error> {
+    ) -> Result<Vec<BuiltArtifact>, Error> {
         let rows: Vec<(Vec<u8>, Option<String>, Option<String>)> = fetch_for_all!(
             self,
             |query| {
@@ -214,7 +222,7 @@ impl Transaction {
         );
         rows.into_iter()
             .map(|(artifact, commit_sha, commit_url)| {
-                Ok(Built { fingerprint: fingerprint(&artifact)?, commit_sha, commit_url })
+                Ok(BuiltArtifact { fingerprint: fingerprint(&artifact)?, commit_sha, commit_url })
             })
             .collect()
     }

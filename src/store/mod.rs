@@ -1,8 +1,13 @@
-//! What the service keeps, in SQLite or PostgreSQL: a file a resource.
+//! Stores evidence in SQLite or PostgreSQL: one file per resource.
 //!
-//! The service opens a [`Store`] and calls one function for each thing that it reads or records, within
-//! a [`Transaction`]. The SQL is the same for both databases but where a comment says so. It decides
-//! nothing: which pods ended or what a verdict is comes from `domain`.
+//! The service opens a [`Store`] and calls one function per read or write, within a [`Transaction`]. The SQL is the
+//! same for both databases unless a comment says otherwise. The store makes no decisions: `domain` decides, for
+//! example, which pods ended and what a verdict is. Its functions return [`Error`] if the database fails.
+
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "the module documentation describes the error of all functions"
+)]
 
 pub mod access;
 pub mod actions;
@@ -37,7 +42,7 @@ mod transaction;
 mod url;
 pub mod verdicts;
 
-pub use connect::{Patience, Store};
+pub use connect::{Store, Timeouts};
 pub use error::Error;
 pub use row_limit::AtMost;
 pub use transaction::Transaction;

@@ -1,7 +1,7 @@
-//! The outbox: notifications on their way, which any replica may take in hand.
+//! The outbox: pending notifications, which any replica may lease and send.
 //!
-//! Taking one moves the time at which it is due next, so that one whose replica is killed comes back by
-//! itself. It is sent at least once, always under the same identifier.
+//! A lease moves the due time of a notification, so that another replica sends it if this one is killed. Delivery is
+//! at least once, always with the same identifier.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{TargetKind, Timestamp};
 
-/// A target that can be sent to.
+/// An open target with a due notification.
 #[derive(Debug, Clone)]
-pub struct Target {
-    /// Its row.
+pub struct DueTarget {
+    /// The identifier of its row.
     pub id: Uuid,
     /// The organization.
     pub organization: String,
@@ -24,101 +24,118 @@ pub struct Target {
     pub action_name: String,
     /// Its name within the action.
     pub name: String,
-    /// What kind of place it is.
+    /// Its kind.
     pub kind: TargetKind,
 }
 
-/// A notification that was taken in hand.
+/// A notification that only this replica sends until the lease ends.
 #[derive(Debug, Clone)]
-pub struct Leased {
-    /// Its identifier, the same at each try.
+pub struct LeasedNotification {
+    /// Its identifier, the same for each attempt.
     pub id: Uuid,
-    /// The target's row.
+    /// The identifier of the target's row.
     pub target: Uuid,
-    /// What is said, as JSON.
+    /// The event as JSON.
     pub content: String,
-    /// Since when it waits.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// How often it was tried, this time included.
-    pub tries: i64,
+    /// Number of attempts, including this one.
+    pub attempts: i64,
 }
 
-/// A try that failed.
+/// A failed attempt to send a notification.
 #[derive(Debug, Clone, Copy)]
-pub struct Failed<'a> {
-    /// What was sent.
+pub struct FailedDelivery<'a> {
+    /// The notification.
     pub notification: Uuid,
-    /// Where to.
+    /// The target.
     pub target: Uuid,
-    /// Why it did not arrive.
-    pub problem: &'a str,
-    /// When it is tried again.
-    pub again: Timestamp,
-    /// What waits since before this is given up.
-    pub oldest: Timestamp,
+    /// The error.
+    pub last_error: &'a str,
+    /// When the notification is retried.
+    pub retry_at: Timestamp,
+    /// Drop the target's notifications that were created before this time.
+    pub drop_before: Timestamp,
 }
 
-/// How many notifications wait, and since when.
+/// The pending notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backlog {
-    /// How many.
+pub struct OutboxBacklog {
+    /// Their number.
     pub waiting: i64,
-    /// The time of the oldest.
+    /// When the oldest was created.
     pub oldest: Option<Timestamp>,
 }
 
+#[derive(sqlx::FromRow)]
+struct DueTargetRow {
+    id: Uuid,
+    organization: String,
+    action: i64,
+    action_name: String,
+    name: String,
+    kind: String,
+    due: Option<i64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct LeasedRow {
+    id: Uuid,
+    target: Uuid,
+    content: String,
+    created_at: i64,
+    attempts: i64,
+}
+
+impl From<LeasedRow> for LeasedNotification {
+    fn from(LeasedRow { id, target, content, created_at, attempts }: LeasedRow) -> Self {
+        Self { id, target, content, created_at: Timestamp::from_micros(created_at), attempts }
+    }
+}
+
 impl Transaction {
-    /// The open targets of open organizations for which something is due, the longest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<Target>, Error> {
-        type Row = (Uuid, String, i64, String, String, String, Option<i64>);
-        // One look into an index for each target, however much waits.
+    /// The open targets with a due notification, longest overdue first.
+    pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<DueTarget>, Error> {
+        // One index lookup per target, however many notifications are pending.
         const SELECT: &str = "
-            SELECT t.id, t.organization, t.action, a.name, t.name, t.kind,
+            SELECT t.id, t.organization, t.action, a.name AS action_name, t.name, t.kind,
                    (SELECT MIN(n.due_at) FROM notifications n
                     WHERE n.target = t.id AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
             FROM targets t JOIN organizations o ON o.name = t.organization
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL";
-        let rows: Vec<Row> = on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
-        let mut due: Vec<(i64, Target)> = Vec::new();
-        for (id, organization, action, action_name, name, kind, at) in rows {
+        let rows: Vec<DueTargetRow> =
+            on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
+        let mut due: Vec<(i64, DueTarget)> = Vec::new();
+        for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
             let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
             let kind = kind.parse().map_err(|_| Error::Unreadable("a target"))?;
-            due.push((at, Target { id, organization, action, action_name, name, kind }));
+            due.push((at, DueTarget { id, organization, action, action_name, name, kind }));
         }
         due.sort_by_key(|(at, _)| *at);
         Ok(due.into_iter().map(|(_, target)| target).collect())
     }
 
-    /// Takes in hand the first notification that is due of each of these targets; nobody else gets them
-    /// before `lease` is over.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Leases the first due notification of each of these targets for `lease`.
     pub async fn lease(
         &mut self,
         targets: &[Uuid],
         now: Timestamp,
         lease: Duration,
-    ) -> Result<Vec<Leased>, Error> {
-        type Row = (Uuid, Uuid, String, i64, i64);
+    ) -> Result<Vec<LeasedNotification>, Error> {
         const FIRST: &str = "
             SELECT id FROM notifications
             WHERE target = $1 AND sent_at IS NULL AND dropped_at IS NULL AND due_at <= $2
             ORDER BY due_at, id LIMIT 1";
-        // Whoever else takes a row of a target in hand is passed over.
+        // Skips rows that another replica is leasing.
         const FIRST_FREE: &str = "
             SELECT id FROM notifications
             WHERE target = $1 AND sent_at IS NULL AND dropped_at IS NULL AND due_at <= $2
             ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
-        const TAKE: &str = "
-            UPDATE notifications SET due_at = $1, tries = tries + 1 WHERE id = $2
-            RETURNING id, target, (SELECT content FROM events WHERE events.id = event), created_at, tries";
+        const LEASE: &str = "
+            UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE id = $2
+            RETURNING id, target, (SELECT content FROM events WHERE events.id = event) AS content, created_at,
+                      attempts";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {
@@ -133,22 +150,22 @@ impl Transaction {
                 }
             };
             let Some(id) = first else { continue };
-            let (id, target, content, created_at, tries): Row = on!(self, |connection| {
-                sqlx::query_as(TAKE).bind(until).bind(id).fetch_one(connection).await?
+            let row: LeasedRow = on!(self, |connection| {
+                sqlx::query_as(LEASE).bind(until).bind(id).fetch_one(connection).await?
             });
-            let created_at = Timestamp::from_micros(created_at);
-            leased.push(Leased { id, target, content, created_at, tries });
+            leased.push(row.into());
         }
         Ok(leased)
     }
 
-    /// Records that a notification arrived.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn arrived(&mut self, notification: Uuid, target: Uuid, at: Timestamp) -> Result<(), Error> {
-        const SENT: &str = "UPDATE notifications SET sent_at = $1, problem = NULL WHERE id = $2";
+    /// Records that a notification was sent.
+    pub async fn record_sent(
+        &mut self,
+        notification: Uuid,
+        target: Uuid,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
         const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
         for (statement, id) in [(SENT, notification), (SUCCESS, target)] {
             on!(self, |connection| {
@@ -158,39 +175,31 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records that a notification did not arrive; it is due again at `again`, unless it is given up then, as is
-    /// whatever else waits for the target since before `oldest`. Says how many were given up.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn failed(&mut self, failed: &Failed<'_>, at: Timestamp) -> Result<u64, Error> {
-        const AGAIN: &str = "
-            UPDATE notifications SET problem = $1, due_at = $2
+    /// Records a failed attempt: schedules the retry, and drops the target's notifications that are too old.
+    /// Returns the number of dropped notifications.
+    pub async fn record_failure(&mut self, failed: &FailedDelivery<'_>, at: Timestamp) -> Result<u64, Error> {
+        const RETRY: &str = "
+            UPDATE notifications SET last_error = $1, due_at = $2
             WHERE id = $3 AND sent_at IS NULL AND dropped_at IS NULL";
         const DROP: &str = "
-            UPDATE notifications SET dropped_at = $1, problem = COALESCE(problem, $2)
+            UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
             WHERE target = $3 AND created_at < $4 AND sent_at IS NULL AND dropped_at IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
         on!(self, |connection| {
-            let again = sqlx::query(AGAIN).bind(failed.problem).bind(failed.again.micros());
-            again.bind(failed.notification).execute(connection).await?;
+            let retry = sqlx::query(RETRY).bind(failed.last_error).bind(failed.retry_at.micros());
+            retry.bind(failed.notification).execute(connection).await?;
         });
         on!(self, |connection| {
             sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;
         });
         Ok(on!(self, |connection| {
-            let drop = sqlx::query(DROP).bind(at.micros()).bind(failed.problem).bind(failed.target);
-            drop.bind(failed.oldest.micros()).execute(connection).await?.rows_affected()
+            let drop = sqlx::query(DROP).bind(at.micros()).bind(failed.last_error).bind(failed.target);
+            drop.bind(failed.drop_before.micros()).execute(connection).await?.rows_affected()
         }))
     }
 
-    /// What waits to be sent to targets that are open.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn backlog(&mut self) -> Result<Backlog, Error> {
+    /// The pending notifications for open targets.
+    pub async fn backlog(&mut self) -> Result<OutboxBacklog, Error> {
         const SELECT: &str = "
             SELECT COUNT(*), MIN(n.created_at)
             FROM notifications n JOIN targets t ON t.id = n.target
@@ -199,6 +208,6 @@ impl Transaction {
               AND o.closed_at IS NULL";
         let (waiting, oldest): (i64, Option<i64>) =
             on!(self, |connection| sqlx::query_as(SELECT).fetch_one(connection).await?);
-        Ok(Backlog { waiting, oldest: oldest.map(Timestamp::from_micros) })
+        Ok(OutboxBacklog { waiting, oldest: oldest.map(Timestamp::from_micros) })
     }
 }

@@ -1,4 +1,4 @@
-//! The environments of an organization, for people who look at them.
+//! Reads the status of an organization's environments, for the pages.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,125 +12,126 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 
-/// An environment, and what runs there.
+/// The status of an environment.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct EnvironmentOverview {
     /// Its identifier.
     pub id: Uuid,
     /// Its name.
     pub name: String,
     /// Its current snapshot; 0 before the first.
     pub snapshot: i64,
-    /// When it was last reported; `None`: never.
+    /// When it was last reported; `None` if never.
     pub last_report_at: Option<Timestamp>,
-    /// How long it may be silent; `None`: the default.
+    /// Time without reports until it counts as silent; `None` for the service's default.
     pub silent_after: Option<Duration>,
-    /// How it stood when that was last decided.
+    /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
-    /// When an entry of its allow-list ends that was relied on.
+    /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
-    /// Artifacts that run.
+    /// Number of running artifacts.
     pub artifacts: i64,
-    /// Pods that run.
+    /// Number of running pods.
     pub pods: i64,
 }
 
-/// How much happened in an environment, by the hour that it happened in.
-pub type Hours = HashMap<(Uuid, i64), i64>;
+/// Number of events by environment and hour since the start of a time range.
+pub type EventsPerHour = HashMap<(Uuid, i64), i64>;
 
-type Row = (Uuid, String, i64, Option<i64>, Option<i64>, Option<String>, Option<i64>, i64, i64);
+#[derive(sqlx::FromRow)]
+struct EnvironmentRow {
+    id: Uuid,
+    name: String,
+    snapshot: i64,
+    last_report_at: Option<i64>,
+    silent_after: Option<i64>,
+    compliance: Option<String>,
+    compliant_until: Option<i64>,
+    artifacts: i64,
+    pods: i64,
+}
 
-/// Environments; what stands behind their `WHERE` says which.
+impl EnvironmentRow {
+    fn parse(self) -> Result<EnvironmentOverview, Error> {
+        Ok(EnvironmentOverview {
+            id: self.id,
+            name: self.name,
+            snapshot: self.snapshot,
+            last_report_at: self.last_report_at.map(Timestamp::from_micros),
+            silent_after: self.silent_after.map(duration),
+            compliance: compliance(self.compliance.as_deref())?,
+            compliant_until: self.compliant_until.map(Timestamp::from_micros),
+            artifacts: self.artifacts,
+            pods: self.pods,
+        })
+    }
+}
+
 macro_rules! select_environments {
-    ($which:literal) => {
+    ($condition:literal) => {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
-                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL),
-                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL)
+                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL)
+                     AS artifacts,
+                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL) AS pods
             FROM environments e WHERE ",
-            $which
+            $condition
         )
     };
 }
 
-impl Environment {
-    /// How long what was decided of it holds, where it may be silent for so long if it does not say itself.
+impl EnvironmentOverview {
+    /// The validity of its compliance. `silent_after` is the service's default.
     #[must_use]
     pub fn validity(&self, silent_after: Duration) -> Validity {
-        Validity::of(self.last_report_at, self.silent_after, silent_after, self.compliant_until)
+        Validity::new(self.last_report_at, self.silent_after, silent_after, self.compliant_until)
     }
 }
 
-fn read(row: Row) -> Result<Environment, Error> {
-    let (id, name, snapshot, last, silent, word, until, artifacts, pods) = row;
-    Ok(Environment {
-        id,
-        name,
-        snapshot,
-        last_report_at: last.map(Timestamp::from_micros),
-        silent_after: silent.map(duration),
-        compliance: compliance(word.as_deref())?,
-        compliant_until: until.map(Timestamp::from_micros),
-        artifacts,
-        pods,
-    })
-}
-
 impl Transaction {
-    /// The environments of an organization, by name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn environments_by_name(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
+    /// The identifiers of an organization's environments, sorted by name.
+    pub async fn environment_ids_by_name(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
         const NAMES: &str = "SELECT name, id FROM environments WHERE organization = $1";
         let mut names: Vec<(String, Uuid)> =
             on!(self, |connection| sqlx::query_as(NAMES).bind(organization).fetch_all(connection).await?);
-        // Not by the database, which sorts names as its locale does.
+        // Sorted here: the database's order depends on its locale.
         names.sort_unstable();
         Ok(names.into_iter().map(|(_, id)| id).collect())
     }
 
-    /// These environments, by name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// These environments, sorted by name.
     pub async fn overview(
         &mut self,
         environments: impl Iterator<Item = Uuid>,
-    ) -> Result<Vec<Environment>, Error> {
-        let rows: Vec<Row> =
+    ) -> Result<Vec<EnvironmentOverview>, Error> {
+        let rows: Vec<EnvironmentRow> =
             fetch_for_all!(self, |query| query.push(select_environments!("e.id IN")), environments, "");
-        let mut environments: Vec<_> = rows.into_iter().map(read).collect::<Result<_, Error>>()?;
+        let mut environments: Vec<_> =
+            rows.into_iter().map(EnvironmentRow::parse).collect::<Result<_, Error>>()?;
         environments.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(environments)
     }
 
-    /// The environment of this name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn one_of_overview(
+    /// The environment with this name.
+    pub async fn environment_overview(
         &mut self,
         organization: &str,
         name: &str,
-    ) -> Result<Option<Environment>, Error> {
-        let row: Option<Row> = on!(self, |connection| {
+    ) -> Result<Option<EnvironmentOverview>, Error> {
+        let row: Option<EnvironmentRow> = on!(self, |connection| {
             let select = sqlx::query_as(select_environments!("e.organization = $1 AND e.name = $2"));
             select.bind(organization).bind(name).fetch_optional(connection).await?
         });
-        row.map(read).transpose()
+        row.map(EnvironmentRow::parse).transpose()
     }
 
-    /// What happened in environments since a moment, by the hours since then.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn hours(&mut self, environments: &[Environment], since: Timestamp) -> Result<Hours, Error> {
-        // From whole numbers to whole numbers, on both databases.
+    /// The number of events in environments, by hour since a point in time.
+    pub async fn events_per_hour(
+        &mut self,
+        environments: &[EnvironmentOverview],
+        since: Timestamp,
+    ) -> Result<EventsPerHour, Error> {
+        // Integer division on both databases.
         let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(
             self,
             |query| {

@@ -1,46 +1,46 @@
-//! Reports: environments, their snapshots and their silences.
+//! Records reports: environments, their snapshots and gaps.
 
 use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{duration, fingerprint, micros};
+use super::columns::{compliance, duration, fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// An environment, held against other reports until the transaction ends.
+/// An environment whose row is locked until the transaction ends.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct LockedEnvironment {
     /// Its identifier.
     pub id: Uuid,
-    /// How long it may be silent before that is a gap; `None`: the default.
+    /// Time without reports that makes a gap; `None` for the service's default.
     pub silent_after: Option<Duration>,
     /// When it was last reported.
     pub last_report_at: Option<Timestamp>,
-    /// The hash of what was last reported.
+    /// The content hash of the last report.
     pub report_hash: Option<Fingerprint>,
-    /// The number of the current snapshot, 0 before the first.
+    /// The number of the current snapshot; 0 before the first.
     pub snapshot: i64,
-    /// How it stood when it was last judged.
+    /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
-    /// When that was.
-    pub judged_at: Option<Timestamp>,
+    /// When it was last evaluated.
+    pub evaluated_at: Option<Timestamp>,
 }
 
-/// A report that was read, as what follows from it is written down.
+/// A received report, without its content.
 #[derive(Debug, Clone, Copy)]
-pub struct Received {
-    /// When it came.
+pub struct ReceivedReport {
+    /// When it was received.
     pub at: Timestamp,
     /// The hash of its bytes.
     pub body_hash: Fingerprint,
-    /// The hash of what it says.
+    /// The hash of its content, independent of order and formatting.
     pub report_hash: Fingerprint,
 }
 
-const TOUCH: &str = "
+const CONFIRM: &str = "
     UPDATE environments SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4
       AND last_report_at >= $1 - COALESCE(silent_after, $5)";
@@ -49,16 +49,37 @@ const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, snapshot) VALUES ($1, $2, $3, $4, 0)
     ON CONFLICT DO NOTHING";
 
-type Row = (String, Uuid, Option<i64>, Option<i64>, Option<Vec<u8>>, i64, Option<String>, Option<i64>);
+#[derive(sqlx::FromRow)]
+struct EnvironmentRow {
+    name: String,
+    id: Uuid,
+    silent_after: Option<i64>,
+    last_report_at: Option<i64>,
+    report_hash: Option<Vec<u8>>,
+    snapshot: i64,
+    compliance: Option<String>,
+    evaluated_at: Option<i64>,
+}
+
+impl EnvironmentRow {
+    fn parse(self) -> Result<(String, LockedEnvironment), Error> {
+        let environment = LockedEnvironment {
+            id: self.id,
+            silent_after: self.silent_after.map(duration),
+            last_report_at: self.last_report_at.map(Timestamp::from_micros),
+            report_hash: self.report_hash.as_deref().map(fingerprint).transpose()?,
+            snapshot: self.snapshot,
+            compliance: compliance(self.compliance.as_deref())?,
+            evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
+        };
+        Ok((self.name, environment))
+    }
+}
 
 impl Store {
-    /// Confirms the last report where these very bytes were it and no gap lies between; says whether
-    /// it did. Its time only goes forward: another that came later may have been written first. On SQLite this
-    /// may be lost with the machine's power: the time is then earlier, and the next report moves it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Confirms the last report if its bytes are the same and there is no gap since. Returns whether it did. The time
+    /// never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
+    /// report repeats it.
     pub async fn confirm(
         &self,
         organization: &str,
@@ -67,9 +88,9 @@ impl Store {
         at: Timestamp,
         silent_after: Duration,
     ) -> Result<bool, Error> {
-        macro_rules! touch {
+        macro_rules! confirm {
             ($pool:expr) => {
-                sqlx::query(TOUCH)
+                sqlx::query(CONFIRM)
                     .bind(at.micros())
                     .bind(organization)
                     .bind(environment)
@@ -81,53 +102,45 @@ impl Store {
             };
         }
         let rows = match self {
-            Self::Sqlite(pools) => touch!(pools.toucher()?),
-            // It waits while a report of the environment is recorded.
-            Self::Postgres(pools) => touch!(&pools.writers),
+            Self::Sqlite(pools) => confirm!(pools.heartbeats()?),
+            // Waits for the row lock while a report of the environment is being recorded.
+            Self::Postgres(pools) => confirm!(&pools.writers),
         };
         Ok(rows > 0)
     }
 }
 
 impl Transaction {
-    /// The environment of this name, created if it is new. Until the transaction ends no other
-    /// report can take it: on SQLite nobody else writes, on PostgreSQL its row is locked.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn environment(
+    /// Locks the environment until the transaction ends, creating it if necessary. SQLite has a single writer;
+    /// PostgreSQL locks the row.
+    pub async fn lock_environment(
         &mut self,
         organization: &str,
         name: &str,
         now: Timestamp,
-    ) -> Result<Environment, Error> {
+    ) -> Result<LockedEnvironment, Error> {
         on!(self, |connection| {
             let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
             create.bind(now.micros()).execute(connection).await?;
         });
-        let mut held = self.environments(organization, &[name]).await?;
-        held.pop().map(|(_, environment)| environment).ok_or(Error::Unreadable("an environment"))
+        let mut locked = self.lock_environments(organization, &[name]).await?;
+        locked.pop().map(|(_, environment)| environment).ok_or(Error::Unreadable("an environment"))
     }
 
-    /// Those of these environments that there are, by name, held in the same way.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn environments(
+    /// Locks the environments with these names that exist, and returns them by name.
+    pub async fn lock_environments(
         &mut self,
         organization: &str,
         names: &[&str],
-    ) -> Result<Vec<(String, Environment)>, Error> {
-        // In one order, so that no two wait for each other.
+    ) -> Result<Vec<(String, LockedEnvironment)>, Error> {
+        // A fixed order prevents deadlocks.
         let end = match self {
             Self::Sqlite(_) => ") ORDER BY name",
             Self::Postgres(_) => ") ORDER BY name FOR UPDATE",
         };
-        let rows: Vec<Row> = on!(self, |connection| {
+        let rows: Vec<EnvironmentRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT name, id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at
+                "SELECT name, id, silent_after, last_report_at, report_hash, snapshot, compliance, evaluated_at
                  FROM environments WHERE organization = ",
             );
             query.push_bind(organization).push(" AND name IN (");
@@ -137,37 +150,29 @@ impl Transaction {
             }
             query.push(end).build_query_as().fetch_all(connection).await?
         });
-        rows.into_iter().map(read).collect()
+        rows.into_iter().map(EnvironmentRow::parse).collect()
     }
 
-    /// Notes a report, and the snapshot that is current after it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn note_report(
+    /// Records a report and the number of the current snapshot.
+    pub async fn record_report(
         &mut self,
         environment: Uuid,
-        received: Received,
+        received: ReceivedReport,
         snapshot: i64,
     ) -> Result<(), Error> {
-        const NOTE: &str = "
+        const UPDATE: &str = "
             UPDATE environments SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4
             WHERE id = $5";
         on!(self, |connection| {
-            let note =
-                sqlx::query(NOTE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
-            let note = note.bind(received.report_hash.bytes().as_slice()).bind(snapshot).bind(environment);
-            note.execute(connection).await?;
+            let update =
+                sqlx::query(UPDATE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
+            let update = update.bind(received.report_hash.bytes().as_slice()).bind(snapshot);
+            update.bind(environment).execute(connection).await?;
         });
         Ok(())
     }
 
-    /// Records that nobody knows what ran between two reports.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records a gap between two reports.
     pub async fn insert_gap(
         &mut self,
         environment: Uuid,
@@ -182,11 +187,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Closes the current snapshot, which was last confirmed at `confirmed`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Ends the current snapshot, last confirmed at `confirmed`.
     pub async fn supersede_snapshot(
         &mut self,
         environment: Uuid,
@@ -203,16 +204,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Opens a snapshot.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Starts a snapshot.
     pub async fn insert_snapshot(
         &mut self,
         environment: Uuid,
         snapshot: i64,
-        received: Received,
+        received: ReceivedReport,
         reported_by: &str,
     ) -> Result<(), Error> {
         const INSERT: &str = "
@@ -225,19 +222,4 @@ impl Transaction {
         });
         Ok(())
     }
-}
-
-fn read(row: Row) -> Result<(String, Environment), Error> {
-    let (name, id, silent_after, last_report_at, report_hash, snapshot, compliance, judged_at) = row;
-    let compliance = compliance.as_deref().map_or(Ok(Compliance::Unknown), str::parse);
-    let environment = Environment {
-        id,
-        silent_after: silent_after.map(duration),
-        last_report_at: last_report_at.map(Timestamp::from_micros),
-        report_hash: report_hash.as_deref().map(fingerprint).transpose()?,
-        snapshot,
-        compliance: compliance.map_err(|_| Error::Unreadable("how an environment stands"))?,
-        judged_at: judged_at.map(Timestamp::from_micros),
-    };
-    Ok((name, environment))
 }

@@ -1,32 +1,38 @@
-//! Repositories, as attestations name them.
+//! Records the repositories that attestations name.
 
 use sqlx::types::Uuid;
 
 use super::attestations::RecordError;
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::model::{Known, Meant, Provider, RepositoryInfo, Text, Timestamp, UrlText, meant};
+use crate::domain::model::{
+    KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp, UrlText, match_repository,
+};
 
 impl Transaction {
-    /// The repository, created or brought up to date.
-    pub(super) async fn repository(
+    /// Creates or updates a repository. Called for each attestation that names one.
+    pub(super) async fn record_repository(
         &mut self,
         organization: &str,
         named: &RepositoryInfo,
         at: Timestamp,
     ) -> Result<Uuid, RecordError> {
         let name = named.name.as_str();
-        let known = self.known_repositories(organization, name).await?;
-        let (before, provider) = match meant(&known, named)? {
-            Meant::Known(provider) | Meant::New(provider) => (provider, provider),
-            Meant::Adopted(provider) => (None, Some(provider)),
+        let known = self.lock_repositories(organization, name).await?;
+        let (before, provider) = match match_repository(&known, named)? {
+            RepositoryMatch::Existing(provider) | RepositoryMatch::New(provider) => (provider, provider),
+            RepositoryMatch::Adopted(provider) => (None, Some(provider)),
         };
-        Ok(self.keep_repository(organization, named, before, provider, at).await?)
+        Ok(self.upsert_repository(organization, named, before, provider, at).await?)
     }
 
-    /// The repositories of a name. Until the transaction ends nobody else can add one: on SQLite nobody
-    /// else writes, on PostgreSQL the name is locked.
-    async fn known_repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Known>, Error> {
+    /// Locks a repository name and returns the repositories that have it. SQLite has a single writer; PostgreSQL takes
+    /// an advisory lock.
+    async fn lock_repositories(
+        &mut self,
+        organization: &str,
+        name: &str,
+    ) -> Result<Vec<KnownRepository>, Error> {
         const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))";
         const SELECT: &str = "SELECT provider, url FROM repositories WHERE organization = $1 AND name = $2";
         if let Self::Postgres(transaction) = self {
@@ -35,11 +41,14 @@ impl Transaction {
         let rows: Vec<(String, Option<String>)> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(organization).bind(name).fetch_all(connection).await?
         });
-        Ok(rows.into_iter().map(|(provider, url)| Known { provider: provider.parse().ok(), url }).collect())
+        Ok(rows
+            .into_iter()
+            .map(|(provider, url)| KnownRepository { provider: provider.parse().ok(), url })
+            .collect())
     }
 
-    /// Writes down what is known of a repository, which was kept under `before`.
-    async fn keep_repository(
+    /// Inserts a repository, or updates the one that is stored with the provider `before`.
+    async fn upsert_repository(
         &mut self,
         organization: &str,
         named: &RepositoryInfo,
@@ -47,7 +56,7 @@ impl Transaction {
         provider: Option<Provider>,
         at: Timestamp,
     ) -> Result<Uuid, Error> {
-        const KEEP: &str = "
+        const UPSERT: &str = "
             INSERT INTO repositories (id, organization, provider, name, url, external_id, description, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
             ON CONFLICT (organization, name, provider) DO UPDATE
@@ -56,13 +65,14 @@ impl Transaction {
                 external_id = COALESCE(excluded.external_id, repositories.external_id),
                 description = COALESCE(excluded.description, repositories.description)
             RETURNING id";
-        let word = |provider: Option<Provider>| provider.map_or("", Provider::as_str);
+        let name = |provider: Option<Provider>| provider.map_or("", Provider::as_str);
         let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
-            let keep = sqlx::query_scalar(KEEP).bind(Uuid::now_v7()).bind(organization).bind(word(before));
-            let keep = keep.bind(named.name.as_str()).bind(named.url.as_ref().map(UrlText::as_str));
-            let keep = keep.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
-            keep.bind(word(provider)).fetch_one(connection).await?
+            let upsert =
+                sqlx::query_scalar(UPSERT).bind(Uuid::now_v7()).bind(organization).bind(name(before));
+            let upsert = upsert.bind(named.name.as_str()).bind(named.url.as_ref().map(UrlText::as_str));
+            let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
+            upsert.bind(name(provider)).fetch_one(connection).await?
         }))
     }
 }

@@ -1,4 +1,6 @@
-//! Removing what is past an environment's retention, and recording from when on all is there.
+//! Removes history that is past its retention, and records from when on the history is complete.
+//!
+//! Called periodically by `service::maintenance::retention`.
 
 use std::time::Duration;
 
@@ -9,19 +11,19 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
-/// An environment whose history ends somewhere.
+/// An environment with a limited retention.
 #[derive(Debug, Clone)]
-pub struct Retained {
+pub struct EnvironmentRetention {
     /// Its identifier.
     pub id: Uuid,
-    /// How long its history is kept.
+    /// The retention of its history.
     pub retention: Duration,
 }
 
-/// How many rows of a table one transaction removes at most: reports get their turn in between.
-const BATCH: i64 = 5_000;
+/// Maximum number of rows per table and transaction, so that reports can be recorded in between.
+const MAX_BATCH: i64 = 5_000;
 
-/// What is removed: closed before the horizon. What still runs stays, however old.
+/// Removes rows that ended before the horizon. Running pods and artifacts stay, however old.
 const REMOVALS: [&str; 7] = [
     "DELETE FROM pod_runs WHERE id IN
      (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
@@ -31,7 +33,7 @@ const REMOVALS: [&str; 7] = [
      (SELECT snapshot FROM snapshots WHERE environment = $1 AND superseded_at < $2 LIMIT $3)",
     "DELETE FROM verdicts WHERE environment = $1 AND (fingerprint, from_at) IN
      (SELECT fingerprint, from_at FROM verdicts WHERE environment = $1 AND until_at < $2 LIMIT $3)",
-    // What is on its way still goes out.
+    // Pending notifications stay.
     "DELETE FROM notifications WHERE id IN
      (SELECT n.id FROM notifications n JOIN events e ON e.id = n.event
       WHERE e.environment = $1 AND e.occurred_at < $2
@@ -44,26 +46,19 @@ const REMOVALS: [&str; 7] = [
 ];
 
 impl Transaction {
-    /// The environments whose history is not kept for ever.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn retained_environments(&mut self) -> Result<Vec<Retained>, Error> {
+    /// The environments with a limited retention.
+    pub async fn environment_retentions(&mut self) -> Result<Vec<EnvironmentRetention>, Error> {
         const SELECT: &str = "
             SELECT e.id, o.retention FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.retention IS NOT NULL";
         let rows: Vec<(Uuid, i64)> =
             on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
-        Ok(rows.into_iter().map(|(id, micros)| Retained { id, retention: duration(micros) }).collect())
+        let retention = |(id, micros)| EnvironmentRetention { id, retention: duration(micros) };
+        Ok(rows.into_iter().map(retention).collect())
     }
 
-    /// Removes some of what ended before a horizon, and records that; says how many rows went. Where
-    /// none did, the horizon stays, for all is still there.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Removes a batch of the history before a horizon, and returns the number of rows. Records the horizon only if
+    /// rows were removed; otherwise the history is still complete.
     pub async fn remove_before(&mut self, environment: Uuid, horizon: Timestamp) -> Result<u64, Error> {
         const RECORD: &str = "
             UPDATE environments SET horizon_at = $2
@@ -72,7 +67,7 @@ impl Transaction {
         for removal in REMOVALS {
             removed += on!(self, |connection| {
                 let removal = sqlx::query(removal).bind(environment).bind(horizon.micros());
-                removal.bind(BATCH).execute(connection).await?.rows_affected()
+                removal.bind(MAX_BATCH).execute(connection).await?.rows_affected()
             });
         }
         if removed > 0 {

@@ -1,32 +1,33 @@
-//! Lists that may grow without end, cut where they are read.
+//! Limits the length of lists that are shown on a page.
 
-/// As many of a kind as a page shows at most that is about something else.
-pub(super) const MOST: usize = 100;
+/// Maximum number of rows in a secondary list.
+pub(super) const MAX_ROWS: usize = 100;
 
-/// At most so many of a list, and whether there are more.
+/// The first rows of a list, up to a limit.
 #[derive(Debug, Clone)]
 pub struct AtMost<T> {
-    /// Those that come first in its order.
+    /// The rows, in the order of the list.
     pub listed: Vec<T>,
-    /// Whether the others were left off.
+    /// Whether further rows were cut off.
     pub has_more: bool,
 }
 
-/// As many rows as have to be asked for: one more than is shown says whether there are more.
-pub(super) fn one_more_than(most: usize) -> i64 {
-    i64::try_from(most).map_or(i64::MAX, |most| most.saturating_add(1))
+/// The `LIMIT` of a query: one row more than is shown tells whether there are more.
+pub(super) fn one_more_than(limit: usize) -> i64 {
+    i64::try_from(limit).map_or(i64::MAX, |limit| limit.saturating_add(1))
 }
 
 impl<T> AtMost<T> {
-    /// How many are listed, where there are more.
+    /// The number of rows if the list was cut.
     #[must_use]
     pub fn cut_at(&self) -> Option<usize> {
         self.has_more.then_some(self.listed.len())
     }
 
-    pub(super) fn of(most: usize, mut listed: Vec<T>) -> Self {
-        let has_more = listed.len() > most;
-        listed.truncate(most);
+    /// Cuts rows that were selected with [`one_more_than`] the limit.
+    pub(super) fn from_rows(limit: usize, mut listed: Vec<T>) -> Self {
+        let has_more = listed.len() > limit;
+        listed.truncate(limit);
         Self { listed, has_more }
     }
 }

@@ -1,7 +1,7 @@
-//! Many rows at once.
+//! Reads large results.
 //!
-//! sqlx hands each row of SQLite from one thread to another, with each of its values copied to the
-//! heap, which takes several times what SQLite itself does. There, a large answer is one JSON text.
+//! sqlx passes each row of SQLite between threads and copies each value to the heap, which costs several times as
+//! much as the query. On SQLite, a large result is therefore read as one JSON text.
 
 use serde::{Deserialize, Deserializer};
 use sqlx::error::BoxDynError;
@@ -10,12 +10,12 @@ use sqlx::{Database, Decode, Type};
 
 use crate::domain::model::Fingerprint;
 
-/// An identifier: a value of the database, or what SQLite's `hex` makes of it.
+/// An identifier: a column value, or the output of SQLite's `hex`.
 #[derive(Debug, Clone, Copy, sqlx::Type)]
 #[sqlx(transparent)]
 pub(super) struct Id(pub(super) Uuid);
 
-/// Thirty-two bytes: a value of the database, or what SQLite's `hex` makes of them.
+/// A fingerprint: a column value, or the output of SQLite's `hex`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes(pub(super) Fingerprint);
 
@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = <&str>::deserialize(deserializer)?;
         let bytes = Fingerprint::from_hex(digits);
-        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("32 bytes in hex were expected"))
+        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("expected 32 bytes in hex"))
     }
 }
 
@@ -53,8 +53,9 @@ where
     }
 }
 
-/// All rows of a `SELECT`, as tuples of its columns. They are named once more, identifiers and bytes
-/// inside `hex`: `rows!(tx, "hex(id), name", "SELECT id, name FROM …", |query| query.bind(…))`.
+/// All rows of a `SELECT`, as tuples or as structs with `FromRow` and `Deserialize`. SQLite needs the columns again,
+/// in the order of the fields, with identifiers and bytes inside `hex`:
+/// `rows!(tx, "hex(id), name", "SELECT id, name FROM …", |query| query.bind(…))`.
 macro_rules! rows {
     ($transaction:expr, $columns:literal, $select:expr, |$query:ident| $bind:expr) => {
         match $transaction {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hex_writes_is_read_as_the_value_that_it_was() {
+    fn hex_of_identifiers_and_bytes_is_parsed() {
         let id = Uuid::from_u128(0x0197_ab00_0000_7000_8000_0000_0000_00ff);
         let json = format!(r#"[["{:X}", "{}", "a\"b\u000a", null]]"#, id.simple(), "0F".repeat(32));
         let rows: Vec<(Id, Bytes, String, Option<i64>)> = serde_json::from_str(&json).unwrap();

@@ -1,44 +1,51 @@
-//! What runs, and from when to when: the pods and artifacts of an environment.
+//! Records when pods and artifacts of an environment started and ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{ROWS, for_all, insert, on};
+use super::transaction::{MAX_STATEMENT_ROWS, for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::snapshot::change::Running;
-use crate::domain::evidence::snapshot::reported::{Pod, Workload};
+use crate::domain::evidence::snapshot::change::StoredPod;
+use crate::domain::evidence::snapshot::report::{Pod, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
 
+/// The columns in the order of `running_pods`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct PodRow {
+    id: Id,
+    namespace: String,
+    pod: String,
+    created_at: i64,
+    workload: Bytes,
+}
+
 impl Transaction {
-    /// The pods that are held as running.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn running_pods(&mut self, environment: Uuid) -> Result<Vec<Running<Uuid>>, Error> {
-        let rows: Vec<(Id, String, String, i64, Bytes)> = rows!(
+    /// The pods that are recorded as running.
+    pub async fn running_pods(&mut self, environment: Uuid) -> Result<Vec<StoredPod<Uuid>>, Error> {
+        let rows: Vec<PodRow> = rows!(
             self,
             "hex(id), namespace, pod, created_at, hex(workload)",
             "SELECT id, namespace, pod, created_at, workload FROM pod_runs
              WHERE environment = $1 AND ended_at IS NULL",
             |query| query.bind(environment)
         );
-        let running = rows.into_iter().map(|(Id(row), namespace, name, created_at, Bytes(workload))| {
-            let created_at = Timestamp::from_micros(created_at);
-            let pod = Pod { namespace: namespace.into(), name: name.into(), created_at, workload };
-            Running { pod, row }
+        let running = rows.into_iter().map(|row| StoredPod {
+            row: row.id.0,
+            pod: Pod {
+                namespace: row.namespace.into(),
+                name: row.pod.into(),
+                created_at: Timestamp::from_micros(row.created_at),
+                workload: row.workload.0,
+            },
         });
         Ok(running.collect())
     }
 
-    /// Closes pods.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records the end of pods.
     pub async fn end_pods(&mut self, rows: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
         for_all!(
             self,
@@ -48,11 +55,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Opens pods, and keeps what they run.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records the start of pods, and their workloads.
     pub async fn start_pods(
         &mut self,
         organization: &str,
@@ -61,13 +64,13 @@ impl Transaction {
         workloads: &BTreeMap<Fingerprint, Workload>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let wanted: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
-        let wanted: Vec<_> = workloads.iter().filter(|(hash, _)| wanted.contains(hash)).collect();
+        let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
+        let started: Vec<_> = workloads.iter().filter(|(hash, _)| hashes.contains(hash)).collect();
         insert!(
             self,
             "INSERT INTO workloads (organization, hash, digests, owners) ",
             " ON CONFLICT DO NOTHING",
-            wanted,
+            started,
             |values, (hash, workload)| {
                 values.push_bind(organization).push_bind(hash.bytes().as_slice());
                 values.push_bind(json(&workload.digests)).push_bind(workload.owners.as_str());
@@ -87,11 +90,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Closes artifacts: the last snapshot that has them is `last_snapshot`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records the end of artifacts, and the last snapshot that contains them.
     pub async fn end_artifacts(
         &mut self,
         environment: Uuid,
@@ -112,11 +111,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Opens artifacts.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records the start of artifacts, with their names and numbers of pods.
     pub async fn start_artifacts(
         &mut self,
         organization: &str,
@@ -142,26 +137,22 @@ impl Transaction {
         Ok(())
     }
 
-    /// Gives running artifacts the name under which they run now, and the number of pods.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Updates the names and numbers of pods of running artifacts.
     pub async fn change_artifacts(
         &mut self,
         environment: Uuid,
         artifacts: &BTreeMap<Fingerprint, (&str, i64)>,
     ) -> Result<(), Error> {
         let changed: Vec<_> = artifacts.iter().collect();
-        for chunk in changed.chunks(ROWS) {
+        for chunk in changed.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("WITH now_seen (fingerprint, name, pods) AS (");
+                let mut query = sqlx::QueryBuilder::new("WITH changed (fingerprint, name, pods) AS (");
                 query.push_values(chunk, |mut values, (artifact, (name, pods))| {
                     values.push_bind(artifact.bytes().as_slice()).push_bind(*name).push_bind(*pods);
                 });
                 query.push(
-                    ") UPDATE artifact_runs SET name = now_seen.name, pods = now_seen.pods FROM now_seen
-                     WHERE artifact_runs.fingerprint = now_seen.fingerprint AND ended_at IS NULL
+                    ") UPDATE artifact_runs SET name = changed.name, pods = changed.pods FROM changed
+                     WHERE artifact_runs.fingerprint = changed.fingerprint AND ended_at IS NULL
                        AND environment = ",
                 );
                 query.push_bind(environment).build().persistent(false).execute(connection).await?;

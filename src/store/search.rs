@@ -1,9 +1,8 @@
-//! What people look for: digests, images, pods, commits, flows and trails.
+//! Searches digests, images, pods, commits, flows and trails, for the pages.
 //!
-//! Digests and commits are looked up by their beginnings, and what is long over by its whole name, in indexes. Words may
-//! stand anywhere in a name, which no index helps with: the names of what runs are read, of the flows, and of as much of
-//! the past as is [`LATEST`], however much there is. Of an image's name, which nobody bounds, its first 255 characters
-//! are: a pattern is compared with each beginning that a name has.
+//! Indexes find digests and commits by prefix, and ended runs by exact name. No index finds a text anywhere in a name:
+//! a search scans running pods and artifacts, flows, and the latest [`MAX_SCANNED`] ended runs and trails. Only the
+//! first 255 characters of an image name are searched: its length is unlimited, and `LIKE` is slow on long names.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +13,60 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// As many of a kind as are found at most.
-const MOST: usize = 50;
+/// Maximum number of results per kind.
+const MAX_RESULTS: usize = 50;
 
-/// As many trails that came last are looked through for a part of a name, and as many images and pods that ended last:
-/// of each environment its share, and a hundred at least.
-pub const LATEST: i64 = 20_000;
+/// Maximum number of latest trails, and of last ended images and pods, that are scanned. Environments share the
+/// latter equally, with at least 100 each.
+pub const MAX_SCANNED: i64 = 20_000;
 
-/// An artifact, and a name of it; empty where it never ran.
+/// An artifact.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
-    /// The image's name.
+    /// An image name; empty if the artifact never ran.
     pub name: String,
 }
 
-/// A pod that runs, or ran.
+/// A running or ended pod.
 #[derive(Debug, Clone)]
 pub struct Pod {
     /// The environment.
     pub environment: String,
     /// The namespace.
     pub namespace: String,
-    /// The pod.
+    /// Its name.
     pub name: String,
-    /// Since when it ran.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Until when; `None` while it runs.
+    /// When it ended; `None` while it runs.
     pub ended_at: Option<Timestamp>,
-    /// What it runs, by the image's name.
+    /// Its digests by image name.
     pub digests: BTreeMap<String, Fingerprint>,
+}
+
+#[derive(sqlx::FromRow)]
+struct PodRow {
+    environment: String,
+    namespace: String,
+    pod: String,
+    started_at: i64,
+    ended_at: Option<i64>,
+    digests: String,
+}
+
+impl PodRow {
+    fn parse(self) -> Result<Pod, Error> {
+        Ok(Pod {
+            environment: self.environment,
+            namespace: self.namespace,
+            name: self.pod,
+            started_at: Timestamp::from_micros(self.started_at),
+            ended_at: self.ended_at.map(Timestamp::from_micros),
+            digests: serde_json::from_str(&self.digests).map_err(|_| Error::Unreadable("a workload"))?,
+        })
+    }
 }
 
 /// A trail.
@@ -56,44 +78,44 @@ pub struct Trail {
     pub name: String,
 }
 
-/// Words that a name may hold anywhere, in upper or lower case.
+/// A text to search for anywhere in a name, ignoring case.
 #[derive(Debug, Clone)]
-pub struct Words {
-    whole: String,
-    as_written: String,
-    lower: String,
+pub struct SearchText {
+    text: String,
+    pattern: String,
+    lowercase_pattern: String,
 }
 
-impl Words {
-    /// These words, taken literally.
+impl SearchText {
+    /// Wildcards in the text match only themselves.
     #[must_use]
-    pub fn new(words: &str) -> Self {
-        let (as_written, lower) = (anywhere(words), anywhere(&words.to_lowercase()));
-        Self { whole: words.to_owned(), as_written, lower }
+    pub fn new(text: &str) -> Self {
+        let (pattern, lowercase_pattern) = (anywhere(text), anywhere(&text.to_lowercase()));
+        Self { text: text.to_owned(), pattern, lowercase_pattern }
     }
 }
 
-/// Whether a column holds the words of `$2` and `$3`: SQLite's `lower` knows ASCII alone.
-macro_rules! holds {
+/// Matches a column with the patterns `$2` and `$3`. Two patterns, because SQLite's `lower` changes only ASCII.
+macro_rules! contains_text {
     ($column:literal) => {
         concat!("(", $column, " LIKE $2 ESCAPE '!' OR lower(", $column, ") LIKE $3 ESCAPE '!')")
     };
 }
 
-/// The environments of an organization, each with when the first of so many rows of a table ended that ended last.
-/// PostgreSQL would ask that for each row, were it not told to keep it.
+/// The environments of an organization, each with the earliest end among its `$limit` last ended rows of a table.
+/// `MATERIALIZED` keeps PostgreSQL from evaluating it once per row.
 macro_rules! environments_since {
-    ($as:literal, $table:literal, $which:literal, $most:literal) => {
+    ($name:literal, $table:literal, $condition:literal, $limit:literal) => {
         concat!(
-            $as,
+            $name,
             " AS MATERIALIZED (
                SELECT e.id, e.name,
                       COALESCE((SELECT q.ended_at FROM ",
             $table,
             "           q WHERE q.environment = e.id AND ",
-            $which,
+            $condition,
             "           AND q.ended_at IS NOT NULL ORDER BY q.ended_at DESC LIMIT 1 OFFSET ",
-            $most,
+            $limit,
             "           - 1), 0) AS since
                FROM environments e WHERE e.organization = $1)"
         )
@@ -101,20 +123,16 @@ macro_rules! environments_since {
 }
 
 impl Transaction {
-    /// How many of [`LATEST`] an environment has.
-    async fn share(&mut self, organization: &str) -> Result<i64, Error> {
+    /// An environment's share of [`MAX_SCANNED`].
+    async fn scanned_per_environment(&mut self, organization: &str) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
         let environments: i64 = on!(self, |connection| {
             sqlx::query_scalar(COUNT).bind(organization).fetch_one(connection).await?
         });
-        Ok((LATEST / environments.max(1)).max(100))
+        Ok((MAX_SCANNED / environments.max(1)).max(100))
     }
 
-    /// The artifacts between two fingerprints, both included, that ran or were attested or approved.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The artifacts between two fingerprints, inclusive, that ran or were attested or approved.
     pub async fn find_artifacts(
         &mut self,
         organization: &str,
@@ -132,20 +150,16 @@ impl Transaction {
             GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(first.bytes().to_vec());
-            select.bind(last.bytes().to_vec()).bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(last.bytes().to_vec()).bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
         });
         artifacts(rows)
     }
 
-    /// The artifacts that run or ran under such a name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The running and ended artifacts with a matching image name.
     pub async fn find_images(
         &mut self,
         organization: &str,
-        words: &Words,
+        text: &SearchText,
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = concat!(
             "WITH ",
@@ -153,39 +167,35 @@ impl Transaction {
             " SELECT f.fingerprint, f.name FROM (
                SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
                WHERE e.organization = $1 AND r.environment = e.id AND r.ended_at IS NULL AND ",
-            holds!("substr(r.name, 1, 255)"),
+            contains_text!("substr(r.name, 1, 255)"),
             "  UNION SELECT r.fingerprint, substr(r.name, 1, 255) FROM latest e CROSS JOIN artifact_runs r
                WHERE r.environment = e.id AND r.ended_at >= e.since AND ",
-            holds!("substr(r.name, 1, 255)"),
+            contains_text!("substr(r.name, 1, 255)"),
             "  UNION SELECT fingerprint, name FROM (
                  SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
                  WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $6
                  ORDER BY ended_at DESC LIMIT $5) n) AS f
              ORDER BY f.name, f.fingerprint LIMIT $4"
         );
-        let share = self.share(organization).await?;
+        let share = self.scanned_per_environment(organization).await?;
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written).bind(&words.lower);
-            let select = select.bind(one_more_than(MOST)).bind(share).bind(&words.whole);
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&text.pattern);
+            let select = select.bind(&text.lowercase_pattern);
+            let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
             select.fetch_all(connection).await?
         });
         artifacts(rows)
     }
 
-    /// The pods with such a name, those that run first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn find_pods(&mut self, organization: &str, words: &Words) -> Result<AtMost<Pod>, Error> {
-        type Row = (String, String, String, i64, Option<i64>, String);
-        // What they run is looked up once it is known which are shown.
+    /// The pods with a matching name, running pods first.
+    pub async fn find_pods(&mut self, organization: &str, text: &SearchText) -> Result<AtMost<Pod>, Error> {
+        // Joins the workloads only of the pods within the limit.
         macro_rules! select {
-            ($($which:expr),+) => {
+            ($($pods:expr),+) => {
                 concat!(
-                    "SELECT p.name, p.namespace, p.pod, p.started_at, p.ended_at, w.digests FROM (
+                    "SELECT p.name AS environment, p.namespace, p.pod, p.started_at, p.ended_at, w.digests FROM (
                        SELECT * FROM (",
-                    $($which),+,
+                    $($pods),+,
                     "  ) u ORDER BY started_at DESC, id LIMIT $4) p
                        CROSS JOIN workloads w
                      WHERE w.organization = $1 AND w.hash = p.workload
@@ -194,133 +204,128 @@ impl Transaction {
             };
         }
         macro_rules! pods_of {
-            ($environments:literal, $which:expr) => {
+            ($environments:literal, $condition:expr) => {
                 concat!(
                     "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM ",
                     $environments,
                     " e CROSS JOIN pod_runs p WHERE p.environment = e.id AND ",
-                    $which
+                    $condition
                 )
             };
         }
-        const RUN: &str = select!(
+        const RUNNING: &str = select!(
             pods_of!("environments", "e.organization = $1 AND p.ended_at IS NULL AND "),
-            holds!("p.pod")
+            contains_text!("p.pod")
         );
-        const RAN: &str = concat!(
+        const ENDED: &str = concat!(
             "WITH ",
             environments_since!("latest", "pod_runs", "TRUE", "$5"),
             ", ",
             environments_since!("named", "pod_runs", "q.pod = $6", "$4"),
             select!(
                 pods_of!("latest", "p.ended_at >= e.since AND "),
-                holds!("p.pod"),
+                contains_text!("p.pod"),
                 " UNION ",
                 pods_of!("named", "p.ended_at >= e.since AND p.pod = $6")
             )
         );
-        let mut rows: Vec<Row> = on!(self, |connection| {
-            let select = sqlx::query_as(RUN).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+        let mut rows: Vec<PodRow> = on!(self, |connection| {
+            let select = sqlx::query_as(RUNNING).bind(organization).bind(&text.pattern);
+            select
+                .bind(&text.lowercase_pattern)
+                .bind(one_more_than(MAX_RESULTS))
+                .fetch_all(connection)
+                .await?
         });
-        if rows.len() <= MOST {
-            let share = self.share(organization).await?;
+        if rows.len() <= MAX_RESULTS {
+            let share = self.scanned_per_environment(organization).await?;
             rows.append(&mut on!(self, |connection| {
-                let select =
-                    sqlx::query_as(RAN).bind(organization).bind(&words.as_written).bind(&words.lower);
-                let select = select.bind(one_more_than(MOST)).bind(share).bind(&words.whole);
+                let select = sqlx::query_as(ENDED).bind(organization).bind(&text.pattern);
+                let select = select.bind(&text.lowercase_pattern);
+                let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
                 select.fetch_all(connection).await?
             }));
         }
-        let pods = rows.into_iter().map(|(environment, namespace, name, started, ended, digests)| {
-            Ok(Pod {
-                environment,
-                namespace,
-                name,
-                started_at: Timestamp::from_micros(started),
-                ended_at: ended.map(Timestamp::from_micros),
-                digests: serde_json::from_str(&digests).map_err(|_| Error::Unreadable("a workload"))?,
-            })
-        });
-        Ok(AtMost::of(MOST, pods.collect::<Result<_, Error>>()?))
+        let pods = rows.into_iter().map(PodRow::parse).collect::<Result<_, Error>>()?;
+        Ok(AtMost::from_rows(MAX_RESULTS, pods))
     }
 
-    /// What was built from commits that begin with these hex digits, each with its commit.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn find_built(
+    /// The artifacts that were built from commits with this prefix of hex digits, each with its commit.
+    pub async fn find_artifacts_of_commit(
         &mut self,
         organization: &str,
         commit: &str,
     ) -> Result<AtMost<(String, Fingerprint)>, Error> {
-        // What begins with them lies before them with a `g`, wherever a locale puts digits.
+        // Hashes with the prefix sort before the prefix with a `g` in any locale.
         const SELECT: &str = "
             SELECT DISTINCT commit_sha, fingerprint FROM provenance
             WHERE organization = $1 AND commit_sha >= $2 AND commit_sha < $3
             ORDER BY commit_sha, fingerprint LIMIT $4";
         let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
-            select.bind(one_more_than(MOST)).fetch_all(connection).await?
+            select.bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
         });
         let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
-        Ok(AtMost::of(MOST, built.collect::<Result<_, Error>>()?))
+        Ok(AtMost::from_rows(MAX_RESULTS, built.collect::<Result<_, Error>>()?))
     }
 
-    /// The trails of commits that begin with these hex digits, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn find_trails_of(&mut self, organization: &str, commit: &str) -> Result<AtMost<Trail>, Error> {
-        // Between them and them with a `g` in an index of the first forty, as above; a hash may be longer.
+    /// The trails of commits with this prefix of hex digits, newest first.
+    pub async fn find_trails_of_commit(
+        &mut self,
+        organization: &str,
+        commit: &str,
+    ) -> Result<AtMost<Trail>, Error> {
+        // As in `find_artifacts_of_commit`. The index has the first 40 digits; a hash may be longer.
         const SELECT: &str = "
             SELECT flow, name FROM trails
             WHERE organization = $1 AND substr(git_commit_info, 10, 40) >= $2
               AND substr(git_commit_info, 10, 40) < $3 AND git_commit_info LIKE $4 ESCAPE '!'
             ORDER BY created_at DESC, id DESC LIMIT $5";
-        // A commit's hash is what is written first of it.
+        // A commit is serialized with the hash first.
         let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
-        let first: String = commit.chars().take(40).collect();
+        let prefix: String = commit.chars().take(40).collect();
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&first).bind(format!("{first}g"));
-            select.bind(pattern).bind(one_more_than(MOST)).fetch_all(connection).await?
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&prefix).bind(format!("{prefix}g"));
+            select.bind(pattern).bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
         });
-        Ok(AtMost::of(MOST, rows))
+        Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
-    /// The flows with such a name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn find_flows(&mut self, organization: &str, words: &Words) -> Result<AtMost<String>, Error> {
+    /// The flows with a matching name.
+    pub async fn find_flows(
+        &mut self,
+        organization: &str,
+        text: &SearchText,
+    ) -> Result<AtMost<String>, Error> {
         const SELECT: &str = concat!(
             "SELECT f.name FROM flows f WHERE f.organization = $1 AND ",
-            holds!("f.name"),
+            contains_text!("f.name"),
             " ORDER BY f.name LIMIT $4"
         );
         let rows = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(&words.as_written);
-            select.bind(&words.lower).bind(one_more_than(MOST)).fetch_all(connection).await?
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(&text.pattern);
+            select
+                .bind(&text.lowercase_pattern)
+                .bind(one_more_than(MAX_RESULTS))
+                .fetch_all(connection)
+                .await?
         });
-        Ok(AtMost::of(MOST, rows))
+        Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
-    /// The trails with such a name, and the latest of each flow with one, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn find_trails(&mut self, organization: &str, words: &Words) -> Result<AtMost<Trail>, Error> {
-        // Of the flows those whose trails are the newest, each with when so many of its trails began.
+    /// The trails with a matching name, and the latest trails of flows with a matching name, newest first.
+    pub async fn find_trails(
+        &mut self,
+        organization: &str,
+        text: &SearchText,
+    ) -> Result<AtMost<Trail>, Error> {
+        // The matching flows with the newest trails, each with the start of its oldest trail within the limit.
         const SELECT: &str = concat!(
             "WITH named AS MATERIALIZED (
                SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
                                         ORDER BY q.created_at DESC LIMIT 1), 0) AS last
                FROM flows f WHERE f.organization = $1 AND ",
-            holds!("f.name"),
+            contains_text!("f.name"),
             "  ORDER BY last DESC LIMIT $4), since AS MATERIALIZED (
                SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
                                         ORDER BY q.created_at DESC LIMIT 1 OFFSET $4 - 1), 0) AS since
@@ -329,7 +334,7 @@ impl Transaction {
                SELECT * FROM (SELECT flow, name, created_at, id FROM trails WHERE organization = $1
                               ORDER BY created_at DESC, id DESC LIMIT $5) t
                WHERE ",
-            holds!("name"),
+            contains_text!("name"),
             "  UNION SELECT t.flow, t.name, t.created_at, t.id FROM since f CROSS JOIN trails t
                WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
                UNION SELECT t.flow, t.name, t.created_at, t.id FROM flows f CROSS JOIN trails t
@@ -337,15 +342,16 @@ impl Transaction {
              ORDER BY created_at DESC, id DESC LIMIT $4"
         );
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&words.as_written).bind(&words.lower);
-            let select = select.bind(one_more_than(MOST)).bind(LATEST).bind(&words.whole);
+            let select = sqlx::query_as(SELECT).bind(organization).bind(&text.pattern);
+            let select = select.bind(&text.lowercase_pattern);
+            let select = select.bind(one_more_than(MAX_RESULTS)).bind(MAX_SCANNED).bind(&text.text);
             select.fetch_all(connection).await?
         });
-        Ok(AtMost::of(MOST, rows))
+        Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 }
 
 fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<AtMost<Artifact>, Error> {
-    let read = |(bytes, name): (Vec<u8>, String)| Ok(Artifact { fingerprint: fingerprint(&bytes)?, name });
-    Ok(AtMost::of(MOST, rows.into_iter().map(read).collect::<Result<_, Error>>()?))
+    let parse = |(bytes, name): (Vec<u8>, String)| Ok(Artifact { fingerprint: fingerprint(&bytes)?, name });
+    Ok(AtMost::from_rows(MAX_RESULTS, rows.into_iter().map(parse).collect::<Result<_, Error>>()?))
 }

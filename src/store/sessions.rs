@@ -1,33 +1,29 @@
-//! Browsers that are signed in.
+//! Stores the sessions of signed-in browsers.
 
 use super::columns::fingerprint;
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::evidence::session::Used;
+use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// A session, and what it was made of.
+/// A session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// The hash of its token, which may be closed meanwhile.
+    /// The hash of its token, which may have been closed since.
     pub token: Fingerprint,
-    /// When it was used.
-    pub used: Used,
+    /// When it was created and last used.
+    pub times: SessionTimes,
 }
 
 impl Transaction {
-    /// Opens a session of a token, under the hash of its secret; of more than `most` of one token, those that nobody
-    /// used for longest end.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Opens a session for a token, identified by the hash of its secret. Ends the least recently used sessions of the
+    /// token beyond `max_sessions`.
     pub async fn open_session(
         &mut self,
         session: Fingerprint,
         token: Fingerprint,
         now: Timestamp,
-        most: u32,
+        max_sessions: u32,
     ) -> Result<(), Error> {
         const INSERT: &str =
             "INSERT INTO sessions (sha256, token, created_at, last_used_at) VALUES ($1, $2, $3, $3)";
@@ -39,17 +35,13 @@ impl Transaction {
             insert.bind(now.micros()).execute(connection).await?;
         });
         on!(self, |connection| {
-            let delete = sqlx::query(DELETE).bind(token.bytes().as_slice()).bind(i64::from(most));
+            let delete = sqlx::query(DELETE).bind(token.bytes().as_slice()).bind(i64::from(max_sessions));
             delete.execute(connection).await?;
         });
         Ok(())
     }
 
-    /// The session of this hash, over or not.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The session with this hash, whether or not it has expired.
     pub async fn session(&mut self, session: Fingerprint) -> Result<Option<Session>, Error> {
         const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
         let row: Option<(Vec<u8>, i64, i64)> = on!(self, |connection| {
@@ -58,17 +50,13 @@ impl Transaction {
         row.map(|(token, created_at, last_used_at)| {
             let (created_at, last_used_at) =
                 (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
-            Ok(Session { token: fingerprint(&token)?, used: Used { created_at, last_used_at } })
+            Ok(Session { token: fingerprint(&token)?, times: SessionTimes { created_at, last_used_at } })
         })
         .transpose()
     }
 
-    /// Notes that a session is used.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn note_session(&mut self, session: Fingerprint, now: Timestamp) -> Result<(), Error> {
+    /// Records that a session was used.
+    pub async fn record_session_use(&mut self, session: Fingerprint, now: Timestamp) -> Result<(), Error> {
         const UPDATE: &str = "UPDATE sessions SET last_used_at = $2 WHERE sha256 = $1 AND last_used_at < $2";
         on!(self, |connection| {
             let update = sqlx::query(UPDATE).bind(session.bytes().as_slice());
@@ -78,10 +66,6 @@ impl Transaction {
     }
 
     /// Ends a session.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
     pub async fn close_session(&mut self, session: Fingerprint) -> Result<(), Error> {
         const DELETE: &str = "DELETE FROM sessions WHERE sha256 = $1";
         on!(self, |connection| {
@@ -90,11 +74,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes the sessions that nobody used since `idle`, and those that began before `oldest`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Removes the sessions that were last used before `idle` or created before `oldest`.
     pub async fn remove_sessions(&mut self, idle: Timestamp, oldest: Timestamp) -> Result<(), Error> {
         const DELETE: &str = "DELETE FROM sessions WHERE last_used_at < $1 OR created_at < $2";
         on!(self, |connection| {

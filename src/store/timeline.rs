@@ -1,8 +1,9 @@
-//! The snapshots of one environment, and what changed with each, for people who look at them.
+//! Reads the snapshots of one environment and the changes between them, for the pages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::duration;
@@ -13,30 +14,54 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// Which snapshots are still there.
+/// The snapshots that retention has not removed.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
-    /// The first; `None`: there is none yet.
+pub struct AvailableSnapshots {
+    /// The number of the first; `None` before the first report.
     pub first: Option<i64>,
-    /// What ended before this was removed.
+    /// Retention removed everything that ended before this time.
     pub horizon_at: Option<Timestamp>,
 }
 
-/// A snapshot, without what ran.
+/// A snapshot, without its artifacts.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Its number.
     pub number: i64,
     /// When it was received.
     pub received_at: Timestamp,
-    /// Whose token it came with.
+    /// The name of the reporter's token.
     pub reported_by: String,
     /// When it was last confirmed; `None` while it is current.
     pub confirmed_at: Option<Timestamp>,
-    /// When another took its place.
+    /// When the next snapshot superseded it.
     pub superseded_at: Option<Timestamp>,
-    /// How the environment stood once it was there; `None`: nobody decided that.
+    /// The environment's compliance when it was received; `None` if it was not evaluated.
     pub compliance: Option<Compliance>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SnapshotRow {
+    snapshot: i64,
+    received_at: i64,
+    reported_by: String,
+    confirmed_at: Option<i64>,
+    superseded_at: Option<i64>,
+    compliance: Option<String>,
+}
+
+impl SnapshotRow {
+    fn parse(self) -> Result<Snapshot, Error> {
+        let compliance = self.compliance.as_deref().map(str::parse).transpose();
+        Ok(Snapshot {
+            number: self.snapshot,
+            received_at: Timestamp::from_micros(self.received_at),
+            reported_by: self.reported_by,
+            confirmed_at: self.confirmed_at.map(Timestamp::from_micros),
+            superseded_at: self.superseded_at.map(Timestamp::from_micros),
+            compliance: compliance.map_err(|_| Error::Unreadable("a compliance state"))?,
+        })
+    }
 }
 
 /// An artifact that started or exited with a snapshot.
@@ -50,42 +75,57 @@ pub struct Change {
     pub artifact: Fingerprint,
     /// The image's name.
     pub name: String,
-    /// How many artifacts started, or exited, with this snapshot.
+    /// Number of artifacts that started, or exited, with this snapshot.
     pub total: i64,
 }
 
-/// A time without reports.
+/// The columns in the order of `changes`. JSON from SQLite has 0 and 1 instead of booleans.
+#[derive(sqlx::FromRow, Deserialize)]
+struct ChangeRow {
+    snapshot: i64,
+    exited: i64,
+    fingerprint: Bytes,
+    name: String,
+    total: i64,
+}
+
+/// An interval without reports.
 #[derive(Debug, Clone, Copy)]
-pub struct Silence {
-    /// The snapshot that was current when it began.
+pub struct Gap {
+    /// The snapshot that was current at its start.
     pub snapshot: i64,
     /// The last report before it.
     pub from: Timestamp,
     /// The first report after it.
     pub to: Timestamp,
-    /// How many of this snapshot there are.
+    /// Number of gaps of this snapshot.
     pub total: i64,
-    /// How long they are together.
+    /// Total length of the gaps of this snapshot.
     pub sum: Duration,
 }
 
-/// Pods that run the same, at either of two moments.
+#[derive(sqlx::FromRow)]
+struct GapRow {
+    snapshot: i64,
+    from_at: i64,
+    to_at: i64,
+    total: i64,
+    sum: i64,
+}
+
+/// Pods with the same digests at two points in time.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Image names, and the digest under each.
     pub digests: BTreeMap<Box<str>, Fingerprint>,
-    /// How many pods there were at the one moment, and at the other.
+    /// Number of pods at the first and at the second point in time.
     pub pods: (i64, i64),
 }
 
 impl Transaction {
-    /// Which snapshots are still there. One that is past the horizon may not be removed yet, though what ran in it
-    /// is.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn kept_snapshots(&mut self, environment: Uuid) -> Result<Kept, Error> {
+    /// The snapshots whose artifacts are complete. Snapshots before the horizon are excluded even if they are not
+    /// removed yet.
+    pub async fn available_snapshots(&mut self, environment: Uuid) -> Result<AvailableSnapshots, Error> {
         const SELECT: &str = "
             SELECT e.horizon_at,
                    (SELECT s.snapshot FROM snapshots s
@@ -94,55 +134,35 @@ impl Transaction {
             FROM environments e WHERE e.id = $1";
         let (horizon, first): (Option<i64>, Option<i64>) =
             on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_one(connection).await?);
-        Ok(Kept { first, horizon_at: horizon.map(Timestamp::from_micros) })
+        Ok(AvailableSnapshots { first, horizon_at: horizon.map(Timestamp::from_micros) })
     }
 
-    /// The snapshots from one number to another, both included, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The snapshots from one number to another, inclusive, newest first.
     pub async fn snapshots(
         &mut self,
         environment: Uuid,
         (first, last): (i64, i64),
     ) -> Result<Vec<Snapshot>, Error> {
-        type Row = (i64, i64, String, Option<i64>, Option<i64>, Option<String>);
         const SELECT: &str = "
             SELECT snapshot, received_at, reported_by, confirmed_at, superseded_at, compliance FROM snapshots
             WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY snapshot DESC";
-        let rows: Vec<Row> = on!(self, |connection| {
+        let rows: Vec<SnapshotRow> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(environment).bind(first).bind(last).fetch_all(connection).await?
         });
-        let read = |(number, received, reported_by, confirmed, superseded, word): Row| {
-            let compliance = word.as_deref().map(str::parse).transpose();
-            Ok(Snapshot {
-                number,
-                received_at: Timestamp::from_micros(received),
-                reported_by,
-                confirmed_at: confirmed.map(Timestamp::from_micros),
-                superseded_at: superseded.map(Timestamp::from_micros),
-                compliance: compliance.map_err(|_| Error::Unreadable("how an environment stood"))?,
-            })
-        };
-        rows.into_iter().map(read).collect()
+        rows.into_iter().map(SnapshotRow::parse).collect()
     }
 
-    /// What started and exited with each of these snapshots, which were received from one time to another: at most
-    /// so many of either, by name.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The artifacts that started or exited with these snapshots, which were received between two times. At most
+    /// `limit` of each kind per snapshot, by name.
     pub async fn changes(
         &mut self,
         environment: Uuid,
         (first, last): (i64, i64),
         (from, to): (Timestamp, Timestamp),
-        most: i64,
+        limit: i64,
     ) -> Result<Vec<Change>, Error> {
-        // What exited with a snapshot ended when that was received.
-        let rows: Vec<(i64, i64, Bytes, String, i64)> = rows!(
+        // An artifact that exited with a snapshot ended when the snapshot was received.
+        let rows: Vec<ChangeRow> = rows!(
             self,
             "snapshot, exited, hex(fingerprint), name, total",
             "SELECT snapshot, exited, fingerprint, name, total FROM (
@@ -159,30 +179,26 @@ impl Transaction {
              WHERE place <= $6 ORDER BY snapshot, exited, place",
             |query| {
                 let query = query.bind(environment).bind(first).bind(last);
-                query.bind(from.micros()).bind(to.micros()).bind(most)
+                query.bind(from.micros()).bind(to.micros()).bind(limit)
             }
         );
-        let change = |(snapshot, exited, Bytes(artifact), name, total)| Change {
-            snapshot,
-            exited: exited != 0,
-            artifact,
-            name,
-            total,
+        let change = |row: ChangeRow| Change {
+            snapshot: row.snapshot,
+            exited: row.exited != 0,
+            artifact: row.fingerprint.0,
+            name: row.name,
+            total: row.total,
         };
         Ok(rows.into_iter().map(change).collect())
     }
 
-    /// The events that scaled artifacts while one of these snapshots was current, the earliest first: of each
-    /// snapshot the latest so many, and those of the same moment. With each, whether there were others before those.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// The scaling events while one of these snapshots was current, oldest first: the latest `limit` per snapshot,
+    /// and more if their times are equal. Each with whether the snapshot has earlier ones.
     pub async fn scalings(
         &mut self,
         environment: Uuid,
         (first, last): (i64, i64),
-        most: i64,
+        limit: i64,
     ) -> Result<Vec<(Content, bool)>, Error> {
         const SELECT: &str = "
             SELECT v.content, EXISTS (
@@ -203,7 +219,7 @@ impl Transaction {
             ORDER BY v.occurred_at, v.id";
         let rows: Vec<(String, bool)> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(most).fetch_all(connection).await?
+            select.bind(limit).fetch_all(connection).await?
         });
         let read = |(text, is_cut): (String, bool)| {
             Ok((serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"))?, is_cut))
@@ -211,53 +227,45 @@ impl Transaction {
         rows.into_iter().map(read).collect()
     }
 
-    /// The silences that began while one of these snapshots was current, the latest first: at most so many of each.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn silences(
+    /// The gaps that started while one of these snapshots was current, newest first, at most `limit` per snapshot.
+    pub async fn gaps(
         &mut self,
         environment: Uuid,
         (first, last): (i64, i64),
-        most: i64,
-    ) -> Result<Vec<Silence>, Error> {
+        limit: i64,
+    ) -> Result<Vec<Gap>, Error> {
         const SELECT: &str = "
-            SELECT snapshot, from_at, to_at, total, together FROM (
+            SELECT snapshot, from_at, to_at, total, sum FROM (
               SELECT s.snapshot, g.from_at, g.to_at, COUNT(*) OVER (PARTITION BY s.snapshot) AS total,
-                     CAST(SUM(g.to_at - g.from_at) OVER (PARTITION BY s.snapshot) AS BIGINT) AS together,
+                     CAST(SUM(g.to_at - g.from_at) OVER (PARTITION BY s.snapshot) AS BIGINT) AS sum,
                      ROW_NUMBER() OVER (PARTITION BY s.snapshot ORDER BY g.from_at DESC) AS place
               FROM snapshots s JOIN gaps g ON g.environment = s.environment AND g.from_at >= s.received_at
                 AND g.from_at < COALESCE(s.superseded_at, 9223372036854775807)
               WHERE s.environment = $1 AND s.snapshot >= $2 AND s.snapshot <= $3) AS c
             WHERE place <= $4 ORDER BY from_at DESC";
-        let rows: Vec<(i64, i64, i64, i64, i64)> = on!(self, |connection| {
+        let rows: Vec<GapRow> = on!(self, |connection| {
             let select = sqlx::query_as(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(most).fetch_all(connection).await?
+            select.bind(limit).fetch_all(connection).await?
         });
-        let silence = |(snapshot, from, to, total, sum): (i64, i64, i64, i64, i64)| Silence {
-            snapshot,
-            from: Timestamp::from_micros(from),
-            to: Timestamp::from_micros(to),
-            total,
-            sum: duration(sum),
+        let gap = |row: GapRow| Gap {
+            snapshot: row.snapshot,
+            from: Timestamp::from_micros(row.from_at),
+            to: Timestamp::from_micros(row.to_at),
+            total: row.total,
+            sum: duration(row.sum),
         };
-        Ok(rows.into_iter().map(silence).collect())
+        Ok(rows.into_iter().map(gap).collect())
     }
 
-    /// What ran in an environment at one moment or at another.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn ran_at_either(
+    /// The workloads of an environment at either of two points in time.
+    pub async fn workloads_at_either(
         &mut self,
         organization: &str,
         environment: Uuid,
         (one, other): (Timestamp, Timestamp),
     ) -> Result<Vec<Workload>, Error> {
-        // What runs and what ended since has an index each. Workloads are looked up for what ran: SQLite takes a CROSS
-        // JOIN in the order in which it stands.
+        // Running and ended pods have an index each. The CROSS JOIN makes SQLite look up only the workloads of these
+        // pods.
         let rows: Vec<(String, i64, i64)> = rows!(
             self,
             "digests, one, other",
@@ -274,7 +282,7 @@ impl Transaction {
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",
             |query| {
-                // From the earlier to the later: what ran at neither is left out before it is counted.
+                // $5 and $6 in order of time: exclude pods that ran at neither before they are counted.
                 let query = query.bind(environment).bind(organization).bind(one.micros()).bind(other.micros());
                 query.bind(one.min(other).micros()).bind(one.max(other).micros())
             }

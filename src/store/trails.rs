@@ -1,4 +1,4 @@
-//! Trails: a page of them, with all that their verdicts need.
+//! Lists trails (operation 1), with everything that their compliance depends on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,23 +6,23 @@ use sqlx::types::Uuid;
 
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::evidence::verdict::Latest;
+use crate::domain::evidence::verdict::LatestAttestation;
 use crate::domain::model::{Fingerprint, GitCommit, Page, Template, Timestamp};
 
-/// Which trails are listed; what is `None` does not matter.
+/// Filters of a list of trails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
-    /// Those of this flow.
+    /// By flow.
     pub flow: Option<&'a str>,
-    /// Those of this name.
+    /// By name.
     pub name: Option<&'a str>,
-    /// Those of flows with this tag.
+    /// By key and value of a tag of the flow.
     pub tag: Option<(&'a str, &'a str)>,
-    /// Those with an attestation of this artifact.
+    /// By attested artifact.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// A trail as it was recorded.
+/// A trail.
 #[derive(Debug, Clone)]
 pub struct Trail {
     /// Its identifier.
@@ -31,42 +31,106 @@ pub struct Trail {
     pub flow: String,
     /// Its name.
     pub name: String,
-    /// When its first attestation came.
+    /// When its first attestation was received.
     pub created_at: Timestamp,
-    /// When its last one came.
+    /// When its last attestation was received.
     pub last_modified_at: Timestamp,
-    /// The token of the first one.
+    /// The name of the first reporter's token.
     pub created_by: String,
     /// The commit of the latest attestation that has one.
     pub commit: Option<GitCommit>,
-    /// The latest attestation of each name.
-    pub latest: Vec<Latest>,
+    /// The current attestations.
+    pub latest: Vec<LatestAttestation>,
     /// The repositories that its attestations name.
     pub repositories: BTreeSet<Uuid>,
 }
 
-/// A page of trails, newest first, with what their flows say.
+/// A page of trails, newest first, with the tags and templates of all flows.
 #[derive(Debug, Clone)]
 pub struct Trails {
     /// The page.
     pub trails: Vec<Trail>,
-    /// How many there are in all.
+    /// The total number.
     pub total: u64,
     /// The tags of the flows.
     pub tags: HashMap<String, BTreeMap<String, String>>,
-    /// The templates that stand, by flow.
+    /// The current templates, by flow.
     pub templates: HashMap<String, Template>,
 }
 
-type Row = (Uuid, String, String, i64, i64, String, Option<String>);
-type AttestationRow = (Uuid, Uuid, String, String, Option<Uuid>, bool, String);
+#[derive(sqlx::FromRow)]
+struct TrailRow {
+    id: Uuid,
+    flow: String,
+    name: String,
+    created_at: i64,
+    last_modified_at: i64,
+    created_by: String,
+    git_commit_info: Option<String>,
+}
 
-/// The condition of a filter. A clause that is not wanted is not there, so that each combination
-/// has the plan that suits it.
-macro_rules! filtered {
+impl TrailRow {
+    fn parse(self) -> Result<Trail, Error> {
+        let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
+        Ok(Trail {
+            id: self.id,
+            flow: self.flow,
+            name: self.name,
+            created_at: Timestamp::from_micros(self.created_at),
+            last_modified_at: Timestamp::from_micros(self.last_modified_at),
+            created_by: self.created_by,
+            commit: commit.map_err(|_| Error::Unreadable("a commit"))?,
+            latest: Vec::new(),
+            repositories: BTreeSet::new(),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct AttestationRow {
+    trail: Uuid,
+    id: Uuid,
+    name: String,
+    kind: String,
+    overrides: Option<Uuid>,
+    is_compliant: bool,
+    targets: String,
+}
+
+impl AttestationRow {
+    fn parse(self) -> Result<LatestAttestation, Error> {
+        Ok(LatestAttestation {
+            id: self.id.to_string(),
+            name: self.name,
+            kind: self.kind,
+            overrides: self.overrides.map(|id| id.to_string()),
+            passes: self.is_compliant,
+            targets: serde_json::from_str(&self.targets).map_err(|_| Error::Unreadable("targets"))?,
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct TemplateRow {
+    flow: String,
+    id: Uuid,
+    version: i64,
+    content: String,
+}
+
+impl TemplateRow {
+    fn parse(self) -> Result<(String, Template), Error> {
+        let body = serde_json::from_str(&self.content).map_err(|_| Error::Unreadable("a template"))?;
+        Ok((self.flow, Template { id: self.id.to_string(), version: self.version, body }))
+    }
+}
+
+/// Pushes `FROM` and `WHERE` of a filter. Only the clauses that are needed, so that each combination gets its own
+/// query plan.
+macro_rules! push_filter {
     ($query:ident, $organization:ident, $filter:ident) => {
         $query.push(" FROM ");
-        // First what leads to few: SQLite takes a CROSS JOIN as it stands, and by itself would go through all trails.
+        // The CROSS JOIN makes SQLite start from the artifact's trails; it would scan all trails otherwise.
         if let Some(fingerprint) = $filter.fingerprint {
             $query.push("(SELECT DISTINCT trail FROM attested_artifacts WHERE organization = ");
             $query.push_bind($organization).push(" AND fingerprint = ");
@@ -90,8 +154,8 @@ macro_rules! filtered {
     };
 }
 
-/// ` IN ($1, …)` for the trails of a page.
-macro_rules! of_trails {
+/// Pushes `($1, …)` with the identifiers of trails.
+macro_rules! push_ids {
     ($query:ident, $trails:ident) => {
         $query.push(" (");
         let mut list = $query.separated(", ");
@@ -103,12 +167,8 @@ macro_rules! of_trails {
 }
 
 impl Transaction {
-    /// About how many bytes a page of trails takes at most, as JSON: their commits, and their latest attestations, each
-    /// of which is told again for each of its targets. There are no more of those than commas between them.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// An approximate upper bound of the size of a page as JSON, in bytes: its commits, and its current attestations
+    /// once per target. Counts targets by the commas between them.
     pub async fn size_of_trails(
         &mut self,
         organization: &str,
@@ -119,7 +179,7 @@ impl Transaction {
             let mut query = sqlx::QueryBuilder::new(
                 "WITH page AS (SELECT t.id, COALESCE(octet_length(t.git_commit_info), 0) AS size",
             );
-            filtered!(query, organization, filter);
+            push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset()).push(
                 ") SELECT CAST(COALESCE((SELECT SUM(size) FROM page), 0) + COALESCE((
@@ -135,10 +195,6 @@ impl Transaction {
     }
 
     /// A page of trails.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
     pub async fn trails(
         &mut self,
         organization: &str,
@@ -147,19 +203,19 @@ impl Transaction {
     ) -> Result<Trails, Error> {
         let total: i64 = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
-            filtered!(query, organization, filter);
+            push_filter!(query, organization, filter);
             query.build_query_scalar().fetch_one(connection).await?
         });
-        let rows: Vec<Row> = on!(self, |connection| {
+        let rows: Vec<TrailRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info",
             );
-            filtered!(query, organization, filter);
+            push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset());
             query.build_query_as().fetch_all(connection).await?
         });
-        let mut trails = rows.into_iter().map(Trail::new).collect::<Result<Vec<_>, _>>()?;
+        let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
         if !trails.is_empty() {
             self.read_attestations(&mut trails).await?;
         }
@@ -178,7 +234,7 @@ impl Transaction {
                 "SELECT trail, id, name, kind, overrides, is_compliant, targets FROM attestations
                  WHERE superseded_by IS NULL AND trail IN",
             );
-            of_trails!(query, ids);
+            push_ids!(query, ids);
             query.push(" ORDER BY created_at, id");
             query.build_query_as().persistent(false).fetch_all(connection).await?
         });
@@ -186,28 +242,24 @@ impl Transaction {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND trail IN",
             );
-            of_trails!(query, ids);
+            push_ids!(query, ids);
             query.build_query_as().persistent(false).fetch_all(connection).await?
         });
-        let mut places: HashMap<Uuid, &mut Trail> =
-            trails.iter_mut().map(|trail| (trail.id, trail)).collect();
-        for (trail, id, name, kind, overrides, passes, targets) in latest {
-            let targets = serde_json::from_str(&targets).map_err(|_| Error::Unreadable("targets"))?;
-            let overrides = overrides.map(|id| id.to_string());
-            let latest = Latest { id: id.to_string(), name, kind, overrides, passes, targets };
-            if let Some(trail) = places.get_mut(&trail) {
-                trail.latest.push(latest);
+        let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
+        for row in latest {
+            if let Some(trail) = by_id.get_mut(&row.trail) {
+                trail.latest.push(row.parse()?);
             }
         }
         for (trail, repository) in repositories {
-            if let Some(trail) = places.get_mut(&trail) {
+            if let Some(trail) = by_id.get_mut(&trail) {
                 trail.repositories.insert(repository);
             }
         }
         Ok(())
     }
 
-    /// The tags of an organization's flows: there are as many as a person wrote into a file.
+    /// The tags of an organization's flows. Few, because they come from the bootstrap file.
     async fn tags(&mut self, organization: &str) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
         const SELECT: &str =
             "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
@@ -223,30 +275,8 @@ impl Transaction {
     async fn templates(&mut self, organization: &str) -> Result<HashMap<String, Template>, Error> {
         const SELECT: &str = "
             SELECT flow, id, version, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, Uuid, i64, String)> =
+        let rows: Vec<TemplateRow> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
-        rows.into_iter()
-            .map(|(flow, id, version, content)| {
-                let body = serde_json::from_str(&content).map_err(|_| Error::Unreadable("a template"))?;
-                Ok((flow, Template { id: id.to_string(), version, body }))
-            })
-            .collect()
-    }
-}
-
-impl Trail {
-    fn new((id, flow, name, created_at, last_modified_at, created_by, commit): Row) -> Result<Self, Error> {
-        let commit = commit.map(|commit| serde_json::from_str(&commit)).transpose();
-        Ok(Self {
-            id,
-            flow,
-            name,
-            created_at: Timestamp::from_micros(created_at),
-            last_modified_at: Timestamp::from_micros(last_modified_at),
-            created_by,
-            commit: commit.map_err(|_| Error::Unreadable("a commit"))?,
-            latest: Vec::new(),
-            repositories: BTreeSet::new(),
-        })
+        rows.into_iter().map(TemplateRow::parse).collect()
     }
 }

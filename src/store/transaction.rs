@@ -1,10 +1,10 @@
-//! A transaction on either database.
+//! Transactions, and macros to run the same statement on either database.
 
 use sqlx::{Postgres, Sqlite};
 
 use super::Error;
 
-/// What is read or written together. One that is dropped did nothing.
+/// A transaction. Dropping it rolls it back.
 pub enum Transaction {
     /// On SQLite.
     Sqlite(sqlx::Transaction<'static, Sqlite>),
@@ -12,7 +12,7 @@ pub enum Transaction {
     Postgres(sqlx::Transaction<'static, Postgres>),
 }
 
-/// Does the same on either database: `on!(tx, |connection| sqlx::query(…).execute(connection).await)`.
+/// Runs an expression on either database: `on!(tx, |connection| sqlx::query(…).execute(connection).await)`.
 macro_rules! on {
     ($transaction:expr, |$connection:ident| $body:expr) => {
         match $transaction {
@@ -29,15 +29,14 @@ macro_rules! on {
 }
 pub(super) use on;
 
-/// The rows that one statement writes: far below the parameters that SQLite (32,766) and PostgreSQL
-/// (65,535) take in one.
-pub(super) const ROWS: usize = 1_000;
+/// Maximum number of rows per statement: far below the parameter limits of SQLite (32,766) and PostgreSQL (65,535).
+pub(super) const MAX_STATEMENT_ROWS: usize = 1_000;
 
-/// Runs an `INSERT` for many rows; `$end` stands behind the last.
+/// Runs an `INSERT` for many rows; `$end` follows the last row.
 macro_rules! insert {
     ($transaction:expr, $start:expr, $end:expr, $rows:expr, |$values:ident, $row:pat_param| $push:expr) => {{
         let rows: Vec<_> = $rows.into_iter().collect();
-        for chunk in rows.chunks($crate::store::transaction::ROWS) {
+        for chunk in rows.chunks($crate::store::transaction::MAX_STATEMENT_ROWS) {
             $crate::store::transaction::on!($transaction, |connection| {
                 let mut query = sqlx::QueryBuilder::new($start);
                 query.push_values(chunk, |mut $values, $row| $push);
@@ -49,12 +48,12 @@ macro_rules! insert {
 }
 pub(super) use insert;
 
-/// Does `$run` with a statement for many keys, some at a time: `$start` pushes all of it up to and with `IN`,
-/// `$end` stands behind the keys.
+/// Executes `$run` with a statement for each chunk of keys. `$start` pushes the statement up to `IN`, `$end` follows
+/// the keys.
 macro_rules! in_chunks {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr, |$connection:ident| $run:expr) => {{
         let keys: Vec<_> = $keys.into_iter().collect();
-        for chunk in keys.chunks($crate::store::transaction::ROWS) {
+        for chunk in keys.chunks($crate::store::transaction::MAX_STATEMENT_ROWS) {
             $crate::store::transaction::on!($transaction, |$connection| {
                 let mut $query = sqlx::QueryBuilder::new("");
                 $start;
@@ -81,7 +80,7 @@ macro_rules! for_all {
 }
 pub(super) use for_all;
 
-/// The rows that a `SELECT` has for many keys.
+/// Runs a `SELECT` for many keys and returns all rows.
 macro_rules! fetch_for_all {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
         let mut rows = Vec::new();
@@ -94,11 +93,12 @@ macro_rules! fetch_for_all {
 pub(super) use fetch_for_all;
 
 impl Transaction {
-    /// Keeps what was written.
+    /// Commits.
     ///
     /// # Errors
     ///
-    /// [`Error::InDoubt`] where nobody knows whether it was; with any other, nothing was.
+    /// Returns [`Error::InDoubt`] if the connection was lost during the commit. After any other error nothing was
+    /// committed.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(transaction) => transaction.commit().await?,

@@ -1,4 +1,4 @@
-//! Where a database is, without ever saying its password.
+//! Parses database URLs. Never shows a password.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,41 +6,37 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
-/// Where a database is: `sqlite:FILE`, `sqlite::memory:` or `postgres://…`. Neither `Debug` nor
-/// `Display` shows a password.
+/// A database URL: `sqlite:FILE`, `sqlite::memory:` or `postgres://…`. `Debug` and `Display` redact the password.
 #[derive(Clone)]
 pub enum DatabaseUrl {
     /// SQLite.
     Sqlite {
-        /// How to open it.
+        /// Options to open it.
         options: Box<SqliteConnectOptions>,
-        /// Where it is.
-        place: SqlitePlace,
+        /// Where it is stored.
+        location: SqliteLocation,
     },
     /// PostgreSQL.
     Postgres(Box<PgConnectOptions>),
 }
 
-/// Where SQLite keeps a database.
+/// Where SQLite stores a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SqlitePlace {
-    /// In a file that is created if it is missing.
+pub enum SqliteLocation {
+    /// A file, created if missing.
     File,
-    /// In a file that is only read.
+    /// A file that is only read.
     ReadOnlyFile,
-    /// In this process's memory.
+    /// This process's memory.
     Memory,
 }
 
-/// A URL that names no database; it is not quoted, since it may hold a password.
+/// An invalid database URL. The message does not quote it, because it may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the database URL cannot be used: {0}; sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE was expected"
-)]
+#[error("invalid database URL: {0}; expected sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE")]
 pub struct InvalidUrl(&'static str);
 
-/// The parameters of a PostgreSQL URL (PostgreSQL documentation, "Connection Strings") that are
-/// honoured.
+/// The supported parameters of a PostgreSQL URL (PostgreSQL documentation, "Connection Strings").
 const PARAMETERS: [&str; 12] = [
     "sslmode",
     "sslrootcert",
@@ -61,47 +57,48 @@ impl FromStr for DatabaseUrl {
 
     fn from_str(url: &str) -> Result<Self, InvalidUrl> {
         if url.starts_with("sqlite:") {
-            let unusable = InvalidUrl("SQLite cannot open it");
-            let options = SqliteConnectOptions::from_str(url).map_err(|_| unusable.clone())?;
+            let malformed = InvalidUrl("malformed SQLite URL");
+            let options = SqliteConnectOptions::from_str(url).map_err(|_| malformed.clone())?;
             let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
             let has = |parameter| parameters.split('&').any(|p| p == parameter);
             let file = options.get_filename().to_string_lossy().into_owned();
-            let place = if has("mode=memory") || url.contains(":memory:") {
-                SqlitePlace::Memory
+            let location = if has("mode=memory") || url.contains(":memory:") {
+                SqliteLocation::Memory
             } else if file.is_empty() {
-                return Err(unusable);
+                return Err(malformed);
             } else if has("mode=ro") {
-                SqlitePlace::ReadOnlyFile
+                SqliteLocation::ReadOnlyFile
             } else {
-                SqlitePlace::File
+                SqliteLocation::File
             };
-            let options = Box::new(if has("mode=rw") || place == SqlitePlace::ReadOnlyFile {
+            let options = Box::new(if has("mode=rw") || location == SqliteLocation::ReadOnlyFile {
                 options
             } else {
                 options.create_if_missing(true)
             });
-            Ok(Self::Sqlite { options, place })
+            Ok(Self::Sqlite { options, location })
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            // sqlx passes over what it does not know, and a misspelt sslmode with it.
+            // sqlx ignores unknown parameters, such as a misspelt sslmode.
             let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
             let named =
                 parameters.split('&').filter_map(|p| p.split('=').next()).filter(|name| !name.is_empty());
             if !named.into_iter().all(|name| PARAMETERS.contains(&name)) {
-                return Err(InvalidUrl("it has a parameter that is not known"));
+                return Err(InvalidUrl("unknown parameter"));
             }
-            let options = PgConnectOptions::from_str(url)
-                .map_err(|_| InvalidUrl("it is no PostgreSQL connection URI, in which other characters than letters and digits are percent-encoded"))?;
+            let options = PgConnectOptions::from_str(url).map_err(|_| {
+                InvalidUrl("malformed PostgreSQL URL, special characters must be percent-encoded")
+            })?;
             Ok(Self::Postgres(Box::new(options.application_name("supercargo"))))
         } else {
-            Err(InvalidUrl("its scheme is not known"))
+            Err(InvalidUrl("unknown scheme"))
         }
     }
 }
 
 impl DatabaseUrl {
-    /// Whether a URL, right or wrong, holds a password.
+    /// Whether a URL, even an invalid one, contains a password.
     #[must_use]
-    pub fn holds_password(url: &str) -> bool {
+    pub fn contains_password(url: &str) -> bool {
         let rest = url.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
         let in_authority = authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
@@ -110,11 +107,11 @@ impl DatabaseUrl {
     }
 }
 
-/// What a log may say of it.
+/// For logs: without password.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite { place: SqlitePlace::Memory, .. } => f.write_str("SQLite in memory"),
+            Self::Sqlite { location: SqliteLocation::Memory, .. } => f.write_str("SQLite in memory"),
             Self::Sqlite { options, .. } => write!(f, "SQLite in {}", options.get_filename().display()),
             Self::Postgres(options) => {
                 let database = options.get_database().unwrap_or_else(|| options.get_username());
@@ -136,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_the_database_is_and_never_the_password() {
+    fn display_names_the_database_and_redacts_the_password() {
         for (url, shown) in [
             ("sqlite:/var/lib/x.db", "SQLite in /var/lib/x.db"),
             ("sqlite://x.db?mode=ro", "SQLite in x.db"),
@@ -162,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_seen_wherever_it_stands() {
-        for (url, holds) in [
+    fn password_is_detected_in_authority_and_parameters() {
+        for (url, contains) in [
             ("postgres://u:p@h/d", true),
             ("postgres://h/d?sslmode=require&password=p", true),
             ("postgres://u@h:5432/d", false),
             ("sqlite:a:b@c.db", false),
         ] {
-            assert_eq!(DatabaseUrl::holds_password(url), holds, "{url}");
+            assert_eq!(DatabaseUrl::contains_password(url), contains, "{url}");
         }
     }
 }

@@ -1,65 +1,86 @@
-//! Verdicts: one row for each time in which one held.
+//! Records verdicts with their periods of validity, and locks them.
 //!
-//! Whoever changes them or what they rest on holds the organization's verdicts first: what is judged must not change
-//! under it.
+//! A transaction that changes verdicts, or the input of an evaluation, must lock the organization's verdicts first.
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::{json, verdict};
 use super::rows::{Bytes, rows};
-use super::transaction::{ROWS, fetch_for_all, insert, on};
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::evidence::environment_status::{Running, Standing, Verdict};
+use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// An environment that is to be judged again.
+/// An environment that is due for re-evaluation.
 #[derive(Debug, Clone)]
-pub struct Due {
+pub struct DueEnvironment {
     /// Its organization.
     pub organization: String,
     /// Its name.
     pub name: String,
 }
 
-/// An environment that was judged.
+/// The status of an environment before and after an evaluation.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
+pub struct StatusChange<'a> {
     /// Its identifier.
     pub environment: Uuid,
-    /// How it stood.
-    pub before: &'a Standing,
-    /// How it stands.
-    pub after: &'a Standing,
-    /// When the first entry of its allow-list ends.
+    /// Its status before.
+    pub before: &'a EnvironmentStatus,
+    /// Its status after.
+    pub after: &'a EnvironmentStatus,
+    /// When the first allow-list entry that its compliance depends on expires.
     pub until: Option<Timestamp>,
 }
 
-impl<'a> Judged<'a> {
-    /// The artifacts whose verdict held until now.
+impl<'a> StatusChange<'a> {
+    /// The artifacts whose verdict ends.
     fn ended(&self) -> impl Iterator<Item = (Uuid, Vec<u8>)> + use<'a> {
         let Self { environment, before, after, .. } = *self;
-        let was = before.artifacts.iter().filter(|(artifact, was)| {
-            was.verdict != Verdict::UNKNOWN
-                && after.artifacts.get(*artifact).map(|is| &is.verdict) != Some(&was.verdict)
-        });
-        was.map(move |(artifact, _)| (environment, artifact.bytes().to_vec()))
+        only_in(before, after).map(move |(artifact, _)| (environment, artifact.bytes().to_vec()))
     }
 
-    /// The artifacts whose verdict holds from now on.
-    fn begun(&self) -> impl Iterator<Item = (Uuid, &'a Fingerprint, &'a Running)> + use<'a> {
+    /// The artifacts with a new verdict.
+    fn started(&self) -> impl Iterator<Item = (Uuid, &'a Fingerprint, &'a RunningArtifact)> + use<'a> {
         let Self { environment, before, after, .. } = *self;
-        let is = after.artifacts.iter().filter(|(artifact, is)| {
-            is.verdict != Verdict::UNKNOWN
-                && before.artifacts.get(*artifact).map(|was| &was.verdict) != Some(&is.verdict)
-        });
-        is.map(move |(artifact, is)| (environment, artifact, is))
+        only_in(after, before).map(move |(artifact, running)| (environment, artifact, running))
     }
 }
 
-/// The name of the lock on an organization's verdicts, in PostgreSQL.
+/// The artifacts with a known verdict in one status that differs from the verdict in the other.
+fn only_in<'a>(
+    one: &'a EnvironmentStatus,
+    other: &'a EnvironmentStatus,
+) -> impl Iterator<Item = (&'a Fingerprint, &'a RunningArtifact)> {
+    one.artifacts.iter().filter(|(artifact, running)| {
+        running.verdict != Verdict::UNKNOWN
+            && other.artifacts.get(*artifact).map(|other| &other.verdict) != Some(&running.verdict)
+    })
+}
+
+/// The columns in the order of `running_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
+#[derive(sqlx::FromRow, Deserialize)]
+struct RunningArtifactRow {
+    fingerprint: Bytes,
+    name: String,
+    pods: Option<i64>,
+    compliance: Option<String>,
+    is_allowed: i64,
+    reasons: Option<String>,
+}
+
+impl RunningArtifactRow {
+    fn parse(self) -> Result<(Fingerprint, RunningArtifact), Error> {
+        let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
+        Ok((self.fingerprint.0, RunningArtifact { name: self.name, pods: self.pods, verdict }))
+    }
+}
+
+/// Locks an organization's verdicts on PostgreSQL. SQLite has a single writer.
 macro_rules! lock {
     ($function:literal) => {
         concat!("SELECT ", $function, "(hashtextextended('verdicts/' || $1, 0))")
@@ -67,13 +88,9 @@ macro_rules! lock {
 }
 
 impl Transaction {
-    /// Keeps others from changing what verdicts rest on until the transaction ends, and them from being
-    /// judged: for an attestation, and the bootstrap file. On SQLite nobody else writes.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn hold_verdicts(&mut self, organization: &str) -> Result<(), Error> {
+    /// Locks the organization's verdicts exclusively until the transaction ends: for attestations and the bootstrap
+    /// file.
+    pub async fn lock_verdicts(&mut self, organization: &str) -> Result<(), Error> {
         if let Self::Postgres(transaction) = self {
             let lock = sqlx::query(lock!("pg_advisory_xact_lock"));
             lock.bind(organization).execute(&mut **transaction).await?;
@@ -81,13 +98,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Keeps others from changing what verdicts rest on until the transaction ends: for a report. Others may
-    /// report other environments meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn share_verdicts(&mut self, organization: &str) -> Result<(), Error> {
+    /// Locks the organization's verdicts until the transaction ends, shared with other reports: for a report.
+    pub async fn lock_verdicts_shared(&mut self, organization: &str) -> Result<(), Error> {
         if let Self::Postgres(transaction) = self {
             let lock = sqlx::query(lock!("pg_advisory_xact_lock_shared"));
             lock.bind(organization).execute(&mut **transaction).await?;
@@ -95,14 +107,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// What is held as running in an environment, and the verdicts that were made of it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn standing(&mut self, environment: Uuid) -> Result<BTreeMap<Fingerprint, Running>, Error> {
-        type Row = (Bytes, String, Option<i64>, Option<String>, i64, Option<String>);
-        let rows: Vec<Row> = rows!(
+    /// The running artifacts of an environment, with their verdicts.
+    pub async fn running_artifacts(
+        &mut self,
+        environment: Uuid,
+    ) -> Result<BTreeMap<Fingerprint, RunningArtifact>, Error> {
+        let rows: Vec<RunningArtifactRow> = rows!(
             self,
             "hex(fingerprint), name, pods, compliance, is_allowed, reasons",
             "SELECT r.fingerprint, r.name, r.pods, v.compliance,
@@ -112,24 +122,20 @@ impl Transaction {
              WHERE r.environment = $1 AND r.ended_at IS NULL",
             |query| query.bind(environment)
         );
-        let running = rows.into_iter().map(|(Bytes(artifact), name, pods, word, allowed, reasons)| {
-            let verdict = verdict(word.as_deref(), allowed != 0, reasons.as_deref())?;
-            Ok((artifact, Running { name, pods, verdict }))
-        });
-        running.collect()
+        rows.into_iter().map(RunningArtifactRow::parse).collect()
     }
 
-    /// Writes down how environments stand now, and from when on; each verdict that is another ends one and begins
-    /// one.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn keep_standings(&mut self, judged: &[Judged<'_>], at: Timestamp) -> Result<(), Error> {
-        let ended: Vec<(Uuid, Vec<u8>)> = judged.iter().flat_map(Judged::ended).collect();
-        let begun: Vec<_> = judged.iter().flat_map(Judged::begun).collect();
-        self.end_verdicts_of_what_left(judged, at).await?;
-        for chunk in ended.chunks(ROWS) {
+    /// Records the result of an evaluation: ends and starts the verdicts that differ, and updates the compliance of
+    /// the environments.
+    pub async fn record_status_changes(
+        &mut self,
+        changes: &[StatusChange<'_>],
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let ended: Vec<(Uuid, Vec<u8>)> = changes.iter().flat_map(StatusChange::ended).collect();
+        let started: Vec<_> = changes.iter().flat_map(StatusChange::started).collect();
+        self.end_verdicts_of_stopped_artifacts(changes, at).await?;
+        for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
                 query.push_values(chunk, |mut values, (environment, artifact)| {
@@ -147,7 +153,7 @@ impl Transaction {
             self,
             "INSERT INTO verdicts (environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
             "",
-            begun,
+            started,
             |values, (environment, artifact, running)| {
                 let Verdict { compliance, is_allowed, reasons } = &running.verdict;
                 values.push_bind(*environment).push_bind(artifact.bytes().as_slice()).push_bind(at.micros());
@@ -155,29 +161,33 @@ impl Transaction {
             }
         );
         on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("WITH judged (id, compliance, until) AS (");
-            query.push_values(judged, |mut values, judged| {
-                values.push_bind(judged.environment).push_bind(judged.after.compliance.as_str());
-                values.push_bind(judged.until.map(Timestamp::micros));
+            let mut query = sqlx::QueryBuilder::new("WITH evaluated (id, compliance, until) AS (");
+            query.push_values(changes, |mut values, change| {
+                values.push_bind(change.environment).push_bind(change.after.compliance.as_str());
+                values.push_bind(change.until.map(Timestamp::micros));
             });
-            query.push(") UPDATE environments SET judged_at = ").push_bind(at.micros());
+            query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
             query.push(
-                ", compliance = judged.compliance, compliant_until = judged.until FROM judged
-                 WHERE environments.id = judged.id",
+                ", compliance = evaluated.compliance, compliant_until = evaluated.until FROM evaluated
+                 WHERE environments.id = evaluated.id",
             );
             query.build().execute(connection).await?;
         });
         Ok(())
     }
 
-    /// Ends the verdicts of what runs no longer: a replica of the version before ends none.
-    async fn end_verdicts_of_what_left(&mut self, judged: &[Judged<'_>], at: Timestamp) -> Result<(), Error> {
+    /// Ends the verdicts of artifacts that no longer run. A replica of the previous version does not end them.
+    async fn end_verdicts_of_stopped_artifacts(
+        &mut self,
+        changes: &[StatusChange<'_>],
+        at: Timestamp,
+    ) -> Result<(), Error> {
         on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new("UPDATE verdicts SET until_at = ");
             query.push_bind(at.micros()).push(" WHERE until_at IS NULL AND environment IN (");
             let mut environments = query.separated(", ");
-            for judged in judged {
-                environments.push_bind(judged.environment);
+            for change in changes {
+                environments.push_bind(change.environment);
             }
             query.push(
                 ") AND NOT EXISTS (SELECT 1 FROM artifact_runs r WHERE r.environment = verdicts.environment
@@ -188,31 +198,23 @@ impl Transaction {
         Ok(())
     }
 
-    /// Keeps with an environment's current snapshot how it stood when it was received.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn keep_with_snapshot(
+    /// Records the environment's compliance when its current snapshot was received.
+    pub async fn record_snapshot_compliance(
         &mut self,
         environment: Uuid,
         snapshot: i64,
         compliance: Compliance,
     ) -> Result<(), Error> {
-        const KEEP: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
+        const UPDATE: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
         on!(self, |connection| {
-            let keep = sqlx::query(KEEP).bind(compliance.as_str()).bind(environment).bind(snapshot);
-            keep.execute(connection).await?;
+            let update = sqlx::query(UPDATE).bind(compliance.as_str()).bind(environment).bind(snapshot);
+            update.execute(connection).await?;
         });
         Ok(())
     }
 
-    /// The environments with a policy in which any of these artifacts runs.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn judged_environments(
+    /// The environments with a policy that run any of these artifacts.
+    pub async fn environments_running_any(
         &mut self,
         organization: &str,
         artifacts: impl Iterator<Item = Fingerprint>,
@@ -235,19 +237,18 @@ impl Transaction {
         Ok(names.into_iter().collect())
     }
 
-    /// The environments that are to be judged again though nobody said so: those that stand as an entry of the
-    /// allow-list lets them that ended, and those with a policy that nobody judged since `stale`, while a
-    /// replica of the version before may have written what bears on them.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn due_environments(&mut self, now: Timestamp, stale: Timestamp) -> Result<Vec<Due>, Error> {
+    /// The environments that are due for re-evaluation: an allow-list entry expired, or they have a policy and were
+    /// last evaluated before `stale`. The latter because a replica of the previous version may have changed the input.
+    pub async fn due_environments(
+        &mut self,
+        now: Timestamp,
+        stale: Timestamp,
+    ) -> Result<Vec<DueEnvironment>, Error> {
         const SELECT: &str = "
             SELECT e.organization, e.name FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.closed_at IS NULL AND e.snapshot > 0
               AND (e.compliant_until <= $1
-                   OR (e.judged_at IS NULL OR e.judged_at < $2)
+                   OR (e.evaluated_at IS NULL OR e.evaluated_at < $2)
                       AND EXISTS (SELECT 1 FROM policies p
                                   WHERE p.organization = e.organization AND p.environment = e.name
                                     AND p.closed_at IS NULL))
@@ -255,6 +256,6 @@ impl Transaction {
         let rows: Vec<(String, String)> = on!(self, |connection| {
             sqlx::query_as(SELECT).bind(now.micros()).bind(stale.micros()).fetch_all(connection).await?
         });
-        Ok(rows.into_iter().map(|(organization, name)| Due { organization, name }).collect())
+        Ok(rows.into_iter().map(|(organization, name)| DueEnvironment { organization, name }).collect())
     }
 }

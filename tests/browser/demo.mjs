@@ -1,47 +1,48 @@
-// The program's demo, which the browser looks at: started, listened to until it has told its story, and ended.
+// Runs `supercargo demo --keep` for the browser.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 
-const PATIENCE = 60_000;
+/** Maximum time until the demo is ready, in milliseconds. */
+const TIMEOUT = 60_000;
 
-/** Starts the demo of a program. */
+/** Starts the demo, and waits until it is ready. */
 export async function demo(program) {
   const child = spawn(program, ['demo', '--keep'], { stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
+  let output = '';
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
-    const late = setTimeout(() => child.kill('SIGKILL'), 10_000);
+    const timer = setTimeout(() => child.kill('SIGKILL'), 10_000);
     child.kill('SIGTERM');
     await once(child, 'exit');
-    clearTimeout(late);
+    clearTimeout(timer);
   };
   try {
     await new Promise((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`the demo told no end within ${PATIENCE} ms:\n${said}`)), PATIENCE);
-      const heard = (text) => {
-        said += text;
-        if (/^\s*kill \d+$/m.test(said)) {
-          clearTimeout(late);
+      const timer = setTimeout(() => reject(new Error(`the demo was not ready within ${TIMEOUT} ms:\n${output}`)), TIMEOUT);
+      const read = (text) => {
+        output += text;
+        if (/^\s*kill \d+$/m.test(output)) {
+          clearTimeout(timer);
           resolve();
         }
       };
-      child.stdout.setEncoding('utf8').on('data', heard);
-      child.stderr.setEncoding('utf8').on('data', heard);
+      child.stdout.setEncoding('utf8').on('data', read);
+      child.stderr.setEncoding('utf8').on('data', read);
       child.once('error', reject);
-      child.once('exit', (code, signal) => reject(new Error(`the demo ended (${code ?? signal}):\n${said}`)));
+      child.once('exit', (code, signal) => reject(new Error(`the demo ended (${code ?? signal}):\n${output}`)));
     });
   } catch (error) {
     await stop();
     throw error;
   }
-  const word = (name) => said.match(new RegExp(`export SUPERCARGO_${name}=(\\S+)`))?.[1];
+  const variable = (name) => output.match(new RegExp(`export SUPERCARGO_${name}=(\\S+)`))?.[1];
   return {
-    base: word('BASE_URL'),
-    link: said.match(/^\s*(http\S+\/ui\/sign-in\?once=\S+)$/m)?.[1],
-    organization: word('ORG'),
-    token: (await readFile(word('TOKEN_FILE'), 'utf8')).trim(),
+    base: variable('BASE_URL'),
+    link: output.match(/^\s*(http\S+\/ui\/sign-in\?once=\S+)$/m)?.[1],
+    organization: variable('ORG'),
+    token: (await readFile(variable('TOKEN_FILE'), 'utf8')).trim(),
     stop,
   };
 }

@@ -1,8 +1,8 @@
-//! The client of the service against one that answers as it is told: what is sent, and what is believed.
+//! The API client against a fake service: the requests that it sends and the responses that it accepts.
 
 use secrecy::SecretString;
 use serde_json::json;
-use supercargo::api::{Attachment, BaseUrl, Client, Error, Patience, PlainHttp, Setup, TokenSource};
+use supercargo::api::{Attachment, BaseUrl, Client, Error, PlainHttp, Setup, Timeouts, TokenSource};
 
 use crate::fake::{Reply, Server};
 use crate::program::TOKEN;
@@ -14,7 +14,7 @@ fn client(server: &Server) -> Client {
         token: TokenSource::Variable(SecretString::from(TOKEN)),
         ca_file: None,
     };
-    Client::new(setup, Patience::default()).unwrap()
+    Client::new(setup, Timeouts::default()).unwrap()
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -22,17 +22,17 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn an_attestation_is_a_form_whose_first_part_is_data_json_and_whose_second_is_the_file() {
+fn attestation_is_a_form_with_data_json_first_and_the_file_second() {
     let server = Server::start(|_| Reply::json(201, r#""Creation Success""#));
     let (flow, trail) = ("web".parse().unwrap(), "a b%".parse().unwrap());
     let file = Attachment { name: "web.xml".to_owned(), content: "<testsuite/>".into() };
     let data = json!({"attestation_name": "x"}).to_string();
     run(client(&server).attest_junit(&flow, &trail, data, Some(file), |_| ())).unwrap();
-    let [seen] = server.seen().try_into().unwrap();
-    assert_eq!((seen.method.as_str(), seen.query.as_str()), ("POST", ""));
-    assert_eq!(seen.path, "/api/v2/attestations/acme/web/trail/a%20b%25/junit");
-    assert!(seen.headers.contains_key("content-length"), "{:?}", seen.headers);
-    let body = String::from_utf8(seen.body.to_vec()).unwrap();
+    let [request] = server.requests().try_into().unwrap();
+    assert_eq!((request.method.as_str(), request.query.as_str()), ("POST", ""));
+    assert_eq!(request.path, "/api/v2/attestations/acme/web/trail/a%20b%25/junit");
+    assert!(request.headers.contains_key("content-length"), "{:?}", request.headers);
+    let body = String::from_utf8(request.body.to_vec()).unwrap();
     let parts: Vec<_> = body.split("\r\n--").collect();
     assert!(
         parts[0].contains("name=\"data_json\"") && parts[0].ends_with(r#"{"attestation_name":"x"}"#),
@@ -43,19 +43,19 @@ fn an_attestation_is_a_form_whose_first_part_is_data_json_and_whose_second_is_th
 }
 
 #[test]
-fn a_read_is_believed_with_200_and_json_of_its_shape_alone() {
-    for (reply, says) in [
-        (Reply::json(201, "[]"), "201 Created, where 200 OK was expected"),
-        (Reply::json(200, ""), "JSON of another shape"),
+fn read_accepts_only_200_with_json_of_the_expected_shape() {
+    for (reply, expected_text) in [
+        (Reply::json(201, "[]"), "expected 200 OK, got 201 Created"),
+        (Reply::json(200, ""), "unexpected JSON"),
         (Reply::json(200, format!(r#"{{"live_artifacts": "{TOKEN}"}}"#)), "\"[token]\", expected a sequence"),
-        (Reply::text(200, "<html>"), "begins \"<html>\""),
+        (Reply::text(200, "<html>"), ": \"<html>\""),
         (Reply::json(404, r#"{"message": "no such repository"}"#), "404 Not Found: no such repository"),
     ] {
         let reply = std::sync::Mutex::new(Some(reply));
         let server = Server::start(move |_| reply.lock().unwrap().take().unwrap());
         let error = run(client(&server).live_artifacts(&"acme/web".parse().unwrap(), None)).unwrap_err();
-        assert!(error.to_string().contains(says) && !error.to_string().contains(TOKEN), "{error}");
-        assert_eq!(matches!(error, Error::Answered { .. }), says.starts_with("404"), "{error:?}");
-        assert_eq!(server.seen()[0].path, "/api/v2/repos/acme/live-artifacts/acme%2Fweb");
+        assert!(error.to_string().contains(expected_text) && !error.to_string().contains(TOKEN), "{error}");
+        assert_eq!(matches!(error, Error::Answered { .. }), expected_text.starts_with("404"), "{error:?}");
+        assert_eq!(server.requests()[0].path, "/api/v2/repos/acme/live-artifacts/acme%2Fweb");
     }
 }

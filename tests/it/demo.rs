@@ -1,4 +1,4 @@
-//! The demo, as someone sees it who has nothing yet; and the commands that it prints.
+//! `supercargo demo`: its output, its pages, and the commands that it prints.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ fn demo(arguments: &[&str]) -> (Command, TempDir) {
     (command, folder)
 }
 
-/// What is shown when the webhook is told that an image runs which nobody tested.
+/// Output for the notification that an untested image is running.
 const UNTESTED: &str = "notification received, signature verified: storefront is NON-COMPLIANT
 
   trigger      ON_NON_COMPLIANT_ENV
@@ -37,12 +37,12 @@ fn is_empty(folder: &TempDir) -> bool {
 }
 
 #[test]
-fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
+fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let outcome = supercargo().args(["demo"]).env("TMPDIR", folder.path().to_str().unwrap()).run();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    outcome.says(0, &[]);
+    outcome.expect(0, &[]);
     assert_eq!(outcome.stderr, "");
     assert!(!outcome.stdout.contains('\x1b'), "{}", outcome.stdout);
     let mut rest = outcome.stdout.as_str();
@@ -59,7 +59,7 @@ fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
         "5. Roll out shop/web:1.5.0",
         "demo: 12 artifacts reported, new snapshot",
         "6. Show the change",
-        "snapshot 1 gave way to snapshot 2",
+        "snapshot 2 replaced snapshot 1",
         "-  registry.example.com/shop/web:1.4.2  374ffdff09fe",
         "+  registry.example.com/shop/web:1.5.0  ",
         "7. Report the same pods again",
@@ -74,12 +74,12 @@ fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
         "trigger      ON_COMPLIANT_ENV",
         "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb99  UNKNOWN",
         "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb99  COMPLIANT",
-        "10. Roll out shop/web:1.6.0",
+        "10. Roll out the untested shop/web:1.6.0",
         UNTESTED,
-        "11. Roll back to shop/web:1.5.0",
+        "11. Roll back to the tested shop/web:1.5.0",
         "notification received, signature verified: storefront is COMPLIANT",
         "trigger      ON_COMPLIANT_ENV\n  environment  storefront, snapshot 3\n\n",
-        "folder is gone",
+        "folder is removed",
     ] {
         let found = rest.find(heading).unwrap_or_else(|| panic!("{heading:?} is not in: {rest}"));
         rest = &rest[found..];
@@ -88,7 +88,7 @@ fn the_whole_loop_is_shown_step_by_step_as_plain_text_and_nothing_is_left() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_quietly() {
+fn closed_standard_output_ends_the_demo_without_an_error() {
     let (mut command, folder) = demo(&[]);
     let mut child = command.spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -101,20 +101,20 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
     assert!(is_empty(&folder));
 }
 
-/// A demo that stays up, and what it had printed when it had told all.
-struct Kept {
+/// A demo with `--keep`, and its output up to the last instruction.
+struct RunningDemo {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
     text: String,
     folder: TempDir,
 }
 
-impl Kept {
+impl RunningDemo {
     fn start() -> Self {
-        Self::of(demo(&["--keep"]))
+        Self::spawn(demo(&["--keep"]))
     }
 
-    fn of((mut command, folder): (Command, TempDir)) -> Self {
+    fn spawn((mut command, folder): (Command, TempDir)) -> Self {
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
@@ -124,40 +124,39 @@ impl Kept {
         Self { child, stdout, text, folder }
     }
 
-    /// What an `export` line gives a variable.
+    /// The value of a variable in an `export` line.
     fn exported(&self, variable: &str) -> &str {
         let start = format!("  export {variable}=");
         self.text.lines().find_map(|line| line.strip_prefix(&start)).unwrap()
     }
 
-    /// The demo's folder.
-    fn files(&self) -> PathBuf {
+    fn folder_path(&self) -> PathBuf {
         Path::new(self.exported("SUPERCARGO_TOKEN_FILE")).parent().unwrap().to_owned()
     }
 
     fn secret(&self, file: &str) -> String {
-        std::fs::read_to_string(self.files().join(file)).unwrap().trim().to_owned()
+        std::fs::read_to_string(self.folder_path().join(file)).unwrap().trim().to_owned()
     }
 
     fn token(&self) -> String {
         self.secret("token")
     }
 
-    /// A command as it is typed after the exports.
-    fn exports(&self, command: Program) -> Program {
+    /// A command in a shell that ran the `export` lines.
+    fn with_exports(&self, command: Program) -> Program {
         ["SUPERCARGO_BASE_URL", "SUPERCARGO_ORG", "SUPERCARGO_TOKEN_FILE"]
             .into_iter()
             .fold(command, |command, variable| command.env(variable, self.exported(variable)))
     }
 
-    /// Reports one of the demo's files by hand.
+    /// Reports the pods of one of the demo's files.
     fn report(&self, environment: &str, pods: &str) -> Outcome {
-        let pods = self.files().join(pods);
+        let pods = self.folder_path().join(pods);
         let command = once().args(["--environment", environment, "--pods-from", pods.to_str().unwrap()]);
-        self.exports(command).run()
+        self.with_exports(command).run()
     }
 
-    /// Reads on until all of a text was printed.
+    /// Reads further output until it contains `text`.
     fn read_until(&mut self, text: &str) {
         let from = self.text.len();
         while !self.text[from..].contains(text) {
@@ -166,30 +165,30 @@ impl Kept {
     }
 
     fn get(&self, path: &str) -> String {
-        self.ask("GET", path, &format!("authorization: Bearer {}", self.token()))
+        self.request("GET", path, &format!("authorization: Bearer {}", self.token()))
     }
 
-    /// What is answered to a request with one header more.
-    fn ask(&self, method: &str, path: &str, header: &str) -> String {
+    /// Sends a request with an additional header and returns the whole response.
+    fn request(&self, method: &str, path: &str, header: &str) -> String {
         let address = self.exported("SUPERCARGO_BASE_URL").strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         let head =
             format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{header}\r\nconnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     }
 
-    /// The link that signs in, which is a line of its own.
-    fn link(&self) -> &str {
+    /// Path and query of the sign-in link, which is printed on its own line.
+    fn sign_in_link(&self) -> &str {
         let is_link = |line: &&str| line.trim().starts_with("http://") && line.contains("/ui/sign-in?");
         let link = self.text.lines().find(is_link).unwrap();
         assert!(link.len() <= 80, "{link}");
         link.trim().strip_prefix(self.exported("SUPERCARGO_BASE_URL")).unwrap()
     }
 
-    /// Asks it to end; gives all that it ever printed.
+    /// Sends the signal, waits for a clean exit, and returns all output.
     fn stop(mut self, signal: Signal) -> String {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
         self.stdout.read_to_string(&mut self.text).unwrap();
@@ -202,126 +201,128 @@ impl Kept {
 }
 
 #[test]
-fn it_stays_up_if_asked_to_its_commands_work_and_its_token_is_in_a_file_alone() {
-    let kept = Kept::start();
-    let token = kept.token();
+fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
+    let demo = RunningDemo::start();
+    let token = demo.token();
     assert_eq!(token.len(), 64);
-    for file in kept.files().read_dir().unwrap().map(|file| file.unwrap()) {
+    for file in demo.folder_path().read_dir().unwrap().map(|file| file.unwrap()) {
         let mode = file.metadata().unwrap().permissions().mode();
         let is_ours =
             file.path().extension().is_none_or(|e| ["json", "yaml", "xml"].iter().any(|ours| e == *ours));
         assert!(!is_ours || mode.trailing_zeros() >= 6, "{file:?} {mode:o}");
     }
-    let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
+    let live = demo.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.starts_with("HTTP/1.1 200") && live.contains("shop/web:1.5.0"), "{live}");
-    // The rollback that it offers.
-    let rollback = kept.report("demo", "pods.json");
-    rollback.says(0, &["demo: 11 artifacts reported, new snapshot"]);
-    let live = kept.get("/api/v2/repos/acme/live-artifacts/acme/web");
+    // The rollback that the demo suggests.
+    let rollback = demo.report("demo", "pods.json");
+    rollback.expect(0, &["demo: 11 artifacts reported, new snapshot"]);
+    let live = demo.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
-    let secrets = [token, kept.secret("webhook-url"), kept.secret("webhook-secret")];
-    let text = kept.stop(Signal::SIGTERM);
-    assert!(text.contains("folder is gone") && secrets.iter().all(|secret| !text.contains(secret)), "{text}");
+    let secrets = [token, demo.secret("webhook-url"), demo.secret("webhook-secret")];
+    let text = demo.stop(Signal::SIGTERM);
+    assert!(
+        text.contains("folder is removed") && secrets.iter().all(|secret| !text.contains(secret)),
+        "{text}"
+    );
 }
 
 #[test]
-fn while_it_stays_up_whoever_rolls_out_by_hand_sees_the_notification_arrive() {
-    let mut kept = Kept::start();
-    kept.report("storefront", "storefront-untested.json").says(0, &["storefront: 3 artifacts reported"]);
-    kept.read_until(&UNTESTED.replace("snapshot 2", "snapshot 4"));
-    kept.report("storefront", "storefront.json").says(0, &["storefront: 3 artifacts reported"]);
-    kept.read_until("storefront is COMPLIANT\n\n  trigger      ON_COMPLIANT_ENV\n");
-    let listed = kept.exports(supercargo().args(["list", "notifications"])).run();
-    listed.says(0, &[]);
+fn kept_demo_prints_notifications_for_manual_reports() {
+    let mut demo = RunningDemo::start();
+    demo.report("storefront", "storefront-untested.json").expect(0, &["storefront: 3 artifacts reported"]);
+    demo.read_until(&UNTESTED.replace("snapshot 2", "snapshot 4"));
+    demo.report("storefront", "storefront.json").expect(0, &["storefront: 3 artifacts reported"]);
+    demo.read_until("storefront is COMPLIANT\n\n  trigger      ON_COMPLIANT_ENV\n");
+    let listed = demo.with_exports(supercargo().args(["list", "notifications"])).run();
+    listed.expect(0, &[]);
     assert!(
         listed.stdout.contains("storefront-watch") && listed.stdout.contains(" ok "),
         "{}",
         listed.stdout
     );
-    let action = kept.exports(supercargo().args(["get", "action", "1"])).run();
-    action.says(0, &[]);
+    let action = demo.with_exports(supercargo().args(["get", "action", "1"])).run();
+    action.expect(0, &[]);
     assert!(action.stdout.contains("last success"), "{}", action.stdout);
-    kept.stop(Signal::SIGINT);
+    demo.stop(Signal::SIGINT);
 }
 
 #[test]
 fn printed_commands_name_existing_files_and_sighup_removes_them() {
-    let kept = Kept::start();
+    let demo = RunningDemo::start();
     let words =
-        kept.text.split([' ', '\n', '@', '"']).filter(|word| word.starts_with('/')).map(PathBuf::from);
+        demo.text.split([' ', '\n', '@', '"']).filter(|word| word.starts_with('/')).map(PathBuf::from);
     let files: Vec<_> =
         words.filter(|path| path.extension().is_some_and(|e| e == "json" || e == "xml")).collect();
     assert!(files.len() >= 7, "{files:?}");
     assert!(files.iter().all(|file| file.exists()), "{files:?}");
-    // As a terminal that is closed.
-    kept.stop(Signal::SIGHUP);
+    // The signal of a closed terminal.
+    demo.stop(Signal::SIGHUP);
 }
 
-/// A header of an answer.
-fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
+    response.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 #[test]
-fn its_link_signs_a_browser_in_once_and_is_in_no_log() {
+fn sign_in_link_works_once_and_is_not_logged() {
     let mut log = tempfile::NamedTempFile::new().unwrap();
     let (mut command, folder) = demo(&["--keep"]);
     command.env("RUST_LOG", "off,supercargo::access=info").stderr(log.reopen().unwrap());
-    let kept = Kept::of((command, folder));
-    let (link, none) = (kept.link(), "accept: text/html");
+    let demo = RunningDemo::spawn((command, folder));
+    let (link, none) = (demo.sign_in_link(), "accept: text/html");
     let (start, code) = link.split_once("once=").unwrap();
     assert!(code.len() >= 32, "{link}");
-    // A guess, and who only asks what would be answered, take nothing away.
-    let guessed = kept.ask("GET", &format!("{start}once={}", code.replace(['0', '1', '2'], "3")), none);
+    // A wrong code and a HEAD request do not use up the link.
+    let guessed = demo.request("GET", &format!("{start}once={}", code.replace(['0', '1', '2'], "3")), none);
     assert!(guessed.starts_with("HTTP/1.1 403") && header(&guessed, "set-cookie").is_none(), "{guessed}");
-    assert!(kept.ask("HEAD", link, none).starts_with("HTTP/1.1 200"));
-    let signed_in = kept.ask("GET", link, none);
+    assert!(demo.request("HEAD", link, none).starts_with("HTTP/1.1 200"));
+    let signed_in = demo.request("GET", link, none);
     assert!(signed_in.starts_with("HTTP/1.1 303"), "{signed_in}");
     assert_eq!(header(&signed_in, "location"), Some("/ui/acme"));
     assert_eq!(header(&signed_in, "cache-control"), Some("no-store"));
     let cookie = header(&signed_in, "set-cookie").unwrap().split(';').next().unwrap();
-    assert_ne!(cookie.split_once('=').unwrap().1, kept.token());
-    let page = kept.ask("GET", "/ui/acme", &format!("cookie: {cookie}"));
+    assert_ne!(cookie.split_once('=').unwrap().1, demo.token());
+    let page = demo.request("GET", "/ui/acme", &format!("cookie: {cookie}"));
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("storefront"), "{page}");
-    // Once more: nothing for another browser, which may sign in with the token; home, for the one that it signed in.
-    let again = kept.ask("GET", link, none);
+    // A second use asks another browser for the token, and redirects the signed-in browser to the front page.
+    let again = demo.request("GET", link, none);
     assert!(again.starts_with("HTTP/1.1 403") && header(&again, "set-cookie").is_none(), "{again}");
-    assert!(again.contains("it signs in once") && again.contains("name=\"token\""), "{again}");
-    let home = kept.ask("GET", link, &format!("cookie: {cookie}"));
+    assert!(again.contains("A link signs in once") && again.contains("name=\"token\""), "{again}");
+    let home = demo.request("GET", link, &format!("cookie: {cookie}"));
     assert_eq!((header(&home, "location"), header(&home, "set-cookie")), (Some("/ui/acme"), None));
     let code = code.to_owned();
-    kill(Pid::from_raw(i32::try_from(kept.child.id()).unwrap()), Signal::SIGTERM).unwrap();
-    let output = kept.child.wait_with_output().unwrap();
+    kill(Pid::from_raw(i32::try_from(demo.child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let output = demo.child.wait_with_output().unwrap();
     assert!(output.status.success());
     let mut logged = String::new();
     log.read_to_string(&mut logged).unwrap();
     assert!(logged.contains(" GET /ui/sign-in 303 ") && !logged.contains(&code), "{logged}");
 }
 
-/// The addresses of pages that a page leads to.
+/// Paths of the pages that a page links to.
 fn links(page: &str) -> BTreeSet<String> {
     let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let pages = links.filter(|link| link.starts_with("/ui/")).filter_map(|link| link.split('#').next());
     pages.map(|link| link.replace("&amp;", "&")).collect()
 }
 
-/// The only one of these links that goes there.
-fn only<'a>(links: &'a BTreeSet<String>, there: &str) -> &'a str {
-    let mut found = links.iter().filter(|link| link.starts_with(there));
+/// The only link that starts with `prefix`.
+fn only_link<'a>(links: &'a BTreeSet<String>, prefix: &str) -> &'a str {
+    let mut found = links.iter().filter(|link| link.starts_with(prefix));
     let (first, second) = (found.next(), found.next());
-    assert!(first.is_some() && second.is_none(), "{there}: {links:?}");
+    assert!(first.is_some() && second.is_none(), "{prefix}: {links:?}");
     first.unwrap()
 }
 
 #[test]
-fn what_lies_behind_it_can_be_looked_at_from_page_to_page_and_as_it_was_then() {
-    let kept = Kept::start();
-    let signed_in = kept.ask("GET", kept.link(), "accept: text/html");
+fn every_linked_page_of_the_demo_opens_and_past_states_are_shown() {
+    let demo = RunningDemo::start();
+    let signed_in = demo.request("GET", demo.sign_in_link(), "accept: text/html");
     let cookie = format!("cookie: {}", header(&signed_in, "set-cookie").unwrap().split(';').next().unwrap());
     let page = |path: &str| {
-        let answer = kept.ask("GET", path, &cookie);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-        answer
+        let response = demo.request("GET", path, &cookie);
+        assert!(response.starts_with("HTTP/1.1 200"), "{path}: {response}");
+        response
     };
     let hours_ago = |hours: i64| {
         let then = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_hours(hours)).unwrap();
@@ -332,50 +333,49 @@ fn what_lies_behind_it_can_be_looked_at_from_page_to_page_and_as_it_was_then() {
     for environment in ["production", "staging", "warehouse", "sandbox", "storefront", "demo"] {
         assert!(front.contains(&format!("<bdi>{environment}</bdi></a>")), "{environment}: {front}");
     }
-    assert!(front.contains("silent for longer than 3 h"), "{front}");
-    let behind: BTreeSet<_> = links(&front).iter().flat_map(|path| links(&page(path))).collect();
-    assert!(behind.len() > 100, "{behind:?}");
-    for path in &behind {
+    assert!(front.contains("no reports for longer than 3 h"), "{front}");
+    let linked: BTreeSet<_> = links(&front).iter().flat_map(|path| links(&page(path))).collect();
+    assert!(linked.len() > 100, "{linked:?}");
+    for path in &linked {
         page(path);
     }
 
-    // What does not comply is found, and its tests that failed are named.
+    // From a non-compliant artifact to its failed tests.
     let failing = page("/ui/acme/environments/production?compliance=non-compliant");
     assert!(failing.contains("unit-tests of the flow builds fails"), "{failing}");
-    let artifact = page(only(&links(&failing), "/ui/acme/artifacts/"));
+    let artifact = page(only_link(&links(&failing), "/ui/acme/artifacts/"));
     assert!(artifact.contains("registry.example.com/pay/fraud:1.8.1"), "{artifact}");
     let trail = "/ui/acme/flows/builds/trails/fraud-1.8.1";
     assert!(links(&artifact).contains(trail), "{artifact}");
-    let attestation = page(only(&links(&page(trail)), &format!("{trail}/")));
-    for said in [
+    let attestation = page(only_link(&links(&page(trail)), &format!("{trail}/")));
+    for text in [
         "fraud.rules.VelocityRuleTest",
         "blocks the sixth payment in a minute",
         "expected BLOCKED but was ALLOWED",
         "216 tests: 2 failed",
     ] {
-        assert!(attestation.contains(said), "{said}: {attestation}");
+        assert!(attestation.contains(text), "{text}: {attestation}");
     }
 
-    // An hour ago something else did not comply.
+    // One hour ago, another artifact was non-compliant.
     let staging = "/ui/acme/environments/staging?compliance=non-compliant";
-    assert!(page(staging).contains("Nothing fits"));
+    assert!(page(staging).contains("No artifact matches"));
     let then = page(&format!("{staging}&at={}", hours_ago(1)));
-    for said in ["tracking:4.6.0", "unit-tests of the flow builds is missing", "it has all that is required"]
-    {
-        assert!(then.contains(said), "{said}: {then}");
+    for text in ["tracking:4.6.0", "unit-tests of the flow builds is missing", "meets the policy"] {
+        assert!(then.contains(text), "{text}: {then}");
     }
     let gap = page(&format!("/ui/acme/environments/warehouse?at={}", hours_ago(27)));
-    assert!(gap.contains("This lies in a gap"), "{gap}");
+    assert!(gap.contains("Gap: no reports from"), "{gap}");
     let before = page(&format!("/ui/acme/environments/production?at={}", hours_ago(49)));
-    assert!(before.contains("nobody knows what ran before"), "{before}");
+    assert!(before.contains("No data: the first report was received at"), "{before}");
 
-    // Some of what happened did not reach everybody.
-    let action = kept.get("/api/v2/actions/acme/2");
-    for said in ["\"is_failing\":true", "\"last_success_at\":", "\"last_failure_at\":"] {
-        assert!(action.contains(said), "{said}: {action}");
+    // One of the demo's actions fails.
+    let action = demo.get("/api/v2/actions/acme/2");
+    for text in ["\"is_failing\":true", "\"last_success_at\":", "\"last_failure_at\":"] {
+        assert!(action.contains(text), "{text}: {action}");
     }
-    // What is reported by hand does not fall silent while one looks.
+    // The manually reported environment never becomes silent.
     let storefront = page("/ui/acme/environments/storefront");
-    assert!(!storefront.contains("silent for longer"), "{storefront}");
-    kept.stop(Signal::SIGTERM);
+    assert!(!storefront.contains("no reports for longer"), "{storefront}");
+    demo.stop(Signal::SIGTERM);
 }

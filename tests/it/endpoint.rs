@@ -1,4 +1,4 @@
-//! The one shot against a service that accepts, refuses, stalls, resets and lies.
+//! `agent --once` against a service that accepts, rejects, stalls, resets, or is something else.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,27 +15,27 @@ fn report(endpoint: &Server) -> Outcome {
 }
 
 #[test]
-fn a_report_is_put_as_the_interface_says_and_is_what_the_dry_run_prints() {
+fn report_request_follows_the_interface_and_has_the_bytes_of_the_dry_run() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
-    report(&endpoint).says(0, &["prod: 20 artifacts reported, new snapshot ("]);
-    let [seen] = endpoint.seen().try_into().unwrap();
+    report(&endpoint).expect(0, &["prod: 20 artifacts reported, new snapshot ("]);
+    let [request] = endpoint.requests().try_into().unwrap();
     assert_eq!(
-        (seen.method.as_str(), seen.path.as_str()),
+        (request.method.as_str(), request.path.as_str()),
         ("PUT", "/api/v2/environments/acme/prod/report/K8S")
     );
-    assert_eq!(seen.headers["authorization"], format!("Bearer {TOKEN}").as_str());
-    assert_eq!(seen.headers["content-type"], "application/json");
-    assert_eq!(seen.headers["content-length"], seen.body.len().to_string().as_str());
-    assert!(!seen.headers.contains_key("transfer-encoding"));
-    assert!(seen.headers["user-agent"].to_str().unwrap().starts_with("supercargo/"));
+    assert_eq!(request.headers["authorization"], format!("Bearer {TOKEN}").as_str());
+    assert_eq!(request.headers["content-type"], "application/json");
+    assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str());
+    assert!(!request.headers.contains_key("transfer-encoding"));
+    assert!(request.headers["user-agent"].to_str().unwrap().starts_with("supercargo/"));
 
     let printed = once().args(["--environment", "prod", "--dry-run"]).recorded_pods().run();
-    assert_eq!(printed.stdout.as_bytes(), [&seen.body[..], b"\n"].concat());
+    assert_eq!(printed.stdout.as_bytes(), [&request.body[..], b"\n"].concat());
 }
 
 #[test]
-fn every_way_to_accept_a_report_is_understood() {
-    for (status, body, says) in [
+fn every_success_response_is_understood() {
+    for (status, body, expected_text) in [
         (201, NEW, "reported, new snapshot"),
         (201, "", "reported, new snapshot"),
         (200, UNCHANGED, "reported, unchanged"),
@@ -44,58 +44,57 @@ fn every_way_to_accept_a_report_is_understood() {
         (204, "", "prod: 20 artifacts reported ("),
     ] {
         let endpoint = Server::start(move |_| Reply::json(status, body));
-        report(&endpoint).says(0, &[says]);
+        report(&endpoint).expect(0, &[expected_text]);
     }
 }
 
 #[test]
-fn a_refusal_is_final_and_shows_the_service_s_message() {
+fn rejected_report_is_not_retried_and_shows_the_service_message() {
     for (status, code) in [(401, 3), (403, 3), (404, 4), (400, 5), (413, 5), (422, 5)] {
         let body = r#"{"message": "no \u001b[31mway", "errors": {"artifacts": "too many"}}"#;
         let endpoint = Server::start(move |_| Reply::json(status, body));
         let outcome = report(&endpoint);
-        outcome.says(
+        outcome.expect(
             code,
             &[
-                "the report for the environment \"prod\" was not accepted",
-                &format!("/api/v2/environments/acme/prod/report/K8S was answered with {status}"),
+                "the service rejected the report for environment \"prod\"",
+                &format!("/api/v2/environments/acme/prod/report/K8S failed: {status}"),
                 "no \\u{1b}[31mway {\"artifacts\":\"too many\"}",
             ],
         );
-        assert_eq!(endpoint.seen().len(), 1, "{status}");
+        assert_eq!(endpoint.requests().len(), 1, "{status}");
     }
     let endpoint = Server::start(|_| Reply::text(403, "go away"));
-    report(&endpoint).says(
-        3,
-        &["403 Forbidden: go away", "the token comes from the variable SUPERCARGO_TOKEN", "\"acme\""],
-    );
-    let endpoint = Server::start(|_| Reply::text(404, ""));
     report(&endpoint)
-        .says(4, &["404 Not Found: without a message", "hint: check the base URL http://127.0.0.1"]);
+        .expect(3, &["403 Forbidden: go away", "the token from the variable SUPERCARGO_TOKEN", "\"acme\""]);
+    let endpoint = Server::start(|_| Reply::text(404, ""));
+    report(&endpoint).expect(4, &["404 Not Found: no message", "hint: check the base URL http://127.0.0.1"]);
 }
 
 #[test]
-fn what_may_mend_itself_is_tried_again_until_the_timeout() {
+fn transient_error_is_retried_until_the_timeout() {
     for status in [408, 409, 429, 500, 502, 503, 504] {
         let endpoint = Server::start(move |_| Reply::json(status, r#"{"message": "later"}"#));
-        report(&endpoint)
-            .says(6, &["could not be sent", "gave up after", "--timeout", &status.to_string(), "later"]);
+        report(&endpoint).expect(
+            6,
+            &["failed to report environment", "gave up after", "--timeout", &status.to_string(), "later"],
+        );
     }
     let endpoint = Server::start(|_| Reply::json(501, r#"{"message": "never"}"#));
-    report(&endpoint).says(6, &["was not answered by the compliance service", "501"]);
-    assert_eq!(endpoint.seen().len(), 1);
+    report(&endpoint).expect(6, &["unexpected response: ", "501"]);
+    assert_eq!(endpoint.requests().len(), 1);
 
     let endpoint = Server::start(|_| Reply::Reset);
-    report(&endpoint).says(6, &["got no answer"]);
+    report(&endpoint).expect(6, &["no response"]);
 }
 
 #[test]
-fn a_second_try_writes_the_same_bytes_with_the_token_that_the_file_holds_then() {
+fn retry_sends_the_same_bytes_with_the_current_token_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("token");
     std::fs::write(&token_file, "first\n").unwrap();
-    let (tries, rotated) = (AtomicUsize::new(0), token_file.clone());
-    let endpoint = Server::start(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+    let (attempts, rotated) = (AtomicUsize::new(0), token_file.clone());
+    let endpoint = Server::start(move |_| match attempts.fetch_add(1, Ordering::Relaxed) {
         0 => {
             std::fs::write(&rotated, "second\n").unwrap();
             Reply::json(503, r#"{"message": "restarting"}"#).with("retry-after", "0")
@@ -108,17 +107,17 @@ fn a_second_try_writes_the_same_bytes_with_the_token_that_the_file_holds_then() 
         .recorded_pods()
         .service(&endpoint)
         .run();
-    outcome.says(0, &["warning: PUT http://127.0.0.1", "503", "trying again in ", "unchanged"]);
-    let seen = endpoint.seen();
-    let tokens: Vec<_> = seen.iter().map(|s| s.headers["authorization"].to_str().unwrap()).collect();
+    outcome.expect(0, &[" WARN ", "PUT http://127.0.0.1", "503", "retrying in ", "unchanged"]);
+    let requests = endpoint.requests();
+    let tokens: Vec<_> = requests.iter().map(|s| s.headers["authorization"].to_str().unwrap()).collect();
     assert_eq!(tokens, ["Bearer first", "Bearer second", "Bearer second"]);
-    assert!(seen.iter().all(|s| s.body == seen[0].body && !s.body.is_empty()));
+    assert!(requests.iter().all(|s| s.body == requests[0].body && !s.body.is_empty()));
 }
 
 #[test]
-fn what_is_not_the_service_is_said_to_be_something_else() {
+fn foreign_response_is_identified_and_not_retried() {
     let html = || {
-        Reply::Answer(
+        Reply::Response(
             200,
             vec![("content-type", "text/html".into())],
             "<!doctype html><title>Log in</title>".into(),
@@ -126,36 +125,36 @@ fn what_is_not_the_service_is_said_to_be_something_else() {
     };
     let login = || Reply::text(302, "").with("location", "https://login.example.com/?next=x");
     let cases: [(fn() -> Reply, &[&str]); 4] = [
-        (html, &["not answered by the compliance service", "text/html", "<!doctype html><title>Log in"]),
-        (login, &["302 Found, a redirect to https://login.example.com/?next=x, which is not followed"]),
+        (html, &["unexpected response: 200 OK with text/html", "<!doctype html><title>Log in"]),
+        (login, &["302 Found: redirect to https://login.example.com/?next=x is not followed"]),
         (|| Reply::Endless(200, vec![]), &["more than 64 KiB"]),
-        (|| Reply::json(200, "{\"cut"), &["begins \"{\"cut\""]),
+        (|| Reply::json(200, "{\"cut"), &["{\"cut"]),
     ];
-    for (reply, words) in cases {
+    for (reply, texts) in cases {
         let endpoint = Server::start(move |_| reply());
-        report(&endpoint).says(6, words);
-        assert_eq!(endpoint.seen().len(), 1, "{words:?}");
+        report(&endpoint).expect(6, texts);
+        assert_eq!(endpoint.requests().len(), 1, "{texts:?}");
     }
 }
 
 #[test]
-fn a_page_that_says_no_is_not_the_service_where_its_status_says_nothing_of_the_caller() {
+fn html_error_page_is_foreign_unless_its_status_is_about_the_caller() {
     for (status, code) in [(404, 6), (405, 6), (400, 6), (401, 3), (403, 3), (413, 5)] {
         let kind = || vec![("content-type", "Text/HTML; charset=utf-8".into())];
-        let endpoint = Server::start(move |_| Reply::Answer(status, kind(), "<!DOCTYPE html>".into()));
+        let endpoint = Server::start(move |_| Reply::Response(status, kind(), "<!DOCTYPE html>".into()));
         let outcome = report(&endpoint);
-        outcome.says(code, &[&status.to_string(), "<!DOCTYPE html>"]);
-        let is_foreign = outcome.stderr.contains("was not answered by the compliance service");
+        outcome.expect(code, &[&status.to_string(), "<!DOCTYPE html>"]);
+        let is_foreign = outcome.stderr.contains("unexpected response: ");
         assert_eq!(is_foreign, code == 6, "{outcome:#?}");
         if is_foreign {
-            outcome.says(6, &[&format!("hint: check the base URL {}: ", endpoint.url()), "/api/v2"]);
+            outcome.expect(6, &[&format!("hint: check the base URL {}: ", endpoint.url()), "/api/v2"]);
         }
-        assert_eq!(endpoint.seen().len(), 1, "{status}");
+        assert_eq!(endpoint.requests().len(), 1, "{status}");
     }
 }
 
 #[test]
-fn plain_http_to_a_port_that_speaks_tls_is_named_and_not_tried_again() {
+fn plain_http_to_a_tls_port_is_explained_and_not_retried() {
     let endpoint = Server::start_tls(Authority::new().server(None), |_| Reply::json(201, NEW));
     let url = endpoint.url().replace("https://", "http://");
     let outcome = once()
@@ -163,40 +162,44 @@ fn plain_http_to_a_port_that_speaks_tls_is_named_and_not_tried_again() {
         .env("SUPERCARGO_TOKEN", TOKEN)
         .recorded_pods()
         .run();
-    outcome.says(6, &["got no answer", "hint: the other side does not speak plain http; is it https?"]);
-    assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
+    outcome.expect(6, &["no response", "hint: the server does not speak plain http; is it https?"]);
+    assert!(!outcome.stderr.contains("retrying"), "{outcome:#?}");
 }
 
 #[test]
-fn a_service_that_wants_to_be_asked_later_than_there_is_time_says_when() {
+fn retry_after_beyond_the_timeout_fails_at_once() {
     let endpoint = Server::start(|_| Reply::json(429, r#"{"message": "slowly"}"#).with("retry-after", "90"));
-    report(&endpoint).says(
+    report(&endpoint).expect(
         6,
-        &["gave up after 1 try", "it is to be asked again in 90 s, and --timeout ends before that", "slowly"],
+        &[
+            "gave up after 1 attempt",
+            "the server asks for a retry after 90 s, later than --timeout",
+            "slowly",
+        ],
     );
-    assert_eq!(endpoint.seen().len(), 1);
+    assert_eq!(endpoint.requests().len(), 1);
 }
 
 #[test]
-fn a_service_that_stalls_or_is_not_there_never_holds_it_past_the_timeout() {
+fn stalling_or_unreachable_service_fails_at_the_timeout() {
     let stalls: [fn() -> Reply; 2] = [|| Reply::Stall, || Reply::StallAfter(200, vec![], NEW.into(), 3)];
     for stall in stalls {
         let endpoint = Server::start(move |_| stall());
-        report(&endpoint).says(6, &["was not done in "]);
+        report(&endpoint).expect(6, &["timed out after "]);
     }
-    let gone = Server::start(|_| Reply::Reset);
-    let url = gone.url();
-    drop(gone);
+    let stopped = Server::start(|_| Reply::Reset);
+    let url = stopped.url();
+    drop(stopped);
     let outcome = once()
         .args(["--environment", "prod", "--timeout", "1s", "--base-url", &url, "--org", "acme"])
         .env("SUPERCARGO_TOKEN", TOKEN)
         .recorded_pods()
         .run();
-    outcome.says(6, &["refused"]);
+    outcome.expect(6, &["refused"]);
 }
 
 #[test]
-fn a_name_is_one_segment_of_the_path_whatever_is_in_it() {
+fn name_with_special_characters_is_one_path_segment() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let outcome = once()
         .args(["--environment", "prod eu?x=%2F#1", "--base-url", &format!("{}/prefix/", endpoint.url())])
@@ -204,15 +207,15 @@ fn a_name_is_one_segment_of_the_path_whatever_is_in_it() {
         .service(&endpoint)
         .env("SUPERCARGO_ORG", "ácme")
         .run();
-    outcome.says(0, &[]);
-    let [seen] = endpoint.seen().try_into().unwrap();
-    assert_eq!(seen.path, "/prefix/api/v2/environments/%C3%A1cme/prod%20eu%3Fx=%252F%231/report/K8S");
+    outcome.expect(0, &[]);
+    let [request] = endpoint.requests().try_into().unwrap();
+    assert_eq!(request.path, "/prefix/api/v2/environments/%C3%A1cme/prod%20eu%3Fx=%252F%231/report/K8S");
 }
 
 #[test]
-fn one_environment_s_failure_does_not_keep_the_others_from_being_reported() {
-    let endpoint = Server::start(|seen| {
-        if seen.path.contains("/refused/") {
+fn rejected_environment_does_not_affect_others() {
+    let endpoint = Server::start(|request| {
+        if request.path.contains("/refused/") {
             Reply::json(403, r#"{"message": "no"}"#)
         } else {
             Reply::json(201, NEW)
@@ -221,22 +224,22 @@ fn one_environment_s_failure_does_not_keep_the_others_from_being_reported() {
     let config = "environments:\n- name: first\n- name: refused\n- name: typo\n  namespaces: [zooo]\n- name: last\n  namespaces: [zoo]\n";
     let outcome =
         once().args(["--config", "c.yaml"]).file("c.yaml", config).recorded_pods().service(&endpoint).run();
-    outcome.says(
+    outcome.expect(
         3,
         &[
             "first: 20 artifacts reported",
             "last: 20 artifacts",
-            "\"refused\" was not accepted",
-            "\"typo\" is not reported",
+            "the service rejected the report for environment \"refused\"",
+            "\"typo\" not reported",
         ],
     );
     let paths: Vec<_> =
-        endpoint.seen().iter().map(|s| s.path.split('/').nth(5).unwrap().to_owned()).collect();
+        endpoint.requests().iter().map(|s| s.path.split('/').nth(5).unwrap().to_owned()).collect();
     assert_eq!(paths, ["first", "refused", "last"]);
 }
 
 #[test]
-fn tls_is_verified_against_the_system_s_authorities_and_the_given_one() {
+fn tls_trusts_system_authorities_and_the_ca_file() {
     let authority = Authority::new();
     let endpoint = Server::start_tls(authority.server(None), |_| Reply::json(201, NEW));
     let program = || {
@@ -246,33 +249,37 @@ fn tls_is_verified_against_the_system_s_authorities_and_the_given_one() {
             .service(&endpoint)
             .file("ca.pem", authority.pem())
     };
-    program().args(["--ca-file", "ca.pem"]).run().says(0, &["new snapshot"]);
+    program().args(["--ca-file", "ca.pem"]).run().expect(0, &["new snapshot"]);
     let outcome = program().run();
-    outcome.says(6, &["certificate"]);
-    assert!(!outcome.stderr.contains("trying again"), "{outcome:#?}");
+    outcome.expect(6, &["certificate"]);
+    assert!(!outcome.stderr.contains("retrying"), "{outcome:#?}");
 
-    program().args(["--ca-file", "missing.pem"]).run().says(2, &["missing.pem", "--ca-file"]);
+    program().args(["--ca-file", "missing.pem"]).run().expect(2, &["missing.pem", "--ca-file"]);
     let garbled = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
-    for (content, says) in [
-        ("no certificate", "holds no certificate in PEM"),
-        (garbled, "holds a certificate that cannot be read, number 1 in it"),
+    for (content, expected_text) in [
+        ("no certificate", "contains no certificate in PEM"),
+        (garbled, "contains an invalid certificate: number 1"),
     ] {
         let outcome = program().file("no.pem", content).args(["--ca-file", "no.pem"]).run();
-        outcome.says(2, &["the CA file \"no.pem\" (--ca-file)", says]);
+        outcome.expect(2, &["the CA file \"no.pem\" (--ca-file)", expected_text]);
     }
 }
 
 #[test]
-fn a_certificate_that_is_refused_is_said_in_words() {
+fn rejected_certificate_is_explained() {
     let (authority, namesake) = (Authority::new(), Authority::new());
     let ordinary = || authority.server(None);
-    for (server, trusted, words) in [
-        (ordinary(), None, ["no authority that is known here signed it", "hint: check the host name"]),
-        (ordinary(), Some(&namesake), ["it is not signed by the authority", "hint: check the host name"]),
+    for (server, trusted, texts) in [
+        (ordinary(), None, ["not signed by a trusted certificate authority", "hint: check the host name"]),
         (
-            authority.as_server(),
+            ordinary(),
+            Some(&namesake),
+            ["signed by another certificate authority with the same name", "hint: check the host name"],
+        ),
+        (
+            authority.server_with_ca_certificate(),
             Some(&authority),
-            ["(CA:TRUE); a server's was expected", "hint: give the server"],
+            ["got a CA certificate (CA:TRUE)", "hint: create a server certificate"],
         ),
     ] {
         let endpoint = Server::start_tls(server, |_| Reply::json(201, NEW));
@@ -282,13 +289,13 @@ fn a_certificate_that_is_refused_is_said_in_words() {
             None => program,
         };
         let outcome = program.run();
-        outcome.says(6, &words).says(6, &["invalid peer certificate: "]);
+        outcome.expect(6, &texts).expect(6, &["invalid peer certificate: "]);
         assert_eq!(outcome.stderr.matches("certificate: ").count(), 1, "{outcome:#?}");
     }
 }
 
 #[test]
-fn plain_http_never_goes_through_a_proxy() {
+fn plain_http_bypasses_proxies() {
     let proxy = Server::start(|_| Reply::json(201, NEW));
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let outcome = once()
@@ -299,11 +306,11 @@ fn plain_http_never_goes_through_a_proxy() {
         .env("http_proxy", &proxy.url())
         .env("ALL_PROXY", &proxy.url())
         .run();
-    outcome.says(0, &[]);
-    assert_eq!((proxy.seen().len(), endpoint.seen().len()), (0, 1));
+    outcome.expect(0, &[]);
+    assert_eq!((proxy.requests().len(), endpoint.requests().len()), (0, 1));
 }
 
-/// So many pods, of about 200 bytes each in a report.
+/// `n` pods, each about 200 bytes in a report.
 fn many_pods(n: usize) -> String {
     pods_with_image(n, "web")
 }
@@ -320,61 +327,61 @@ fn pods_with_image(n: usize, image: &str) -> String {
     serde_json::json!({"kind": "List", "items": pods.collect::<Vec<_>>()}).to_string()
 }
 
-/// Reports more than fits into the buffers of a connection.
-fn report_much(endpoint: &Server) -> Outcome {
+/// Sends a report that exceeds the buffers of a connection.
+fn large_report(endpoint: &Server) -> Outcome {
     once()
         .args(["--environment", "prod", "--pods-from", "-"])
-        // Long names (1,024 bytes are allowed), so that fewer pods have to be read.
+        // Long image names (at most 1,024 bytes) keep the number of pods low.
         .stdin(pods_with_image(10_000, &format!("registry.example.com/{}", "a".repeat(980))))
         .service(endpoint)
         .run()
 }
 
 #[test]
-fn a_report_of_many_chunks_arrives_as_it_is_printed() {
+fn report_of_many_chunks_arrives_unchanged() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let program = || once().args(["--environment", "prod", "--pods-from", "-"]).stdin(many_pods(3_000));
-    program().service(&endpoint).run().says(0, &["3000 artifacts reported"]);
-    let [seen] = endpoint.seen().try_into().unwrap();
-    assert!(seen.body.len() > 500_000);
-    assert_eq!(seen.headers["content-length"], seen.body.len().to_string().as_str());
-    assert_eq!(program().args(["--dry-run"]).run().stdout.as_bytes(), [&seen.body[..], b"\n"].concat());
+    program().service(&endpoint).run().expect(0, &["3000 artifacts reported"]);
+    let [request] = endpoint.requests().try_into().unwrap();
+    assert!(request.body.len() > 500_000);
+    assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str());
+    assert_eq!(program().args(["--dry-run"]).run().stdout.as_bytes(), [&request.body[..], b"\n"].concat());
 }
 
 #[test]
-fn a_refusal_that_comes_before_the_report_was_read_is_heard() {
-    let endpoint = Server::start_hasty(|_| Reply::json(413, r#"{"message": "too large for us"}"#));
-    report_much(&endpoint).says(5, &["413 Payload Too Large: too large for us"]);
+fn rejection_before_the_end_of_the_body_is_reported() {
+    let endpoint = Server::start_head_only(|_| Reply::json(413, r#"{"message": "too large for us"}"#));
+    large_report(&endpoint).expect(5, &["413 Payload Too Large: too large for us"]);
 }
 
 #[test]
-fn a_service_that_accepts_a_report_before_it_has_it_has_not() {
-    let endpoint = Server::start_hasty(|_| Reply::json(200, NEW));
-    report_much(&endpoint).says(6, &["200 OK before all of it was sent"]);
+fn success_before_the_end_of_the_body_is_an_error() {
+    let endpoint = Server::start_head_only(|_| Reply::json(200, NEW));
+    large_report(&endpoint).expect(6, &["200 OK before the upload was complete"]);
 }
 
 #[test]
-fn one_environment_of_many_whose_service_is_busy_once_is_reported_in_the_end() {
-    let tries = AtomicUsize::new(0);
-    let endpoint = Server::start(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+fn rate_limited_environment_among_many_is_retried() {
+    let attempts = AtomicUsize::new(0);
+    let endpoint = Server::start(move |_| match attempts.fetch_add(1, Ordering::Relaxed) {
         0 => Reply::text(429, "later").with("retry-after", "2"),
         _ => Reply::json(201, NEW),
     });
     let names = (0..50).map(|n| format!("- name: e{n}")).collect::<Vec<_>>().join("\n");
     let program = once().args(["--config", "c.yaml"]).file("c.yaml", format!("environments:\n{names}"));
-    program.recorded_pods().service(&endpoint).run().says(0, &["e0: 20 artifacts", "e49: 20 artifacts"]);
+    program.recorded_pods().service(&endpoint).run().expect(0, &["e0: 20 artifacts", "e49: 20 artifacts"]);
 }
 
 #[test]
-fn a_refusal_whose_text_never_ends_is_still_a_refusal() {
+fn rejection_with_an_endless_body_is_reported() {
     let endpoint = Server::start(|_| Reply::StallAfter(403, vec![], "no, because".into(), 3));
     let outcome = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint).run();
-    outcome.says(3, &["403 Forbidden: no,"]);
+    outcome.expect(3, &["403 Forbidden: no,"]);
 }
 
 #[test]
-fn an_environment_that_hangs_leaves_the_others_their_time() {
-    let endpoint = Server::start(|seen| match seen.path.split('/').nth(5) {
+fn stalled_environment_does_not_use_up_the_time_of_others() {
+    let endpoint = Server::start(|request| match request.path.split('/').nth(5) {
         Some("hangs") => Reply::Stall,
         _ => Reply::json(201, NEW),
     });
@@ -385,18 +392,18 @@ fn an_environment_that_hangs_leaves_the_others_their_time() {
         .recorded_pods()
         .service(&endpoint)
         .run();
-    outcome.says(
+    outcome.expect(
         6,
         &[
             "works: 20 artifacts reported",
-            "\"hangs\" could not be sent",
-            "/hangs/report/K8S was not done in ",
+            "failed to report environment \"hangs\"",
+            "/hangs/report/K8S timed out after ",
         ],
     );
 }
 
 #[test]
-fn https_goes_through_the_proxy_unless_no_proxy_names_the_service() {
+fn https_uses_the_proxy_unless_no_proxy_lists_the_service() {
     let authority = Authority::new();
     let endpoint = Server::start_tls(authority.server(None), |_| Reply::json(201, NEW));
     let proxy = Server::start(|_| Reply::text(502, "no way"));
@@ -409,40 +416,43 @@ fn https_goes_through_the_proxy_unless_no_proxy_names_the_service() {
             .env("HTTPS_PROXY", &proxy.url().replace("http://", "http://user:pr0xy-pass@"))
     };
     let through = program().run();
-    through.says(6, &["got no answer"]);
+    through.expect(6, &["no response"]);
     assert!(!through.stderr.contains("pr0xy-pass"), "{through:#?}");
-    assert_eq!(proxy.seen()[0].method, "CONNECT");
+    assert_eq!(proxy.requests()[0].method, "CONNECT");
     for no_proxy in ["127.0.0.1", "*"] {
-        program().env("NO_PROXY", no_proxy).run().says(0, &["new snapshot"]);
+        program().env("NO_PROXY", no_proxy).run().expect(0, &["new snapshot"]);
     }
 }
 
 #[test]
-fn plain_http_to_another_host_is_sent_where_that_is_allowed() {
+fn plain_http_to_another_host_needs_allow_http() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
-    // Not a loopback address by its name, though it leads to this machine.
+    // Not a loopback address, although connections reach this host.
     let url = endpoint.url().replace("127.0.0.1", "0.0.0.0");
     let program =
         || once().args(["--environment", "prod", "--base-url", &url]).recorded_pods().service(&endpoint);
-    program().run().says(2, &["in the clear", "--allow-http"]);
-    program().args(["--allow-http"]).run().says(0, &["new snapshot"]);
+    program().run().expect(2, &["unencrypted", "--allow-http"]);
+    program().args(["--allow-http"]).run().expect(0, &["new snapshot"]);
+    program().env("SUPERCARGO_ALLOW_HTTP", "true").run().expect(0, &["new snapshot"]);
+    program().env("SUPERCARGO_ALLOW_HTTP", "no").run().expect(2, &["unencrypted", "--allow-http"]);
+    program().env("SUPERCARGO_ALLOW_HTTP", "perhaps").run().expect(2, &["--allow-http", "perhaps"]);
 }
 
 #[test]
-fn an_empty_variable_is_one_that_is_not_set() {
+fn empty_variable_counts_as_unset() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let program = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint);
-    program.env("SUPERCARGO_TOKEN_FILE", "").env("SUPERCARGO_CA_FILE", "").run().says(0, &[]);
+    program.env("SUPERCARGO_TOKEN_FILE", "").env("SUPERCARGO_CA_FILE", "").run().expect(0, &[]);
     let program = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint);
-    program.env("SUPERCARGO_ORG", "").run().says(2, &["there is no organization"]);
+    program.env("SUPERCARGO_ORG", "").run().expect(2, &["missing organization"]);
 }
 
 #[test]
-fn what_helps_an_attestation_is_not_said_of_a_report() {
+fn attestation_hints_are_not_shown_for_reports() {
     for (status, message) in [(413, "too large"), (400, "no provider")] {
         let message = serde_json::json!({"message": message}).to_string();
         let endpoint = Server::start(move |_| Reply::json(status, message.clone()));
         let outcome = once().args(["--environment", "prod"]).recorded_pods().service(&endpoint).run();
-        assert!(!outcome.says(5, &[]).stderr.contains("hint:"), "{outcome:?}");
+        assert!(!outcome.expect(5, &[]).stderr.contains("hint:"), "{outcome:?}");
     }
 }

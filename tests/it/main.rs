@@ -1,6 +1,6 @@
-//! The program against fakes, recorded bytes and files: what a user or a peer sees.
+//! Tests of the program against fakes, recorded bytes and files, as seen by its users and peers.
 
-#![expect(unreachable_pub, reason = "nothing here has an outside")]
+#![expect(unreachable_pub, reason = "a test binary has no public API")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::expect_used,
@@ -9,7 +9,7 @@
     clippy::string_slice,
     clippy::type_complexity,
     clippy::unwrap_used,
-    reason = "a test that cannot go on has failed"
+    reason = "a panic fails the test"
 )]
 
 mod fake;
@@ -27,19 +27,19 @@ mod demo;
 mod documents;
 mod endpoint;
 mod faults;
-mod house;
 mod kubeconfig;
+mod layers;
 mod namespaces;
-mod patience;
+mod permissions;
 mod pods_from;
+mod proxies;
 #[cfg(feature = "service")]
 mod read;
 mod real;
 mod recorded;
-mod rights;
-mod roads;
 mod secrets;
 mod service;
+mod timeouts;
 #[cfg(feature = "service")]
 mod wait;
 mod watch;

@@ -1,4 +1,4 @@
-//! Pods from a file: what kubectl prints, and what else people hand in.
+//! `--pods-from`: output of kubectl, other input, and rejected files.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ fn recorded() -> Value {
     serde_json::from_slice(&fixture("pod-list.json")).unwrap()
 }
 
-/// As `kubectl get pods -A -o json` prints it: a `List` of items that each say what they are.
+/// The format of `kubectl get pods -A -o json`: a `List` whose items have `apiVersion` and `kind`.
 fn as_kubectl_prints() -> Value {
     let mut list = recorded();
     for item in list["items"].as_array_mut().unwrap() {
@@ -26,7 +26,7 @@ fn as_kubectl_prints() -> Value {
     json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
 }
 
-/// A few hundred bytes of YAML a pod, as kubectl writes it.
+/// YAML as kubectl writes it, a few hundred bytes per pod.
 fn yaml(pods: usize) -> String {
     let mut yaml = String::from("apiVersion: v1\nitems:\n");
     for n in 0..pods {
@@ -46,37 +46,37 @@ fn yaml(pods: usize) -> String {
 }
 
 #[test]
-fn the_same_file_gives_the_same_bytes_twice_and_from_standard_input() {
+fn file_and_standard_input_give_the_same_report() {
     let expected = recorded_report();
     assert!(expected.ends_with("}]}\n") && expected.lines().count() == 1);
-    assert_eq!(from_stdin(fixture("pod-list.json")).says(0, &[]).stdout, expected);
-    assert_eq!(from_stdin(as_kubectl_prints().to_string()).says(0, &[]).stdout, expected);
+    assert_eq!(from_stdin(fixture("pod-list.json")).expect(0, &[]).stdout, expected);
+    assert_eq!(from_stdin(as_kubectl_prints().to_string()).expect(0, &[]).stdout, expected);
     assert_eq!(from_stdin(serde_json::to_string_pretty(&as_kubectl_prints()).unwrap()).stdout, expected);
 }
 
 #[test]
-fn what_kubectl_printed_gives_what_its_api_server_said() {
+fn kubectl_output_gives_the_same_report_as_the_api_server() {
     for file in ["../kubectl/pods.json", "../kubectl/pods.yaml"] {
-        assert_eq!(from_stdin(fixture(file)).says(0, &[]).stdout, recorded_report(), "{file}");
+        assert_eq!(from_stdin(fixture(file)).expect(0, &[]).stdout, recorded_report(), "{file}");
     }
 }
 
 #[test]
-fn the_example_is_a_cluster_of_a_dozen_pods_one_of_them_odd() {
+fn example_has_eleven_artifacts() {
     let example = format!("{}/examples/pods.json", env!("CARGO_MANIFEST_DIR"));
     let outcome = once().args(["--dry-run", "--environment", "demo", "--pods-from", &example]).run();
-    outcome.says(0, &["demo: 11 artifacts", "1 pod ended", "1 pod not started"]);
+    outcome.expect(0, &["demo: 11 artifacts", "1 pod ended", "1 pod not started"]);
     insta::assert_snapshot!(outcome.stdout);
 }
 
 #[test]
-fn yaml_gives_what_json_gives() {
+fn yaml_gives_the_same_report_as_json() {
     let pods = serde_json::to_string(&as_kubectl_prints()).unwrap();
-    // JSON is YAML; a leading comment has it read as such.
-    assert_eq!(from_stdin(format!("# pods\n{pods}")).says(0, &[]).stdout, recorded_report());
+    // JSON is YAML; a leading comment selects the YAML parser.
+    assert_eq!(from_stdin(format!("# pods\n{pods}")).expect(0, &[]).stdout, recorded_report());
 
     let outcome = from_stdin(yaml(2));
-    let report: Value = serde_json::from_str(&outcome.says(0, &["2 artifacts"]).stdout).unwrap();
+    let report: Value = serde_json::from_str(&outcome.expect(0, &["2 artifacts"]).stdout).unwrap();
     let artifact = json!({
         "podName": "web-00001", "namespace": "shop", "digests": {"docker.io/library/web:1.4": "ab".repeat(32)},
         "creationTimestamp": 1_795_257_028, "owners": [],
@@ -86,31 +86,31 @@ fn yaml_gives_what_json_gives() {
 
 #[test]
 fn yaml_of_five_thousand_pods_is_read() {
-    from_stdin(yaml(5_000)).says(0, &["5000 artifacts"]);
+    from_stdin(yaml(5_000)).expect(0, &["5000 artifacts"]);
 }
 
 #[test]
-fn one_pod_alone_is_read_in_json_and_yaml() {
+fn single_pod_is_read_in_json_and_yaml() {
     let pod = &as_kubectl_prints()["items"][0];
     assert_eq!(pod["metadata"]["name"], "bare-pod");
     let outcome = from_stdin(pod.to_string());
-    outcome.says(0, &["1 artifact "]);
-    assert_eq!(from_stdin(format!("---\n{pod}")).says(0, &[]).stdout, outcome.stdout);
+    outcome.expect(0, &["1 artifact "]);
+    assert_eq!(from_stdin(format!("---\n{pod}")).expect(0, &[]).stdout, outcome.stdout);
 }
 
 #[test]
-fn text_as_other_systems_write_it_is_read() {
+fn byte_order_marks_crlf_and_utf_16_are_read() {
     let pods = as_kubectl_prints().to_string();
     let marked = [b"\xef\xbb\xbf", pods.as_bytes()].concat();
-    assert_eq!(from_stdin(marked).says(0, &[]).stdout, recorded_report());
-    assert_eq!(from_stdin(format!(" \n\t{pods}\r\n")).says(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(marked).expect(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(format!(" \n\t{pods}\r\n")).expect(0, &[]).stdout, recorded_report());
     let utf16: Vec<u8> =
         "\u{feff}".encode_utf16().chain(pods.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(from_stdin(utf16).says(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(utf16).expect(0, &[]).stdout, recorded_report());
 }
 
 #[test]
-fn what_holds_no_pods_is_refused_with_file_and_place() {
+fn file_without_pods_is_rejected_with_its_name_and_position() {
     let truncated = &fixture("pod-list.json")[..20_000];
     let mut mixed = as_kubectl_prints();
     mixed["items"][3] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}});
@@ -118,56 +118,53 @@ fn what_holds_no_pods_is_refused_with_file_and_place() {
     unnamed["items"][4].as_object_mut().unwrap().remove("kind");
     let open = r#"{"kind": "List", "items": ["#;
     let status = fixture("status-403.json");
-    for (bytes, words) in [
+    for (bytes, texts) in [
         (&b""[..], &["standard input is empty", "kubectl get pods"][..]),
         (b" \n\n", &["is empty"]),
-        (truncated, &["cannot be read as JSON", "EOF", "line 1 column"]),
-        (b"<!DOCTYPE html><html>", &["like HTML"]),
+        (truncated, &["invalid JSON in ", "EOF", "line 1 column"]),
+        (b"<!DOCTYPE html><html>", &["expected JSON or YAML, got HTML or XML"]),
         (
             br#"{"apiVersion": "apps/v1", "kind": "Deployment"}"#,
-            &["it is a Deployment", "a List, a PodList or a Pod"],
+            &["got a Deployment", "expected a List, a PodList or a Pod"],
         ),
-        (br#"{"apiVersion": "apps/v1", "kind": "DeploymentList", "items": []}"#, &["it is a DeploymentList"]),
+        (br#"{"apiVersion": "apps/v1", "kind": "DeploymentList", "items": []}"#, &["got a DeploymentList"]),
         (br#"{"items": []}"#, &["no \"kind\""]),
-        (br#"{"kind": "List"}"#, &["List without \"items\""]),
+        (br#"{"kind": "List"}"#, &["expected \"items\" in the List"]),
         (br#"{"kind": "List", "items": {"a": 1}}"#, &["a list of pods", "line 1"]),
         (br#"{"kind": 7}"#, &["no \"kind\""]),
         (b"[]", &["a List, a PodList or a Pod"]),
         (b"hello", &["a List, a PodList or a Pod"]),
         (b"NAME  READY\nweb-1 1/1\n", &["standard input"]),
-        (b"a: [", &["cannot be read as YAML", "line"]),
-        (b"a: &a [1]\nb: \xff", &["cannot be read as YAML"]),
-        (
-            mixed.to_string().as_bytes(),
-            &["items[3] is a Deployment, \"shop/web\"", "only pods can be reported"],
-        ),
-        (unnamed.to_string().as_bytes(), &["items[4] has no \"kind\""]),
-        (format!("{open}{}", "[".repeat(10_000)).as_bytes(), &["cannot be read as JSON", "EOF"]),
-        (format!("x: {}", "[".repeat(10_000)).as_bytes(), &["cannot be read as YAML"]),
-        (b"kind: List\nitems: []\n---\nkind: List\nitems: []\n", &["several documents; one was expected"]),
-        (b"a: &a [1]\nkind: List\nitems: *a\n", &["cannot be read as YAML"]),
+        (b"a: [", &["invalid YAML in ", "line"]),
+        (b"a: &a [1]\nb: \xff", &["invalid YAML in "]),
+        (mixed.to_string().as_bytes(), &["expected a Pod, got items[3]: a Deployment, \"shop/web\""]),
+        (unnamed.to_string().as_bytes(), &["in items[4], got no \"kind\""]),
+        (format!("{open}{}", "[".repeat(10_000)).as_bytes(), &["invalid JSON in ", "EOF"]),
+        (format!("x: {}", "[".repeat(10_000)).as_bytes(), &["invalid YAML in "]),
+        (b"kind: List\nitems: []\n---\nkind: List\nitems: []\n", &["expected one document, got several"]),
+        (b"a: &a [1]\nkind: List\nitems: *a\n", &["invalid YAML in "]),
         (br#"{"kind": "List", "items": [], "items": []}"#, &["duplicate field `items`"]),
         (
             br#"{"kind": "PodList", "metadata": {"continue": "x"}, "items": []}"#,
             &["one page of a longer list", "metadata.continue"],
         ),
-        (&status, &["an error that an API server answered: pods is forbidden"]),
-        (b"{\"kind\": \"x\x1b\"}", &["cannot be read as JSON"]),
+        (&status, &["got an error of an API server: pods is forbidden"]),
+        (b"{\"kind\": \"x\x1b\"}", &["invalid JSON in "]),
         (br#"{"kind": "x\u001b[31m"}"#, &["x\\u{1b}[31m"]),
     ] {
         let outcome = from_stdin(bytes);
-        outcome.says(2, &["standard input"]).says(2, words);
+        outcome.expect(2, &["standard input"]).expect(2, texts);
         assert_eq!(outcome.stdout, "");
     }
     let missing = once().args(["--dry-run", "--environment", "x", "--pods-from", "none.json"]).run();
-    missing.says(2, &["\"none.json\" cannot be read", "No such file"]);
+    missing.expect(2, &["failed to read \"none.json\"", "No such file"]);
     let folder = once().args(["--dry-run", "--environment", "x", "--pods-from", "."]).run();
-    folder.says(2, &["\".\" cannot be read"]);
+    folder.expect(2, &["failed to read \".\""]);
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_named_with_item_and_field_and_the_others_are_reported() {
-    for (pointer, value, says) in [
+fn unreadable_pod_is_logged_with_item_and_field_and_others_are_reported() {
+    for (pointer, value, expected_text) in [
         (
             "/status/containerStatuses/0/imageID",
             json!(5),
@@ -189,16 +186,16 @@ fn a_pod_that_cannot_be_read_is_named_with_item_and_field_and_the_others_are_rep
         let mut list = as_kubectl_prints();
         *list["items"][1].pointer_mut(pointer).unwrap() = value;
         let outcome = from_stdin(list.to_string());
-        outcome.says(0, &["items[1] of standard input, a Pod", says, "19 artifacts"]);
+        outcome.expect(0, &["items[1] of standard input, a Pod", expected_text, "19 artifacts"]);
         assert_eq!(
-            from_stdin(format!("# YAML\n{list}")).says(0, &["items[1]", "19 artifacts"]).stdout,
+            from_stdin(format!("# YAML\n{list}")).expect(0, &["items[1]", "19 artifacts"]).stdout,
             outcome.stdout
         );
     }
 }
 
 #[test]
-fn what_go_writes_as_null_is_nothing() {
+fn null_lists_count_as_empty() {
     let mut list = as_kubectl_prints();
     for key in ["/metadata/ownerReferences", "/spec/initContainers", "/status/ephemeralContainerStatuses"] {
         let (parent, name) = key.rsplit_once('/').unwrap();
@@ -206,45 +203,45 @@ fn what_go_writes_as_null_is_nothing() {
             item.pointer_mut(parent).unwrap().as_object_mut().unwrap().entry(name).or_insert(Value::Null);
         }
     }
-    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(list.to_string()).expect(0, &[]).stdout, recorded_report());
 }
 
 #[test]
-fn a_file_without_pods_is_not_taken_for_an_empty_cluster() {
+fn file_without_pods_needs_allow_empty() {
     let empty = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for file in [empty, r#"{"kind": "PodList", "items": null}"#, "kind: List\nitems: []\n"] {
         let outcome = from_stdin(file);
-        outcome.says(8, &["\"x\" is not reported: no pod is in any namespace", "hint: ", "--allow-empty"]);
+        outcome.expect(8, &["\"x\" not reported: no pods in any namespace", "hint: ", "--allow-empty"]);
         assert_eq!(outcome.stdout, "");
     }
     let program = || once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]);
     let outcome = program().args(["--allow-empty"]).stdin(empty).run();
-    assert_eq!(outcome.says(0, &["x: 0 artifacts"]).stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
+    assert_eq!(outcome.expect(0, &["x: 0 artifacts"]).stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
     let misspelt = program().args(["--namespace", "zo"]).stdin(fixture("pod-list.json")).run();
-    misspelt.says(8, &["no pod in the file is in the namespace \"zo\" (--pods-from standard input)"]);
+    misspelt.expect(8, &["the file has no pods in the namespace \"zo\" (--pods-from standard input)"]);
     let named =
         once().args(["--dry-run", "--environment", "x", "--pods-from", "e.json"]).file("e.json", empty);
-    named.run().says(8, &["no pod is in any namespace (--pods-from \"e.json\")"]);
+    named.run().expect(8, &["no pods in any namespace (--pods-from \"e.json\")"]);
 }
 
 #[test]
-fn a_pod_that_stands_twice_is_reported_once_and_named() {
+fn duplicate_pod_is_reported_once_and_logged() {
     let mut list = as_kubectl_prints();
     let again = list["items"][0].clone();
     list["items"].as_array_mut().unwrap().push(again);
     let outcome = from_stdin(list.to_string());
-    assert_eq!(outcome.says(0, &["\"zoo/bare-pod\" runs more than once"]).stdout, recorded_report());
+    assert_eq!(outcome.expect(0, &["\"zoo/bare-pod\" more than once"]).stdout, recorded_report());
 }
 
 #[test]
-fn the_order_in_a_file_does_not_matter() {
+fn pod_order_in_a_file_does_not_change_the_report() {
     let mut list = as_kubectl_prints();
     list["items"].as_array_mut().unwrap().reverse();
-    assert_eq!(from_stdin(list.to_string()).says(0, &[]).stdout, recorded_report());
+    assert_eq!(from_stdin(list.to_string()).expect(0, &[]).stdout, recorded_report());
 }
 
 #[test]
-fn only_app_containers_are_counted_where_that_is_asked_for() {
+fn containers_app_reports_only_app_containers() {
     let path = fixture_path("pod-list.json");
     let outcome = once()
         .args([
@@ -257,29 +254,29 @@ fn only_app_containers_are_counted_where_that_is_asked_for() {
             path.to_str().unwrap(),
         ])
         .run();
-    let report = &outcome.says(0, &["19 artifacts"]).stdout;
-    for (image, is_there) in [
+    let report = &outcome.expect(0, &["19 artifacts"]).stdout;
+    for (image, expected) in [
         ("shop/cart", true),
         ("istio/proxyv2", false),
         ("library/busybox", false),
         ("library/alpine", false),
         ("shop/migrate", false),
     ] {
-        assert_eq!(report.contains(image), is_there, "{image}");
+        assert_eq!(report.contains(image), expected, "{image}");
     }
 }
 
 #[test]
-fn a_pipe_that_nobody_closes_is_not_waited_for_past_the_timeout() {
+fn open_pipe_fails_at_the_timeout() {
     let outcome = once()
         .args(["--dry-run", "--environment", "x", "--pods-from", "-", "--timeout", "1s"])
         .hold_stdin()
         .run();
-    outcome.says(2, &["standard input did not end in 1.0 s (--timeout)"]);
+    outcome.expect(2, &["reading standard input timed out after 1.0 s (--timeout)"]);
 }
 
 #[test]
-fn an_item_that_no_parser_likes_spoils_no_other() {
+fn unparsable_item_does_not_affect_other_items() {
     let good = as_kubectl_prints()["items"][0].to_string();
     let deep = format!(
         r#"{{"kind": "Pod", "status": {{"containerStatuses": [{}1{}]}}}}"#,
@@ -294,12 +291,12 @@ fn an_item_that_no_parser_likes_spoils_no_other() {
         &deep,
     ] {
         let list = format!(r#"{{"kind": "List", "items": [{odd}, {good}]}}"#);
-        from_stdin(list).says(0, &["items[0] of standard input", "1 artifact "]);
+        from_stdin(list).expect(0, &["items[0] of standard input", "1 artifact "]);
     }
 }
 
 #[test]
-fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
+fn pod_without_a_creation_time_is_logged_and_not_counted_as_empty() {
     let mut pod = as_kubectl_prints()["items"][0].clone();
     pod["metadata"]["creationTimestamp"] = Value::Null;
     for options in [&[][..], &["--allow-empty"]] {
@@ -307,38 +304,35 @@ fn a_pod_without_a_creation_time_is_named_and_never_taken_for_nothing() {
             .args(["--dry-run", "--environment", "x", "--pods-from", "-"])
             .args(options.iter().copied());
         let outcome = program.stdin(pod.to_string()).run();
-        outcome.says(
+        outcome.expect(
             8,
-            &[
-                "\"zoo/bare-pod\" has no creation time, or a name that no pod can have",
-                "it has no artifact, and 1 of the listed pods",
-            ],
+            &["\"zoo/bare-pod\" has no creation time or an invalid name", "no artifacts; 1 listed pods"],
         );
         assert_eq!(outcome.stdout, "");
     }
 }
 
 #[test]
-fn yaml_that_kubectl_writes_without_quotes_is_text() {
+fn unquoted_yaml_scalar_is_text() {
     let yaml = yaml(1).replace("tier: \"yes\"", "commit: 12e4567\n      other: 1e400\n      more: 0x1p-2");
-    from_stdin(yaml).says(0, &["1 artifact "]);
+    from_stdin(yaml).expect(0, &["1 artifact "]);
 }
 
 #[test]
-fn a_name_that_yaml_takes_for_a_number_is_never_another_name() {
-    // Too large for a float: kubectl writes it without quotes, and its text is lost.
+fn name_that_yaml_parses_as_a_number_is_rejected() {
+    // kubectl does not quote this name; as a float it overflows, and the text is lost.
     let both = yaml(2).replace("name: web-00001", "name: 12e4567");
     let outcome = from_stdin(both);
-    outcome.says(0, &["\"shop/\" has no name", "1 artifact "]);
-    let words = yaml(1).replace("namespace: shop", "namespace: n");
-    assert!(from_stdin(words).says(0, &[]).stdout.contains(r#""namespace":"n""#));
+    outcome.expect(0, &["\"shop/\" has no name", "1 artifact "]);
+    let unquoted = yaml(1).replace("namespace: shop", "namespace: n");
+    assert!(from_stdin(unquoted).expect(0, &[]).stdout.contains(r#""namespace":"n""#));
 }
 
 #[test]
-fn a_key_in_the_place_of_pods_is_not_shown() {
+fn private_key_as_input_is_not_printed() {
     let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n";
     let program = once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]).stdin(key);
     let outcome = program.run();
-    outcome.says(2, &["invalid type: text, expected a List, a PodList or a Pod"]);
+    outcome.expect(2, &["invalid type: text, expected a List, a PodList or a Pod"]);
     assert!(!outcome.stderr.contains("c2Vj"), "{outcome:#?}");
 }

@@ -1,4 +1,4 @@
-//! The program, run as its users run it: a process of its own, with an environment of its own.
+//! Runs the program as a process with an empty home and environment.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::fake::kube::{User, kubeconfig};
 
 pub const TOKEN: &str = "s3cret-t0ken-0f-the-test";
 
-/// One run.
+/// A run that has not started.
 pub struct Program {
     command: Command,
     home: TempDir,
@@ -18,7 +18,7 @@ pub struct Program {
     hold_stdin: bool,
 }
 
-/// What came of it.
+/// Exit code and output of a finished run.
 #[derive(Debug)]
 pub struct Outcome {
     pub code: i32,
@@ -34,7 +34,7 @@ pub fn once() -> Program {
     Program { command, home, stdin: Vec::new(), hold_stdin: false }
 }
 
-/// `supercargo` alone.
+/// `supercargo` without arguments.
 pub fn supercargo() -> Program {
     let mut program = once();
     let home = program.home.path().to_owned();
@@ -43,10 +43,10 @@ pub fn supercargo() -> Program {
     program
 }
 
-/// The report of the recorded pods, as the dry run prints it.
+/// The dry run's output for the recorded pods.
 pub fn recorded_report() -> String {
     let outcome = once().args(["--dry-run", "--environment", "x"]).recorded_pods().run();
-    outcome.says(0, &[]).stdout.clone()
+    outcome.expect(0, &[]).stdout.clone()
 }
 
 impl Program {
@@ -65,13 +65,13 @@ impl Program {
         self
     }
 
-    /// Keeps standard input open as long as it runs.
+    /// Keeps standard input open while the program runs.
     pub fn hold_stdin(mut self) -> Self {
         self.hold_stdin = true;
         self
     }
 
-    /// A file in the directory that it runs in.
+    /// Adds a file to the home folder.
     pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.home.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,28 +79,28 @@ impl Program {
         self
     }
 
-    /// Runs in another directory than its home.
+    /// Sets the working directory, by default the home folder.
     pub fn folder(mut self, folder: &std::path::Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// The cluster behind this server, which wants no credentials.
+    /// Uses this API server without credentials.
     pub fn cluster(self, server: &Server) -> Self {
-        self.kubeconfig(&kubeconfig(&server.url(), None, &User::Nobody))
+        self.kubeconfig(&kubeconfig(&server.url(), None, &User::Anonymous))
     }
 
     pub fn kubeconfig(self, kubeconfig: &str) -> Self {
         self.file("kubeconfig", kubeconfig).args(["--kubeconfig", "kubeconfig"])
     }
 
-    /// The recorded pods, as kubectl would print them.
+    /// Reads the recorded pods from their file.
     pub fn recorded_pods(self) -> Self {
         let path = crate::fake::kube::fixture_path("pod-list.json");
         self.args(["--pods-from", path.to_str().unwrap()])
     }
 
-    /// The service behind this server, the organization `acme` and a token.
+    /// Uses this service, with the organization `acme` and a token.
     pub fn service(self, server: &Server) -> Self {
         self.env("SUPERCARGO_BASE_URL", &server.url())
             .env("SUPERCARGO_ORG", "acme")
@@ -112,7 +112,7 @@ impl Program {
             self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let bytes = std::mem::take(&mut self.stdin);
-        // It may not read all, or nothing.
+        // The program may exit without reading all input, so errors are ignored.
         let hold = self.hold_stdin;
         let writer = std::thread::spawn(move || {
             let _ = stdin.write_all(&bytes);
@@ -127,12 +127,12 @@ impl Program {
 }
 
 impl Outcome {
-    /// It ended with this code, said all of this on stderr, and did not panic.
+    /// Asserts the exit code, that stderr contains each text, and that there was no panic.
     #[track_caller]
-    pub fn says(&self, code: i32, words: &[&str]) -> &Self {
+    pub fn expect(&self, code: i32, texts: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
-        for word in words {
-            assert!(self.stderr.contains(word), "{word:?} is not in: {self:#?}");
+        for text in texts {
+            assert!(self.stderr.contains(text), "{text:?} is not in: {self:#?}");
         }
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
         self

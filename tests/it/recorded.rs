@@ -1,4 +1,4 @@
-//! The recorded pods, one oddity each, and the artifact that each becomes.
+//! Conversion of the recorded pods to artifacts. Each pod has one peculiarity.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use supercargo::domain::live::pod::PodView;
 use crate::fake::kube::fixture_path;
 
 #[test]
-fn each_recorded_pod_becomes_the_artifact_that_the_design_says() {
+fn recorded_pods_convert_to_the_expected_artifacts() {
     let mut artifacts = BTreeMap::new();
-    let mut take = |pod: Result<PodView, Unreadable>| {
+    let mut insert = |pod: Result<PodView, Unreadable>| {
         let pod = pod.unwrap();
         let name = pod.name.clone();
         let collapsed = collapse(pod.clone(), Counting::All, &[]);
-        let shown = match &collapsed.workload {
+        let artifact = match &collapsed.workload {
             Ok(workload) => serde_json::json!({
                 "podName": pod.name,
                 "namespace": pod.namespace,
@@ -25,17 +25,17 @@ fn each_recorded_pod_becomes_the_artifact_that_the_design_says() {
             }),
             Err(skip) => format!("left out: {skip:?}").into(),
         };
-        let left_out = collapsed.skipped.iter().map(|(why, n)| format!("{n} {why:?}"));
+        let left_out = collapsed.skipped.iter().map(|(reason, n)| format!("{n} {reason:?}"));
         artifacts.insert(
             name,
             serde_json::json!({
-                "artifact": shown,
+                "artifact": artifact,
                 "containersLeftOut": left_out.collect::<Vec<_>>(),
                 "configDigests": collapsed.config_digests(),
             }),
         );
     };
-    PodsFile::Path(fixture_path("pod-list.json")).read(&mut take).unwrap();
+    PodsFile::Path(fixture_path("pod-list.json")).read(&mut insert).unwrap();
     assert_eq!(artifacts.len(), 26);
     insta::assert_json_snapshot!(artifacts);
 }

@@ -1,16 +1,16 @@
-//! A token never appears, whatever is asked for and whatever comes back.
+//! Tokens and other credentials never appear in output, logs or help.
 
 use crate::fake::kube::{User, kubeconfig, recorded};
 use crate::fake::pki::Authority;
-use crate::fake::{Reply, Seen, Server};
+use crate::fake::{Reply, Request, Server};
 use crate::program::{TOKEN, once};
 
 const CLUSTER_TOKEN: &str = "s3cret-cluster-t0ken";
 
-/// Sends back what it was sent: in the message, in headers, in a redirect.
-fn echo(seen: &Seen) -> Reply {
-    let bearer = seen.headers["authorization"].to_str().unwrap().to_owned();
-    match seen.path.split('/').nth(5).unwrap() {
+/// Echoes the token in the message, in headers, or in a redirect.
+fn echo(request: &Request) -> Reply {
+    let bearer = request.headers["authorization"].to_str().unwrap().to_owned();
+    match request.path.split('/').nth(5).unwrap() {
         "message" => {
             Reply::json(400, format!(r#"{{"message": "{bearer}", "errors": {{"token": "{bearer}"}}}}"#))
         }
@@ -23,7 +23,7 @@ fn echo(seen: &Seen) -> Reply {
 }
 
 #[test]
-fn no_token_is_in_any_output_with_every_log_turned_on() {
+fn trace_logs_contain_no_token() {
     let authority = Authority::new();
     let endpoint = Server::start_tls(authority.server(None), echo);
     let api = Server::start_tls(authority.server(None), recorded);
@@ -43,8 +43,8 @@ fn no_token_is_in_any_output_with_every_log_turned_on() {
         program().args(["--log-format", "json"]).env("RUST_LOG", "trace"),
     ] {
         let outcome = program.run();
-        outcome.says(5, &["[token]"]);
-        assert!(outcome.stderr.to_lowercase().contains("trace"), "logs are on");
+        outcome.expect(5, &["[token]"]);
+        assert!(outcome.stderr.to_lowercase().contains("trace"), "trace logs must be on");
         for secret in [TOKEN, CLUSTER_TOKEN] {
             let all = format!("{}{}", outcome.stdout, outcome.stderr);
             assert!(
@@ -54,15 +54,15 @@ fn no_token_is_in_any_output_with_every_log_turned_on() {
             );
         }
     }
-    assert!(endpoint.seen().len() >= 15);
-    assert_eq!(api.seen()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
+    assert!(endpoint.requests().len() >= 15);
+    assert_eq!(api.requests()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
 }
 
 #[test]
-fn a_token_that_is_escaped_in_json_is_not_shown_either() {
+fn json_escaped_token_is_redacted() {
     let token = r#"s3c"ret\t0ken"#;
-    let endpoint = Server::start(|seen| {
-        let bearer = seen.headers["authorization"].to_str().unwrap();
+    let endpoint = Server::start(|request| {
+        let bearer = request.headers["authorization"].to_str().unwrap();
         Reply::json(400, serde_json::json!({"message": "no", "errors": {"token": bearer}}).to_string())
     });
     let outcome = once()
@@ -71,11 +71,11 @@ fn a_token_that_is_escaped_in_json_is_not_shown_either() {
         .service(&endpoint)
         .env("SUPERCARGO_TOKEN", token)
         .run();
-    outcome.says(5, &["Bearer [token]"]);
+    outcome.expect(5, &["Bearer [token]"]);
 }
 
 #[test]
-fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
+fn misplaced_token_is_not_printed() {
     let program = || once().args(["--environment", "prod"]).recorded_pods().env("SUPERCARGO_ORG", "acme");
     for outcome in [
         program()
@@ -89,7 +89,7 @@ fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
         program().env("SUPERCARGO_TOKEN", "x").args(["--base-url", "https://s3cret@x.example.com"]).run(),
         program().args(["--token=s3cret"]).run(),
     ] {
-        outcome.says(2, &["error"]);
+        outcome.expect(2, &["error"]);
         assert!(!outcome.stderr.contains("s3cret"), "{outcome:#?}");
     }
     let help = program()
@@ -100,10 +100,10 @@ fn a_token_in_a_place_where_none_belongs_is_not_shown_either() {
     assert!(!help.stdout.contains("s3cret"), "{}", help.stdout);
 }
 
-/// A kubeconfig whose user's token comes from this shell script.
+/// A kubeconfig with this shell script as the credential plugin.
 fn with_plugin(url: &str, authority: &str, script: &str) -> String {
     let mut config: serde_json::Value =
-        serde_json::from_str(&kubeconfig(url, Some(authority), &User::Nobody)).unwrap();
+        serde_json::from_str(&kubeconfig(url, Some(authority), &User::Anonymous)).unwrap();
     config["users"][0]["user"]["exec"] = serde_json::json!({
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "/bin/sh",
@@ -115,46 +115,45 @@ fn with_plugin(url: &str, authority: &str, script: &str) -> String {
 }
 
 #[test]
-fn a_credential_plugin_s_token_is_used_and_what_it_wrote_is_never_shown() {
+fn credential_plugin_token_is_used_and_its_output_is_not_printed() {
     let authority = Authority::new();
     let api = Server::start_tls(authority.server(None), recorded);
     let credential = format!(
         r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{CLUSTER_TOKEN}"}}}}"#
     );
-    for (script, timeout, code, says) in [
+    for (script, timeout, code, expected_text) in [
         (format!("echo '{credential}'"), "60s", 0, "20 artifacts"),
         (format!("echo '{credential}'; exit 3"), "60s", 8, "the credential plugin failed, exit status: 3"),
-        (format!("echo 'token: {CLUSTER_TOKEN}: ['"), "60s", 8, "no ExecCredential"),
-        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "could not be had in 1.0 s"),
+        (format!("echo 'token: {CLUSTER_TOKEN}: ['"), "60s", 8, "expected an ExecCredential"),
+        (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "timed out after 1.0 s"),
     ] {
         let outcome = once()
             .args(["-vvv", "--dry-run", "--environment", "x", "--timeout", timeout])
             .kubeconfig(&with_plugin(&api.url(), &authority.pem(), &script))
             .env("PATH", "/usr/bin:/bin")
             .run();
-        outcome.says(code, &[says]);
+        outcome.expect(code, &[expected_text]);
         assert!(!outcome.stderr.contains("s3cret-of-the-plugin"), "{outcome:#?}");
         assert!(!outcome.stderr.contains(CLUSTER_TOKEN), "{outcome:#?}");
     }
-    assert_eq!(api.seen()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
+    assert_eq!(api.requests()[0].headers["authorization"], format!("Bearer {CLUSTER_TOKEN}").as_str());
 }
 
 #[test]
-fn the_lines_of_a_kubeconfig_that_cannot_be_read_are_not_shown() {
-    for wrong in ["exec: 5", "exec: s3cret", "exec: [s3cret", "client-key-data: s3cret!"] {
-        let config = kubeconfig("https://127.0.0.1:1", None, &User::Nobody)
-            .replace(r#""user":{}"#, &format!(r#""user":{{"token": "s3cret", {wrong}}}"#));
-        assert!(config.contains(wrong));
+fn lines_of_an_invalid_kubeconfig_are_not_printed() {
+    for invalid in ["exec: 5", "exec: s3cret", "exec: [s3cret", "client-key-data: s3cret!"] {
+        let config = kubeconfig("https://127.0.0.1:1", None, &User::Anonymous)
+            .replace(r#""user":{}"#, &format!(r#""user":{{"token": "s3cret", {invalid}}}"#));
+        assert!(config.contains(invalid));
         let outcome = once().args(["--dry-run", "--environment", "x"]).kubeconfig(&config).run();
-        outcome.says(2, &["kubeconfig cannot be used"]);
+        outcome.expect(2, &["invalid kubeconfig"]);
         assert!(!outcome.stderr.contains("s3cret"), "{outcome:#?}");
     }
 }
 
-/// What a cluster's answers can hold it in.
 #[test]
-fn no_credential_of_a_cluster_is_shown_though_it_is_sent_back() {
-    for (status, kind, said) in [
+fn token_echoed_by_the_api_server_is_redacted() {
+    for (status, content_type, body) in [
         (403, "application/json", r#"{"kind":"Status","message":"no TOKEN"}"#),
         (403, "text/plain", "no TOKEN"),
         (302, "text/html", "<a href=\"https://x/?TOKEN\">"),
@@ -162,15 +161,15 @@ fn no_credential_of_a_cluster_is_shown_though_it_is_sent_back() {
         (200, "application/json", r#"{"kind":"TOKEN"}"#),
     ] {
         for with_scheme in [true, false] {
-            let api = Server::start(move |seen| {
-                let bearer = seen.headers["authorization"].to_str().unwrap();
+            let api = Server::start(move |request| {
+                let bearer = request.headers["authorization"].to_str().unwrap();
                 let token = if with_scheme { bearer } else { bearer.trim_start_matches("Bearer ") };
-                Reply::text(status, &said.replace("TOKEN", token)).with("content-type", kind)
+                Reply::text(status, &body.replace("TOKEN", token)).with("content-type", content_type)
             });
             let kubeconfig = kubeconfig(&api.url(), None, &User::Token(CLUSTER_TOKEN));
             let outcome =
                 once().args(["--dry-run", "--environment", "x", "-vvv"]).kubeconfig(&kubeconfig).run();
-            assert!(!outcome.stderr.contains(CLUSTER_TOKEN), "{said}: {}", outcome.stderr);
+            assert!(!outcome.stderr.contains(CLUSTER_TOKEN), "{body}: {}", outcome.stderr);
             assert!(outcome.stderr.contains("[token]") && outcome.code == 8, "{outcome:#?}");
         }
     }

@@ -1,19 +1,19 @@
-//! `wait`: what is waited for, and what it makes of a service that changes its mind.
+//! `wait`: its conditions, retries, timeouts and rejected input.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
-use crate::fake::{Reply, Seen, Server};
+use crate::fake::{Reply, Request, Server};
 use crate::program::{Outcome, TOKEN, supercargo};
-use crate::service::{ADMIN, Database, Running, digest, eventually, form, pod, report};
+use crate::service::{ADMIN, Database, TestService, digest, eventually, form, pod, report};
 
-/// As tables show it.
+/// The fingerprint's prefix that tables show.
 fn short(letter: char) -> String {
     digest(letter)[..12].to_owned()
 }
 
-/// What runs: artifacts and environments by a letter each.
+/// A live-artifacts response. A letter names each artifact's fingerprint.
 fn live(running: &[(char, &str)]) -> String {
     let id = |environment: &str| format!("e-{environment}");
     let artifacts: Vec<Value> =
@@ -28,20 +28,19 @@ fn live(running: &[(char, &str)]) -> String {
         .to_string()
 }
 
-/// A service that answers each question about all providers with the next of these, and the last again and
-/// again; of one provider it knows nothing.
-fn answering(answers: Vec<Answer>) -> Server {
-    let asked = AtomicUsize::new(0);
-    Server::start(move |seen: &Seen| {
-        if seen.query.contains("provider=") {
+/// A service that sends these responses in order, repeating the last. Requests with a provider get a 404.
+fn service_with(replies: Vec<MakeReply>) -> Server {
+    let requests = AtomicUsize::new(0);
+    Server::start(move |request: &Request| {
+        if request.query.contains("provider=") {
             return Reply::json(404, r#"{"message": "no such repository"}"#);
         }
-        let n = asked.fetch_add(1, Relaxed);
-        answers[n.min(answers.len() - 1)]()
+        let n = requests.fetch_add(1, Relaxed);
+        replies[n.min(replies.len() - 1)]()
     })
 }
 
-type Answer = fn() -> Reply;
+type MakeReply = fn() -> Reply;
 
 fn run(server: &Server, line: &str) -> Outcome {
     let line = ["ONE", "TWO"]
@@ -49,58 +48,58 @@ fn run(server: &Server, line: &str) -> Outcome {
         .zip(['a', 'b'])
         .fold(line.to_owned(), |line, (name, letter)| line.replace(name, &digest(letter)));
     let every: &[&str] = if line.contains("--every") { &[] } else { &["--every", "1s"] };
-    // None of them takes that long.
-    let patience: &[&str] = if line.contains("--timeout") { &[] } else { &["--timeout", "1m"] };
+    // Longer than any test needs.
+    let timeouts: &[&str] = if line.contains("--timeout") { &[] } else { &["--timeout", "1m"] };
     let program = supercargo().service(server).args(["wait", "acme/cart"]);
-    program.args(every.iter().chain(patience).copied()).args(line.split(' ')).run()
+    program.args(every.iter().chain(timeouts).copied()).args(line.split(' ')).run()
 }
 
 #[test]
-fn it_ends_when_all_run_where_they_are_wanted() {
-    let both: Vec<Answer> = vec![
+fn wait_succeeds_when_all_artifacts_run_in_the_environment() {
+    let both: Vec<MakeReply> = vec![
         || Reply::json(200, live(&[])),
         || Reply::json(200, live(&[('a', "prod"), ('b', "dev")])),
         || Reply::json(200, live(&[('a', "prod"), ('b', "dev"), ('b', "prod")])),
     ];
-    let server = answering(both.clone());
+    let server = service_with(both.clone());
     let outcome = run(&server, "--fingerprint ONE --fingerprint sha256:TWO --environment prod");
     let waiting = format!("waiting: {} does not run in prod; {}", short('a'), short('b'));
     let last = format!("waiting: {} does not run in prod\n", short('b'));
-    assert_eq!(outcome.says(0, &[&waiting, &last, "2 artifacts run in prod"]).stdout, "");
+    assert_eq!(outcome.expect(0, &[&waiting, &last, "2 artifacts run in prod"]).stdout, "");
 
-    // Anywhere is enough where no environment is named.
-    let server = answering(both);
-    run(&server, "--fingerprint ONE --fingerprint TWO").says(0, &["runs nowhere", "2 artifacts run\n"]);
+    // Without an environment, one running anywhere is enough.
+    let server = service_with(both);
+    run(&server, "--fingerprint ONE --fingerprint TWO").expect(0, &["runs nowhere", "2 artifacts run\n"]);
 }
 
 #[test]
-fn it_ends_when_none_runs_there_any_more() {
-    let server = answering(vec![
+fn wait_gone_succeeds_when_no_artifact_runs_any_more() {
+    let server = service_with(vec![
         || Reply::json(200, live(&[('a', "prod"), ('a', "dev")])),
         || Reply::json(200, live(&[('a', "dev")])),
         || Reply::json(200, live(&[])),
     ]);
     let outcome = run(&server, "--gone --fingerprint ONE");
-    outcome.says(0, &["still runs in dev; ", "still runs in prod", "1 artifact no longer runs\n"]);
-    let server = answering(vec![|| Reply::json(200, live(&[('a', "dev"), ('b', "prod")]))]);
+    outcome.expect(0, &["still runs in dev; ", "still runs in prod", "1 artifact no longer runs\n"]);
+    let server = service_with(vec![|| Reply::json(200, live(&[('a', "dev"), ('b', "prod")]))]);
     run(&server, "--gone --fingerprint ONE --environment prod")
-        .says(0, &["1 artifact does not run in prod, and did not when first asked"]);
+        .expect(0, &["1 artifact does not run in prod, and did not at the first query"]);
 }
 
 #[test]
-fn a_wait_that_runs_out_of_time_says_what_is_missing() {
-    let server = answering(vec![|| Reply::json(200, live(&[('a', "prod")]))]);
+fn wait_timeout_names_missing_artifacts_and_environments() {
+    let server = service_with(vec![|| Reply::json(200, live(&[('a', "prod")]))]);
     let outcome = run(&server, "--fingerprint ONE --fingerprint TWO --environment prod,dev --timeout 1500ms");
     let missing = [('a', "dev"), ('b', "prod"), ('b', "dev")]
         .map(|(letter, environment)| format!("{} does not run in {environment}", short(letter)));
-    outcome.says(7, &["after 1s 500ms", &missing.join("; ")]);
-    // Twice at most in that time.
-    assert!(server.seen().iter().filter(|seen| seen.query.is_empty()).count() <= 2);
+    outcome.expect(7, &["timed out after 1s 500ms", &missing.join("; ")]);
+    // One request per second.
+    assert!(server.requests().iter().filter(|request| request.query.is_empty()).count() <= 2);
 }
 
 #[test]
-fn a_service_that_is_restarted_is_waited_for_and_one_that_never_knew_is_not() {
-    let server = answering(vec![
+fn wait_retries_a_restarting_service_and_fails_on_an_unknown_repository() {
+    let server = service_with(vec![
         || Reply::json(200, live(&[])),
         || Reply::Reset,
         || Reply::text(502, "bad gateway"),
@@ -108,122 +107,125 @@ fn a_service_that_is_restarted_is_waited_for_and_one_that_never_knew_is_not() {
         || Reply::json(200, live(&[('a', "prod")])),
     ]);
     let outcome = run(&server, "--fingerprint ONE");
-    outcome.says(
+    outcome.expect(
         0,
         &[
-            "got no answer",
+            "no response",
             "502 Bad Gateway",
             "404 Not Found",
-            "no answer, asking again in",
+            "request failed, retrying in",
             "1 artifact runs",
         ],
     );
 
-    let server = answering(vec![|| Reply::json(404, r#"{"message": "no such repository"}"#)]);
+    let server = service_with(vec![|| Reply::json(404, r#"{"message": "no such repository"}"#)]);
     let outcome = run(&server, "--fingerprint ONE");
-    outcome.says(4, &["no such repository", "the organization \"acme\" and the repository \"acme/cart\""]);
-    for (status, code, says) in
-        [(401, 3, "hint: the token comes from"), (403, 3, "belongs to the organization"), (400, 5, "no")]
+    outcome.expect(4, &["no such repository", "the organization \"acme\" and the repository \"acme/cart\""]);
+    for (status, code, expected_text) in
+        [(401, 3, "hint: check that the token from"), (403, 3, "belongs to the organization"), (400, 5, "no")]
     {
         let server = Server::start(move |_| Reply::json(status, r#"{"message": "no"}"#));
-        assert!(!run(&server, "--fingerprint ONE").says(code, &[says]).stderr.contains(TOKEN));
+        assert!(!run(&server, "--fingerprint ONE").expect(code, &[expected_text]).stderr.contains(TOKEN));
     }
-    let server = answering(vec![|| Reply::text(503, "busy")]);
-    run(&server, "--fingerprint ONE --timeout 1s").says(6, &["503 Service Unavailable"]);
-    let server = answering(vec![|| Reply::Stall]);
-    run(&server, "--fingerprint ONE --timeout 1s").says(6, &["after 1s the service has not answered"]);
-    // What was missing when it last answered is still what is said.
-    let server = answering(vec![|| Reply::json(200, live(&[])), || Reply::text(503, "busy")]);
-    run(&server, "--fingerprint ONE --timeout 4s").says(7, &["runs nowhere", "503 Service Unavailable"]);
+    let server = service_with(vec![|| Reply::text(503, "busy")]);
+    run(&server, "--fingerprint ONE --timeout 1s").expect(6, &["503 Service Unavailable"]);
+    let server = service_with(vec![|| Reply::Stall]);
+    run(&server, "--fingerprint ONE --timeout 1s").expect(6, &["timed out after 1s without a response"]);
+    // The timeout error still names what the last successful response lacked.
+    let server = service_with(vec![|| Reply::json(200, live(&[])), || Reply::text(503, "busy")]);
+    run(&server, "--fingerprint ONE --timeout 4s").expect(7, &["runs nowhere", "503 Service Unavailable"]);
 }
 
 #[test]
-fn what_is_another_s_or_was_not_heard_of_for_long_is_said() {
-    let needed = r#"{"message": "provider: several providers have this repository; one of github, gitlab was expected"}"#;
+fn wait_explains_other_providers_and_silent_environments() {
+    let needed =
+        r#"{"message": "provider: several providers have this repository: expected one of github, gitlab"}"#;
     let server = Server::start(move |_| Reply::json(400, needed));
     run(&server, "--fingerprint ONE")
-        .says(5, &["hint: say whose repository is meant by --provider: github, gitlab"]);
+        .expect(5, &["hint: set the provider of the repository by --provider: github, gitlab"]);
 
-    // One that answers all the same, with another's.
-    let server = Server::start(|seen| match seen.query.as_str() {
+    // Without a provider, this service returns the repository of one of them.
+    let server = Server::start(|request| match request.query.as_str() {
         "provider=gitlab" => Reply::json(200, live(&[('b', "prod")])),
         "" | "provider=github" => Reply::json(200, live(&[('a', "prod")])),
         _ => Reply::json(404, "{}"),
     });
     run(&server, "--fingerprint TWO --timeout 1s")
-        .says(7, &["gitlab also has a repository acme/cart", "give --provider"]);
-    // What the other runs is not gone.
+        .expect(7, &["gitlab also has a repository acme/cart", "select one with --provider"]);
+    // Artifacts of the other provider's repository are not gone.
     let outcome = run(&server, "--gone --fingerprint TWO");
-    outcome.says(2, &["gitlab also has a repository acme/cart", "hint: say whose repository is meant"]);
-    server.forget();
+    outcome.expect(
+        2,
+        &["gitlab also has a repository acme/cart", "hint: select the repository with --provider"],
+    );
+    server.clear_requests();
     let outcome = run(&server, "--provider gitlab --fingerprint TWO");
-    assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
-    assert_eq!(server.seen().len(), 1);
-    // What began to run between two questions is no other's.
-    let asked = AtomicUsize::new(0);
-    let server = Server::start(move |seen| match seen.query.as_str() {
-        "" if asked.fetch_add(1, Relaxed) == 0 => Reply::json(200, live(&[('b', "prod")])),
+    assert!(!outcome.expect(0, &["1 artifact runs"]).stderr.contains("also has"));
+    assert_eq!(server.requests().len(), 1);
+    // An artifact that starts between two requests does not belong to another provider.
+    let requests = AtomicUsize::new(0);
+    let server = Server::start(move |request| match request.query.as_str() {
+        "" if requests.fetch_add(1, Relaxed) == 0 => Reply::json(200, live(&[('b', "prod")])),
         "" | "provider=github" => Reply::json(200, live(&[('b', "prod"), ('a', "prod")])),
         _ => Reply::json(404, "{}"),
     });
     let outcome = run(&server, "--fingerprint ONE");
-    assert!(!outcome.says(0, &["1 artifact runs"]).stderr.contains("also has"));
-    // Where nobody has reported for long, nobody knows what runs.
+    assert!(!outcome.expect(0, &["1 artifact runs"]).stderr.contains("also has"));
+    // Artifacts of a silent environment do not count as running.
     for (more, hint) in [
-        (r#""is_silent":true"#, "hint: nobody reports prod: does its agent run?"),
+        (r#""is_silent":true"#, "hint: no agent reports prod: check whether its agent is running"),
         (r#""is_silent":true,"last_report_at":1700000000"#, "hint: prod was last reported "),
-        (r#""is_silent":true,"last_report_at":1700000000"#, "d ago: does its agent run?"),
+        (r#""is_silent":true,"last_report_at":1700000000"#, "d ago: check whether its agent is running"),
     ] {
         let silent = live(&[('a', "prod")]).replace(r#""name":"prod""#, &format!(r#""name":"prod",{more}"#));
         let server = Server::start(move |_| Reply::json(200, silent.clone()));
         let outcome = run(&server, "--fingerprint ONE --environment prod --timeout 1s");
-        outcome.says(7, &["ran in prod, of which nothing was heard for long", hint]);
+        outcome.expect(7, &["ran in prod at its last report, which is too old", hint]);
     }
-    // One that does not look at the provider has but one.
+    // A service that ignores `provider` has a single one.
     let server = Server::start(|_| Reply::json(200, live(&[('a', "prod")])));
-    assert!(!run(&server, "--fingerprint ONE").says(0, &[]).stderr.contains("also has"));
+    assert!(!run(&server, "--fingerprint ONE").expect(0, &[]).stderr.contains("also has"));
 }
 
 #[test]
-fn an_answer_with_very_many_artifacts_holds_no_timeout_up() {
+fn response_with_100_000_artifacts_does_not_delay_the_timeout() {
     let many: Vec<Value> = (0..100_000)
         .map(|n| json!({"id": n.to_string(), "fingerprint": format!("{n:064}"), "name": "e"}))
         .collect();
     let live: Vec<Value> = (0..100_000)
         .map(|n| json!({"environment_id": n.to_string(), "artifact_id": n.to_string()}))
         .collect();
-    let answer =
+    let response =
         json!({"live_artifacts": live, "_embedded": {"artifacts": many, "environments": many}}).to_string();
-    let server = Server::start(move |seen| match seen.query.as_str() {
-        "" => Reply::json(200, answer.clone()),
+    let server = Server::start(move |request| match request.query.as_str() {
+        "" => Reply::json(200, response.clone()),
         _ => Reply::json(404, "{}"),
     });
     let start = std::time::Instant::now();
-    run(&server, "--fingerprint ONE --timeout 2s").says(7, &["runs nowhere"]);
-    // It took a minute and a half while each was looked for among all.
+    run(&server, "--fingerprint ONE --timeout 2s").expect(7, &["runs nowhere"]);
+    // A quadratic search took 90 seconds.
     assert!(start.elapsed().as_secs() < 45);
 }
 
 #[test]
-fn what_cannot_be_waited_for_is_refused() {
-    let server = answering(vec![|| Reply::json(200, live(&[]))]);
-    for (line, words) in [
+fn invalid_wait_arguments_are_rejected() {
+    let server = service_with(vec![|| Reply::json(200, live(&[]))]);
+    for (line, texts) in [
         ("--timeout 1s", &["required", "--fingerprint <DIGEST>|--fingerprint-file <FILE>"][..]),
         ("--fingerprint web:1", &["--fingerprint", "64 hexadecimal digits"]),
         ("--fingerprint ONE --environment a/b", &["--environment", "slash"]),
         ("--fingerprint ONE --provider sourceforge", &["github, gitlab"]),
-        ("--fingerprint ONE --timeout 0s", &["--timeout", "more than nothing"]),
-        ("--fingerprint ONE --every 10ms", &["--every", "a second at least"]),
+        ("--fingerprint ONE --timeout 0s", &["--timeout", "above 0"]),
+        ("--fingerprint ONE --every 10ms", &["--every", "at least 1s"]),
     ] {
-        run(&server, line).says(2, words);
+        run(&server, line).expect(2, texts);
     }
-    assert!(server.seen().is_empty());
+    assert!(server.requests().is_empty());
 }
 
-/// Against the service itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_artifact_is_waited_for_until_it_is_reported_and_until_it_is_gone() {
-    let service = Running::start(Database::sqlite()).await;
+async fn wait_follows_reports_to_the_real_service() {
+    let service = TestService::start(Database::sqlite()).await;
     let attested = json!({
         "attestation_name": "unit-tests", "artifact_fingerprint": digest('a'),
         "junit_results": [], "repo_info": {"name": "acme/cart", "url": "https://github.com/acme/cart"},
@@ -237,27 +239,27 @@ async fn an_artifact_is_waited_for_until_it_is_reported_and_until_it_is_gone() {
         let run = move || program.args(["--fingerprint", &digest('a')]).args(more.split(' ')).run();
         tokio::task::spawn_blocking(run)
     };
-    let has_asked = async |times: usize| {
-        let asked = |metrics: String| {
-            let asked = metrics
+    let request_count_reaches = async |times: usize| {
+        let count = |metrics: String| {
+            let requests = metrics
                 .lines()
                 .filter(|line| line.contains("http_requests") && line.contains("live-artifacts"));
-            asked.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
+            requests.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
         };
-        eventually("it asks", async || asked(service.metrics().await) >= times).await;
+        eventually("wait sends requests", async || count(service.metrics().await) >= times).await;
     };
     wait("--environment prod --timeout 1s")
         .await
         .unwrap()
-        .says(7, &["does not run in prod", "hint: only what was attested"]);
-    // Those, and six of the next: its own question, and one about each provider.
-    has_asked(6).await;
+        .expect(7, &["does not run in prod", "hint: only artifacts that were attested"]);
+    // Each poll sends one request, and the first also sends one per provider.
+    request_count_reaches(6).await;
     let waiting = wait("--environment prod");
-    has_asked(12).await;
+    request_count_reaches(12).await;
     service.report(ADMIN, "prod", report(&[pod("cart-1", "cart", 'a')])).await.expect(201);
-    waiting.await.unwrap().says(0, &["waiting: ", "1 artifact runs in prod"]);
+    waiting.await.unwrap().expect(0, &["waiting: ", "1 artifact runs in prod"]);
     let waiting = wait("--gone --timeout 1m");
-    has_asked(19).await;
+    request_count_reaches(19).await;
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
-    waiting.await.unwrap().says(0, &["still runs in prod", "1 artifact no longer runs"]);
+    waiting.await.unwrap().expect(0, &["still runs in prod", "1 artifact no longer runs"]);
 }

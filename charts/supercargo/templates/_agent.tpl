@@ -1,4 +1,4 @@
-{{/* The spec of the agent's pod: (dict "root" ROOT "how" "watch"|"once"). It watches, or reports once and ends. */}}
+{{/* Spec of the agent's pod, which watches, or reports once and exits: (dict "root" ROOT "how" "watch"|"once"). */}}
 {{- define "supercargo.agentPod" -}}
 {{- $watches := eq .how "watch" -}}
 {{- with .root -}}
@@ -14,7 +14,7 @@ securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- if $watches }}
-# The last report takes 5 s at most.
+# The last report takes up to 5 s.
 terminationGracePeriodSeconds: 15
 {{- else }}
 restartPolicy: Never
@@ -37,8 +37,8 @@ containers:
       - --listen={{ include "supercargo.listen" (list .Values.agent.bindAddress 8082) }}
       - --interval={{ .Values.agent.interval }}
       - --debounce={{ .Values.agent.debounce }}
-      {{- if not .Values.agent.witness }}
-      - --no-witness
+      {{- if not .Values.agent.departedPods }}
+      - --no-departed-pods
       {{- end }}
       {{- end }}
       - --containers={{ .Values.agent.containers }}
@@ -82,7 +82,7 @@ containers:
       {{- end }}
       {{- with include "supercargo.noProxy" . }}
       {{- if not $.root.Values.proxy.forApiServer }}
-      # Wherever a proxy comes from, the API server is not asked through it.
+      # Bypasses any proxy for the API server.
       {{- end }}
       - name: NO_PROXY
         value: {{ quote . }}
@@ -104,7 +104,7 @@ containers:
         path: /livez
         port: metrics
       timeoutSeconds: 5
-    # That the compliance service does not answer makes no pod unready: it is in the metrics and the log.
+    # An unavailable compliance service does not affect readiness; metrics and log show it.
     readinessProbe:
       httpGet:
         path: /readyz
@@ -123,7 +123,7 @@ containers:
       - name: config
         mountPath: /etc/supercargo
         readOnly: true
-      # A folder and no subPath, so that a token that is rotated arrives.
+      # A directory, since a subPath mount does not receive rotated tokens.
       - name: token
         mountPath: /var/run/secrets/supercargo
         readOnly: true
@@ -145,7 +145,7 @@ volumes:
   - name: token
     secret:
       secretName: {{ default (printf "%s-token" (include "supercargo.fullname" .)) .Values.compliance.token.existingSecret | quote }}
-      # Whatever user the pod runs as may read it.
+      # Readable by any user of the pod.
       defaultMode: 292 # 0444
       items:
         - key: {{ quote .Values.compliance.token.key }}
@@ -178,7 +178,7 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The source of the projected volume that holds the authorities; `own` where they are in the agent's ConfigMap. */}}
+{{/* Source of the projected volume with the certificate authorities; `own` if they are in the agent's ConfigMap. */}}
 {{- define "supercargo.caBundle" -}}
 {{- with .Values.compliance.caBundle }}
 {{- if .value }}own
@@ -192,7 +192,7 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* Annotations of the agent's pod: another configuration is another pod. */}}
+{{/* Annotations of the agent's pod: a changed configuration replaces the pod. */}}
 {{- define "supercargo.agentAnnotations" -}}
 checksum/config: {{ list .Values.environments .Values.compliance.caBundle.value | toJson | sha256sum }}
 {{- end -}}

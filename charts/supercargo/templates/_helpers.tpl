@@ -1,25 +1,24 @@
-{{/* A name of at most so many letters: (list NAME MOST). One that is cut ends in a part of its hash, so that two do not
-     become one. */}}
+{{/* A name truncated to a maximum length: (list NAME MAX). A truncated name ends in a part of its hash, to stay unique. */}}
 {{- define "supercargo.shortened" -}}
-{{- $name := index . 0 -}}{{- $most := int (index . 1) -}}
-{{- if le (len $name) $most -}}{{ $name }}
-{{- else -}}{{ printf "%s-%s" ($name | trunc (int (sub $most 9)) | trimSuffix "-") ($name | sha256sum | trunc 8) }}
+{{- $name := index . 0 -}}{{- $max := int (index . 1) -}}
+{{- if le (len $name) $max -}}{{ $name }}
+{{- else -}}{{ printf "%s-%s" ($name | trunc (int (sub $max 9)) | trimSuffix "-") ($name | sha256sum | trunc 8) }}
 {{- end -}}
 {{- end -}}
 
-{{/* What names of objects begin with: 40 letters, since a StatefulSet's and a CronJob's may have 52 with what follows. */}}
+{{/* Prefix of object names: 40 characters, since names of StatefulSets and CronJobs, with suffix, may have 52. */}}
 {{- define "supercargo.fullname" -}}
 {{- $chart := default .Chart.Name .Values.nameOverride -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
 {{- include "supercargo.shortened" (list (default $name .Values.fullnameOverride) 40) -}}
 {{- end -}}
 
-{{/* The name of what does not lie in the release's namespace: another release of this name may be in another. */}}
+{{/* Name of objects outside the release's namespace, unique among releases of the same name. */}}
 {{- define "supercargo.rbacName" -}}
 {{- include "supercargo.shortened" (list (printf "%s:%s" (include "supercargo.fullname" .) .Release.Namespace) 63) -}}
 {{- end -}}
 
-{{/* The labels by which pods are selected: (list ROOT COMPONENT). They may never change. */}}
+{{/* Selector labels of pods, which are immutable: (list ROOT COMPONENT). */}}
 {{- define "supercargo.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "supercargo.shortened" (list (default $root.Chart.Name $root.Values.nameOverride) 63) | quote }}
@@ -38,8 +37,8 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- toYaml (merge (include "supercargo.selector" . | fromYaml) $own $root.Values.commonLabels) -}}
 {{- end -}}
 
-{{/* Metadata of an object: (dict "root" ROOT "component" C "name" N), and "namespace", "labels", "annotations" as needed;
-     "cluster" true for what has no namespace. */}}
+{{/* Metadata of an object: (dict "root" ROOT "component" C "name" N), with optional "namespace", "labels", "annotations";
+     "cluster" is true for objects without a namespace. */}}
 {{- define "supercargo.metadata" -}}
 metadata:
   name: {{ quote .name }}
@@ -54,8 +53,8 @@ metadata:
   {{- end }}
 {{- end -}}
 
-{{/* Metadata of a pod: (dict "root" ROOT "component" C "labels" L "annotations" A). No label of it names a version, since
-     another label is another pod. */}}
+{{/* Metadata of a pod: (dict "root" ROOT "component" C "labels" L "annotations" A). It has no version label, since a changed
+     label replaces the pod. */}}
 {{- define "supercargo.podMetadata" -}}
 metadata:
   labels:
@@ -82,7 +81,7 @@ metadata:
 {{- if contains ":" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}:{{ index . 1 }}
 {{- end -}}
 
-{{/* The seconds of a duration as 1h30m. */}}
+{{/* Seconds of a duration such as 1h30m. */}}
 {{- define "supercargo.seconds" -}}
 {{- $sum := 0 -}}
 {{- range regexFindAll "[0-9]+[hms]" . -1 -}}
@@ -92,28 +91,28 @@ metadata:
 {{- $sum -}}
 {{- end -}}
 
-{{/* The service of this release within the cluster. */}}
+{{/* URL of this release's service in the cluster. */}}
 {{- define "supercargo.ownUrl" -}}
 {{- $service := .Values.service -}}
 {{ ternary "https" "http" (ne $service.tls.existingSecret "") }}://{{ include "supercargo.fullname" . }}-serve.{{ .Release.Namespace }}.svc:{{ $service.port }}
 {{- end -}}
 
-{{/* The service that is reported to. */}}
+{{/* URL of the service that receives the reports. */}}
 {{- define "supercargo.baseUrl" -}}
 {{- if .Values.compliance.baseUrl }}{{ .Values.compliance.baseUrl }}
 {{- else if .Values.service.enabled }}{{ include "supercargo.ownUrl" . }}{{ end -}}
 {{- end -}}
 
-{{/* The port of a URL, by its scheme where it has none. */}}
+{{/* Port of a URL, or the default of its scheme. */}}
 {{- define "supercargo.port" -}}
 {{- $url := urlParse . -}}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
 {{- default (get (dict "http" "80" "https" "443" "socks5" "1080") $url.scheme) $port -}}
 {{- end -}}
 
-{{/* What the agent lists, as it decides it itself (src/domain/selection.rs), in JSON: `namespaces` one by one where all are
-     named exactly, otherwise none and the whole cluster; and which it may have to look up, `named`: an environment that may
-     be empty has none. */}}
+{{/* Scope of the agent's lists, as JSON; same rules as src/domain/live/selection.rs. `namespaces`: all namespaces if each is
+     named exactly, otherwise empty for the whole cluster. `named`: namespaces to look up, except those of environments with
+     allowEmpty. */}}
 {{- define "supercargo.scope" -}}
 {{- $all := list -}}{{- $named := list -}}{{- $exact := true -}}
 {{- range .Values.environments -}}
@@ -124,12 +123,12 @@ metadata:
 {{- dict "namespaces" (ternary ($all | uniq | sortAlpha) list $exact) "named" ($named | uniq | sortAlpha) | toJson -}}
 {{- end -}}
 
-{{/* The verbs on pods: one that lists once does not watch. */}}
+{{/* Verbs on pods. A CronJob does not watch. */}}
 {{- define "supercargo.podVerbs" -}}
 {{- if eq .Values.mode "cronjob" }}list{{ else }}list, watch{{ end -}}
 {{- end -}}
 
-{{/* NO_PROXY, without an empty entry, which the program refuses. */}}
+{{/* NO_PROXY without empty entries, which the program rejects. */}}
 {{- define "supercargo.noProxy" -}}
 {{- $hosts := .Values.proxy.noProxy -}}
 {{- if and .Values.service.enabled (not .Values.compliance.baseUrl) }}{{ $hosts = append $hosts (urlParse (include "supercargo.ownUrl" .)).hostname }}{{ end -}}

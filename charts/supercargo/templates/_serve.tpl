@@ -4,7 +4,7 @@
 {{- else }}{{ default "default" $account.name }}{{ end -}}
 {{- end -}}
 
-{{/* Where clients reach the service, for the links in its answers. */}}
+{{/* Base URL for links in responses. */}}
 {{- define "supercargo.publicUrl" -}}
 {{- $service := .Values.service -}}
 {{- if $service.publicUrl }}{{ $service.publicUrl }}
@@ -12,13 +12,13 @@
 {{- else }}{{ include "supercargo.ownUrl" . }}{{ end -}}
 {{- end -}}
 
-{{/* The spec of the service's pod. */}}
+{{/* Spec of the service's pod. */}}
 {{- define "supercargo.servePod" -}}
 {{- $service := .Values.service -}}
 {{- $isPostgres := ne $service.database.postgresql.existingSecret "" -}}
 {{- $port := ternary "https" "http" (ne $service.tls.existingSecret "") -}}
 serviceAccountName: {{ include "supercargo.serveAccount" . | quote }}
-# It asks no API server.
+# The service does not use the API server.
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -34,7 +34,7 @@ imagePullSecrets:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# Requests under way are finished first, for 20 s at most.
+# Requests in progress get up to 20 s to finish.
 terminationGracePeriodSeconds: 30
 {{- with $service.priorityClassName }}
 priorityClassName: {{ quote . }}
@@ -65,14 +65,14 @@ containers:
       {{- with $service.maxAttachment }}
       - --max-attachment={{ int64 . }}
       {{- end }}
-      - --max-wrong-tokens={{ int64 $service.maxWrongTokens }}
+      - --max-invalid-tokens={{ int64 $service.maxInvalidTokens }}
       {{- with int $service.verbosity }}
       - -{{ repeat . "v" }}
       {{- end }}
     env:
       - name: SUPERCARGO_LOG_FORMAT
         value: {{ $service.logFormat }}
-      # Large bodies go back to the system when they are dropped, and do not stay behind in pieces: the limit holds.
+      # Returns the memory of large bodies to the system, which avoids fragmentation beyond the limit.
       - name: GLIBC_TUNABLES
         value: glibc.malloc.mmap_threshold=131072
       {{- if $isPostgres }}
@@ -96,7 +96,7 @@ containers:
       - name: metrics
         containerPort: 8081
         protocol: TCP
-    # Before it answers, it waits for its database, and may have to bring it to another schema: ten minutes.
+    # Ten minutes to wait for the database and to migrate its schema.
     startupProbe:
       httpGet:
         path: /livez
@@ -138,7 +138,7 @@ containers:
       {{- toYaml . | nindent 6 }}
       {{- end }}
 volumes:
-  # The bootstrap file, and beside it what it refers to. Whatever user the pod runs as may read them.
+  # The bootstrap file and the files that it refers to, readable by any user of the pod.
   - name: config
     projected:
       defaultMode: 292 # 0444

@@ -1,112 +1,116 @@
-//! How one environment stands: whether it may be reported, what came and went unreported, and how its
-//! reports go.
+//! State of one environment: whether it may be reported, its unreported departed pods, and the result of
+//! its reports.
 //!
-//! `shared` keeps one for each environment; its reporter, probes and scrapes look at it.
+//! `shared` keeps one per environment; reporters, probes and scrapes read it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Metrics};
-use super::timing::Witnessing;
-use super::watch_state::Watched;
-use crate::agent::Environment;
+use super::timing::TrackDeparted;
+use super::watch_state::WatchState;
+use crate::agent::EnvironmentConfig;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
-use crate::domain::live::departed_pods::{Bounds, Witness};
+use crate::domain::live::departed_pods::{DepartedPods, Limits};
 use crate::domain::live::departure::{Departure, Revision};
-use crate::domain::live::live_set::{Roster, Tally};
+use crate::domain::live::live_set::{LiveSet, Tally};
 use crate::domain::model::NamespaceName;
 
-/// What is known of one environment.
-pub(super) struct Standing {
-    pub(super) environment: Environment,
-    /// The watches that it needs.
+/// State of one environment.
+pub(super) struct EnvironmentState {
+    pub(super) config: EnvironmentConfig,
+    /// Indices of the watches that cover its namespaces.
     pub(super) watches: Vec<usize>,
-    pub(super) witness: Option<Witness>,
-    /// What the API server said of the namespaces that it names and that hold no pod.
+    pub(super) departed_pods: Option<DepartedPods>,
+    /// Results of the lookups of named namespaces without pods.
     pub(super) existence: BTreeMap<NamespaceName, Existence>,
-    /// That there are no other pods is no guess any more.
+    /// Once confirmed, an empty environment may be reported.
     pub(super) is_confirmed: bool,
-    /// What its task last saw of it; nothing, where that was no state to report.
-    pub(super) looked_at: Option<(Revision, bool)>,
-    /// What its task last said of itself, for scrapes.
-    pub(super) reported: Reported,
+    /// Revision and presence of departed pods that the reporter last saw; `None` if it could not report.
+    pub(super) last_view: Option<(Revision, bool)>,
+    /// Result of its reports, for scrapes.
+    pub(super) reports: ReportState,
 }
 
-/// How an environment's reports go.
+/// Result of an environment's reports.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reported {
+pub(super) struct ReportState {
     pub(super) last_accepted: Option<SystemTime>,
     pub(super) pending_since: Option<Instant>,
     pub(super) withheld: Option<&'static str>,
 }
 
-impl Standing {
-    /// Of an environment of which nothing is known yet.
-    pub(super) fn new(environment: &Environment, watches: &[Watched], witnessing: Witnessing) -> Self {
-        let is_needed =
-            |watched: &Watched| watched.of.as_ref().is_none_or(|of| environment.selection.takes(of.as_str()));
-        let needed = watches.iter().enumerate().filter(|(_, watched)| is_needed(watched));
+impl EnvironmentState {
+    pub(super) fn new(
+        config: &EnvironmentConfig,
+        watches: &[WatchState],
+        track_departed: TrackDeparted,
+    ) -> Self {
+        let is_needed = |watch: &WatchState| {
+            watch.scope.as_ref().is_none_or(|name| config.selection.selects(name.as_str()))
+        };
+        let needed = watches.iter().enumerate().filter(|(_, watch)| is_needed(watch));
         Self {
             watches: needed.map(|(n, _)| n).collect(),
-            environment: environment.clone(),
-            witness: (witnessing == Witnessing::On).then(|| Witness::new(Bounds::default())),
+            config: config.clone(),
+            departed_pods: (track_departed == TrackDeparted::On)
+                .then(|| DepartedPods::new(Limits::default())),
             existence: BTreeMap::new(),
             is_confirmed: false,
-            looked_at: None,
-            reported: Reported::default(),
+            last_view: None,
+            reports: ReportState::default(),
         }
     }
 
-    /// A pod left the set; `left` is the first revision without it.
-    pub(super) fn departed(&mut self, departure: &Departure, left: Revision) {
-        if self.environment.selection.takes(&departure.artifact.namespace)
-            && let Some(witness) = &mut self.witness
+    /// Records that a pod departed; `left` is the first revision without it.
+    pub(super) fn record_departure(&mut self, departure: &Departure, left: Revision) {
+        if self.config.selection.selects(&departure.artifact.namespace)
+            && let Some(departed_pods) = &mut self.departed_pods
         {
-            witness.departed(departure.clone(), left);
+            departed_pods.insert(departure.clone(), left);
         }
     }
 
-    /// Whether there is something that its task has not seen. While nothing is reported, all may be: to hear of
-    /// the cluster again is enough.
-    pub(super) fn has_news(&self, n: usize, roster: &Roster) -> bool {
-        self.reported.withheld.is_some() || self.looked_at != Some((roster.revision(n), self.has_witnessed()))
+    /// Whether the reporter must run. While reports are withheld, contact with the API server is sufficient.
+    pub(super) fn has_changed(&self, n: usize, live_set: &LiveSet) -> bool {
+        self.reports.withheld.is_some()
+            || self.last_view != Some((live_set.revision(n), self.has_departed_pods()))
     }
 
-    /// Whether there are pods to witness.
-    pub(super) fn has_witnessed(&self) -> bool {
-        self.witness.as_ref().is_some_and(|witness| !witness.is_empty())
+    /// Whether there are unreported departed pods.
+    pub(super) fn has_departed_pods(&self) -> bool {
+        self.departed_pods.as_ref().is_some_and(|departed_pods| !departed_pods.is_empty())
     }
 
-    /// Why it may not be reported as it is; once that there is no more was confirmed, only pods that
-    /// cannot be read raise a doubt again.
-    pub(super) fn confirm(&mut self, n: usize, roster: &Roster) -> Option<Withheld> {
-        let tally = roster.tally(n);
+    /// Returns why reports are withheld. After the first confirmation, only unreadable pods can withhold them.
+    pub(super) fn confirm(&mut self, n: usize, live_set: &LiveSet) -> Option<Withheld> {
+        let tally = live_set.tally(n);
         let facts = Facts {
             artifacts: usize::try_from(tally.artifacts).unwrap_or(usize::MAX),
-            has_pods: roster.has_seen_any(n),
-            unreadable: roster.lost() + tally.unreadable(),
+            has_pods: live_set.has_seen_any(n),
+            unreadable: live_set.unattributed() + tally.unreadable(),
         };
-        let emptiness = if self.is_confirmed { Emptiness::Allowed } else { self.environment.empty };
-        let existence = |name: &NamespaceName| self.existence_of(name, roster);
-        let confirmed = confirmation::confirm(&self.environment.selection, emptiness, facts, existence);
+        let emptiness = if self.is_confirmed { Emptiness::Allowed } else { self.config.empty };
+        let existence = |name: &NamespaceName| self.existence_of(name, live_set);
+        let confirmed = confirmation::confirm(&self.config.selection, emptiness, facts, existence);
         self.is_confirmed |= confirmed.is_ok();
         confirmed.err()
     }
 
-    pub(super) fn existence_of(&self, name: &NamespaceName, roster: &Roster) -> Existence {
+    pub(super) fn existence_of(&self, name: &NamespaceName, live_set: &LiveSet) -> Existence {
         match self.existence.get(name) {
-            _ if roster.has_seen(name.as_str()) => Existence::Exists,
+            _ if live_set.has_seen(name.as_str()) => Existence::Exists,
             Some(existence) => *existence,
-            None => Existence::Unsaid,
+            None => Existence::Unknown,
         }
     }
 
     pub(super) fn measure(&self, tally: &Tally, metrics: &Metrics, now: Instant) {
-        let label = metrics::Environment { environment: self.environment.name.as_str().to_owned() };
+        let label = metrics::EnvironmentLabel { environment: self.config.name.as_str().to_owned() };
         metrics.count(&label, tally);
-        // A series that begins above 0 has no increase for an alert to see.
+        // Starts the series at 0: an alert on its increase misses a first value above 0.
         metrics.other_writers.get_or_create(&label).inc_by(0);
-        let Reported { last_accepted, pending_since, withheld } = &self.reported;
+        let ReportState { last_accepted, pending_since, withheld } = &self.reports;
         if let Some(accepted) = last_accepted {
             let accepted = accepted.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             metrics.last_accepted.get_or_create(&label).set(accepted.as_secs_f64());
@@ -114,15 +118,15 @@ impl Standing {
         let pending = pending_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         metrics.pending.get_or_create(&label).set(pending.as_secs_f64());
         for reason in metrics::WITHHELD {
-            let label = metrics::Reason { environment: label.environment.clone(), reason };
+            let label = metrics::ReasonLabels { environment: label.environment.clone(), reason };
             metrics.withheld.get_or_create(&label).set(i64::from(*withheld == Some(reason)));
         }
-        if let Some(witness) = &self.witness {
-            metrics.witnessed.get_or_create(&label).set(metrics::integer(witness.len() as u64));
-            let thinned = metrics.witness_thinned.get_or_create(&label);
-            thinned.inc_by(witness.counts().stood_for.saturating_sub(thinned.get()));
-            let dropped = metrics.witness_dropped.get_or_create(&label);
-            dropped.inc_by(witness.counts().lost.saturating_sub(dropped.get()));
+        if let Some(departed_pods) = &self.departed_pods {
+            metrics.departed_pods.get_or_create(&label).set(metrics::integer(departed_pods.len() as u64));
+            let deduplicated = metrics.departed_pods_deduplicated.get_or_create(&label);
+            deduplicated.inc_by(departed_pods.counts().deduplicated.saturating_sub(deduplicated.get()));
+            let dropped = metrics.departed_pods_dropped.get_or_create(&label);
+            dropped.inc_by(departed_pods.counts().dropped.saturating_sub(dropped.get()));
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Whether the daemon is ready: each first list is complete and each watch fresh. That the compliance
-//! service is down makes no pod unready, since another one would not reach it either.
+//! Readiness of the daemon: every first list is complete and every watch is fresh.
+//!
+//! Called by probes and scrapes. An outage of the compliance service does not affect readiness, because
+//! another pod would not reach it either.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use super::shared::Shared;
 use crate::process::admin::{Admin, Check};
 use crate::process::metrics;
 
-/// What is looked at by probes and scrapes.
+/// Answers probes and scrapes.
 pub(super) struct Health {
     shared: Arc<Shared>,
     registry: Registry,
@@ -33,23 +35,23 @@ impl Health {
 impl Admin for Health {
     async fn checks(&self) -> Vec<Check> {
         let now = Instant::now();
-        let stopping = self.shutdown.is_cancelled().then(|| "the agent is stopping".to_owned());
-        let mut checks = vec![Check { name: "running".to_owned(), failure: stopping }];
+        let stopping = self.shutdown.is_cancelled().then(|| "the agent is shutting down".to_owned());
+        let mut checks = vec![Check { name: "running".to_owned(), failure: stopping, warning: None }];
         let state = self.shared.lock();
-        for watched in &state.watches {
-            let why = watched.failing().map(|words| format!(": {words}")).unwrap_or_default();
-            let is_listed = state.roster.is_listed(watched.of.as_ref());
-            let unlisted = (!is_listed).then(|| format!("the first list is not complete{why}"));
-            checks.push(Check { name: format!("list {}", watched.label()), failure: unlisted });
-            let silent = watched.contact.map(|contact| now.saturating_duration_since(contact));
-            let unheard = match silent {
-                None => Some(format!("nothing was heard yet{why}")),
-                Some(silent) if silent >= self.stale => {
-                    Some(format!("nothing was heard for {silent:.0?}{why}"))
+        for watch in &state.watches {
+            let cause = watch.last_failure().map(|cause| format!(": {cause}")).unwrap_or_default();
+            let is_listed = state.live_set.is_listed(watch.scope.as_ref());
+            let unlisted = (!is_listed).then(|| format!("the first list is not complete{cause}"));
+            checks.push(Check { name: format!("list {}", watch.label()), failure: unlisted, warning: None });
+            let age = watch.contact.map(|contact| now.saturating_duration_since(contact));
+            let outdated = match age {
+                None => Some(format!("no response from the API server yet{cause}")),
+                Some(age) if age >= self.stale => {
+                    Some(format!("no response from the API server for {age:.0?}{cause}"))
                 }
                 Some(_) => None,
             };
-            checks.push(Check { name: format!("watch {}", watched.label()), failure: unheard });
+            checks.push(Check { name: format!("watch {}", watch.label()), failure: outdated, warning: None });
         }
         checks
     }

@@ -1,6 +1,6 @@
-//! Whether the namespaces exist that are named and hold no pod.
+//! Looks up whether named namespaces without pods exist.
 //!
-//! Asked once a list is complete, and again every so often while one is not there: it may come to be.
+//! Runs when a list is complete, and periodically while a namespace does not exist.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,32 +9,35 @@ use tokio::time::timeout;
 
 use super::shared::Shared;
 use crate::cluster::Cluster;
-use crate::domain::failure_log::{Outage, Say};
+use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::live::confirmation::Existence;
 use crate::process::error_causes;
 
-/// Looks up for ever.
-pub(super) async fn look_up(shared: Arc<Shared>, cluster: Cluster, pause: Duration, remind: Duration) {
-    let mut outage = Outage::new(remind);
+/// Runs until it is cancelled.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    cluster: Cluster,
+    interval: Duration,
+    reminder_interval: Duration,
+) {
+    let mut failures = FailureLog::new(reminder_interval);
     loop {
-        for name in shared.to_look_up() {
+        for name in shared.namespaces_to_look_up() {
             match cluster.namespace(&name).await {
                 Ok(existence) => {
-                    outage.over(Instant::now());
-                    shared.looked_up(&name, existence);
+                    failures.recovered(Instant::now());
+                    shared.set_existence(&name, existence);
                 }
                 Err(error) => {
-                    let words =
-                        error_causes::with_hint(&error_causes::said_once(&error).join(": "), error.hint());
-                    match outage.failed(&words, Instant::now()) {
-                        Say::Nothing => tracing::debug!("{words}"),
-                        Say::This | Say::Still(..) => tracing::warn!("{words}"),
+                    let cause = error_causes::with_hint(&error_causes::describe(&error), error.hint());
+                    match failures.failed(&cause, Instant::now()) {
+                        LogAction::Suppress => tracing::debug!("{cause}"),
+                        LogAction::New | LogAction::Ongoing(..) => tracing::warn!("{cause}"),
                     }
-                    shared.looked_up(&name, Existence::Unsaid);
+                    shared.set_existence(&name, Existence::Unknown);
                 }
             }
         }
-        // Whichever comes first.
-        let _ = timeout(pause, shared.listed()).await;
+        let _ = timeout(interval, shared.list_completed()).await;
     }
 }

@@ -1,7 +1,7 @@
-//! What the agent counts; `docs/metrics.md` says what each is for.
+//! Metrics of the agent; `docs/metrics.md` describes them.
 //!
-//! Labels come from closed sets: the environments and namespaces of the configuration, and words of
-//! the program. No pod's name ever becomes one.
+//! Label values come from closed sets: configured environments and namespaces, and constants. A pod name
+//! is never a label value.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -16,79 +16,79 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::api::{self, Accepted};
 use crate::domain::live::collapse::{ContainerSkip, PodSkip};
 use crate::domain::live::live_set::Tally;
-use crate::domain::retry::{Class, class};
+use crate::domain::retry::{StatusClass, classify};
 use crate::process::metrics::PREFIX;
 
 type Real = Gauge<f64, AtomicU64>;
 
-/// The metrics. Those that are a state are set when they are scraped.
+/// The metrics. Gauges are set at each scrape.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    pub(super) pods: Family<Environment, Gauge>,
-    pub(super) artifacts: Family<Environment, Gauge>,
-    pub(super) pods_skipped: Family<Reason, Gauge>,
-    pub(super) containers_skipped: Family<Reason, Gauge>,
-    pub(super) config_digests: Family<Environment, Gauge>,
-    pub(super) watch_state: Family<WatchState, Gauge>,
-    pub(super) watch_restarts: Family<Restart, Counter>,
-    pub(super) watch_events: Family<Event, Counter>,
-    pub(super) watch_silence: Family<Watch, Real>,
-    pub(super) relist_differences: Family<Watch, Counter>,
-    pub(super) reports: Family<Outcome, Counter>,
+    pub(super) pods: Family<EnvironmentLabel, Gauge>,
+    pub(super) artifacts: Family<EnvironmentLabel, Gauge>,
+    pub(super) pods_skipped: Family<ReasonLabels, Gauge>,
+    pub(super) containers_skipped: Family<ReasonLabels, Gauge>,
+    pub(super) config_digests: Family<EnvironmentLabel, Gauge>,
+    pub(super) watch_state: Family<WatchStateLabels, Gauge>,
+    pub(super) watch_restarts: Family<RestartLabels, Counter>,
+    pub(super) watch_events: Family<EventLabel, Counter>,
+    pub(super) watch_silence: Family<WatchLabel, Real>,
+    pub(super) relist_differences: Family<WatchLabel, Counter>,
+    pub(super) reports: Family<OutcomeLabels, Counter>,
     pub(super) report_seconds: ReportSeconds,
-    pub(super) last_accepted: Family<Environment, Real>,
-    pub(super) pending: Family<Environment, Real>,
-    pub(super) withheld: Family<Reason, Gauge>,
-    pub(super) witnessed: Family<Environment, Gauge>,
-    pub(super) witness_thinned: Family<Environment, Counter>,
-    pub(super) witness_dropped: Family<Environment, Counter>,
-    pub(super) other_writers: Family<Environment, Counter>,
+    pub(super) last_accepted: Family<EnvironmentLabel, Real>,
+    pub(super) pending: Family<EnvironmentLabel, Real>,
+    pub(super) withheld: Family<ReasonLabels, Gauge>,
+    pub(super) departed_pods: Family<EnvironmentLabel, Gauge>,
+    pub(super) departed_pods_deduplicated: Family<EnvironmentLabel, Counter>,
+    pub(super) departed_pods_dropped: Family<EnvironmentLabel, Counter>,
+    pub(super) other_writers: Family<EnvironmentLabel, Counter>,
     pub(super) token_rotations: Counter,
 }
 
-/// From a heartbeat to an upload that takes a minute, in seconds.
+/// Upper bounds of the buckets, in seconds: from a heartbeat to an upload that takes a minute.
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 20.0, 60.0];
 
 /// A histogram for each environment.
 #[derive(Debug)]
-pub(super) struct ReportSeconds(Family<Environment, Histogram, fn() -> Histogram>);
+pub(super) struct ReportSeconds(Family<EnvironmentLabel, Histogram, fn() -> Histogram>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Environment {
+pub(super) struct EnvironmentLabel {
     pub(super) environment: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Reason {
+pub(super) struct ReasonLabels {
     pub(super) environment: String,
     pub(super) reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Outcome {
+pub(super) struct OutcomeLabels {
     pub(super) environment: String,
     pub(super) outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Watch {
+pub(super) struct WatchLabel {
     pub(super) watch: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct WatchState {
+pub(super) struct WatchStateLabels {
     pub(super) watch: String,
     pub(super) state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Restart {
+pub(super) struct RestartLabels {
     pub(super) watch: String,
     pub(super) reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Event {
+pub(super) struct EventLabel {
     pub(super) r#type: &'static str,
 }
 
@@ -99,32 +99,31 @@ impl Default for ReportSeconds {
 }
 
 impl ReportSeconds {
-    pub(super) fn observe(&self, environment: &Environment, took: Duration) {
+    pub(super) fn observe(&self, environment: &EnvironmentLabel, took: Duration) {
         self.0.get_or_create(environment).observe(took.as_secs_f64());
     }
 }
 
 impl Metrics {
-    /// Sets what was counted of an environment's pods; a reason that no longer holds is 0, not gone.
-    pub(super) fn count(&self, environment: &Environment, tally: &Tally) {
-        let gauge = |family: &Family<Environment, Gauge>, n: u64| {
+    /// Sets the pod gauges of an environment. A reason without pods is exported as 0.
+    pub(super) fn count(&self, environment: &EnvironmentLabel, tally: &Tally) {
+        let gauge = |family: &Family<EnvironmentLabel, Gauge>, n: u64| {
             family.get_or_create(environment).set(integer(n));
         };
         gauge(&self.pods, tally.pods);
         gauge(&self.artifacts, tally.artifacts);
         gauge(&self.config_digests, tally.config_digests);
-        let label = |reason| Reason { environment: environment.environment.clone(), reason };
+        let label = |reason| ReasonLabels { environment: environment.environment.clone(), reason };
         for skip in POD_SKIPS {
             let n = tally.skipped_pods.get(&skip).copied().unwrap_or_default();
-            self.pods_skipped.get_or_create(&label(of_pod(skip))).set(integer(n));
+            self.pods_skipped.get_or_create(&label(pod_reason(skip))).set(integer(n));
         }
         for skip in CONTAINER_SKIPS {
             let n = tally.skipped_containers.get(&skip).copied().unwrap_or_default();
-            self.containers_skipped.get_or_create(&label(of_container(skip))).set(integer(n));
+            self.containers_skipped.get_or_create(&label(container_reason(skip))).set(integer(n));
         }
     }
 
-    /// Puts them into a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix(PREFIX).sub_registry_with_prefix("agent");
         registry.register(
@@ -132,109 +131,104 @@ impl Metrics {
             "Pods in the namespaces of the environment, in any phase",
             self.pods.clone(),
         );
-        registry.register("artifacts", "Pods that are reported", self.artifacts.clone());
+        registry.register("artifacts", "Reported pods", self.artifacts.clone());
         registry.register("skipped_pods", "Pods that are not reported", self.pods_skipped.clone());
         registry.register(
             "skipped_containers",
-            "Containers that are left out of pods that have started",
+            "Containers of started pods that are not reported",
             self.containers_skipped.clone(),
         );
         registry.register(
             "config_digests",
-            "Containers that are known by the digest of their image's configuration",
+            "Containers identified by the digest of their image configuration",
             self.config_digests.clone(),
         );
-        registry.register("watch_state", "1 for the state that a watch is in", self.watch_state.clone());
-        registry.register("watch_restarts", "Watches that had to begin again", self.watch_restarts.clone());
-        registry.register("watch_events", "Events of watches", self.watch_events.clone());
+        registry.register("watch_state", "1 for the current state of a watch", self.watch_state.clone());
+        registry.register("watch_restarts", "Restarts of watches, by reason", self.watch_restarts.clone());
+        registry.register("watch_events", "Events received by watches", self.watch_events.clone());
         registry.register_with_unit(
             "watch_silence",
-            "Time since the API server last said anything",
+            "Time since the last contact with the API server",
             Unit::Seconds,
             self.watch_silence.clone(),
         );
         registry.register(
             "relist_differences",
-            "Pods that a routine list showed otherwise than the watch had told so far",
+            "Pods that differed between a periodic relist and the watch",
             self.relist_differences.clone(),
         );
-        registry.register("reports", "Reports that were sent, by what came of them", self.reports.clone());
+        registry.register("reports", "Reports, by outcome", self.reports.clone());
         registry.register_with_unit(
             "report_duration",
-            "Time from when a report is made to its answer",
+            "Time from composing a report to its response",
             Unit::Seconds,
             self.report_seconds.0.clone(),
         );
         registry.register_with_unit(
             "last_accepted_timestamp",
-            "When a report was last accepted, in Unix time",
+            "Unix time of the last accepted report",
             Unit::Seconds,
             self.last_accepted.clone(),
         );
         registry.register_with_unit(
             "pending",
-            "Age of the oldest change that no accepted report holds",
+            "Age of the oldest unreported change",
             Unit::Seconds,
             self.pending.clone(),
         );
-        registry.register("withheld", "1 where nothing is reported, and why", self.withheld.clone());
+        registry.register("withheld", "1 while reports are withheld, by reason", self.withheld.clone());
+        registry.register("departed_pods", "Unreported departed pods", self.departed_pods.clone());
         registry.register(
-            "witnessed_pods",
-            "Pods that came and went and that no accepted report holds yet",
-            self.witnessed.clone(),
+            "departed_pods_deduplicated",
+            "Departed pods represented by another pod of the same namespace, owner and digests",
+            self.departed_pods_deduplicated.clone(),
         );
         registry.register(
-            "witness_thinned_pods",
-            "Pods that came and went and for which another of their owner and digests stands",
-            self.witness_thinned.clone(),
-        );
-        registry.register(
-            "witness_dropped_pods",
-            "Pods that came and went and were given up, since there were too many",
-            self.witness_dropped.clone(),
+            "departed_pods_dropped",
+            "Departed pods dropped because there were too many",
+            self.departed_pods_dropped.clone(),
         );
         registry.register(
             "other_writers",
-            "New snapshots of what was already reported: someone else reports to the environment",
+            "New snapshots of an unchanged report: another client reports to the environment",
             self.other_writers.clone(),
         );
         registry.register(
             "token_rotations",
-            "Times that the token's file held another one",
+            "Changes of the token in the token file",
             self.token_rotations.clone(),
         );
     }
 }
 
-/// The outcome of a report that was accepted.
+/// The `outcome` label of an accepted report.
 pub(super) fn accepted(accepted: Accepted) -> &'static str {
     match accepted {
         Accepted::NewSnapshot => "new_snapshot",
         Accepted::Unchanged => "unchanged",
-        Accepted::Unsaid => "accepted",
+        Accepted::Unspecified => "accepted",
     }
 }
 
-/// The outcome of a report that was not.
+/// The `outcome` label of a failed report.
 pub(super) fn failed(error: &api::Error) -> &'static str {
     match error {
         api::Error::Token(_) => "no_token",
         api::Error::Unreachable { .. } => "unreachable",
         api::Error::BrokenOff { .. } => "broken_off",
-        api::Error::Stalled { .. } => "stalled",
-        api::Error::Foreign { .. } => "foreign",
-        api::Error::Answered { status, .. } => match class(status.as_u16()) {
-            Class::NotAuthorized => "unauthorized",
-            Class::NotFound => "not_found",
-            Class::Refused => "refused",
-            Class::Transient => "unavailable",
-            Class::Success | Class::Foreign => "foreign",
+        api::Error::TimedOut { .. } => "stalled",
+        api::Error::UnexpectedResponse { .. } => "foreign",
+        api::Error::Answered { status, .. } => match classify(status.as_u16()) {
+            StatusClass::NotAuthorized => "unauthorized",
+            StatusClass::NotFound => "not_found",
+            StatusClass::Rejected => "refused",
+            StatusClass::Transient => "unavailable",
+            StatusClass::Success | StatusClass::Foreign => "foreign",
         },
     }
 }
 
-/// The reason why a pod is left out.
-fn of_pod(skip: PodSkip) -> &'static str {
+fn pod_reason(skip: PodSkip) -> &'static str {
     match skip {
         PodSkip::Ended => "ended",
         PodSkip::NotStarted => "not_started",
@@ -243,8 +237,7 @@ fn of_pod(skip: PodSkip) -> &'static str {
     }
 }
 
-/// The reason why a container is left out.
-fn of_container(skip: ContainerSkip) -> &'static str {
+fn container_reason(skip: ContainerSkip) -> &'static str {
     match skip {
         ContainerSkip::NotStarted => "not_started",
         ContainerSkip::OtherAlgorithm => "other_algorithm",
@@ -253,7 +246,7 @@ fn of_container(skip: ContainerSkip) -> &'static str {
     }
 }
 
-/// Why reports are withheld.
+/// The `reason` labels of withheld reports.
 pub(super) const WITHHELD: [&str; 6] =
     ["unlisted", "stale", "no_such_namespace", "unconfirmed", "no_pods", "unreadable"];
 

@@ -1,10 +1,8 @@
-//! The agent as a daemon: it watches, keeps the live set, and reports each environment whenever it
-//! changes, and by heartbeat.
+//! The agent as a daemon: watches pods and reports each environment on change and by heartbeat.
 //!
-//! `cli` runs it until a signal. Each watch and each environment has a task of its own; they share a
-//! `Shared`, and `domain` decides all that there is to decide: what to ask the API server next
-//! (`watch`), when to report (`cadence`), what came and went meanwhile (`witness`). Nothing here
-//! retries, waits or gives up on its own.
+//! Run by `cli` until a signal. Each watch and each environment has its own task; `Shared` connects them.
+//! All decisions are made in `domain`: the next request (`watch`), when to report (`cadence`), and which
+//! ended pods to report (`departed_pods`).
 
 mod environment_state;
 mod health;
@@ -23,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use self::timing::{Policy, Witnessing};
+pub use self::timing::{Timing, TrackDeparted};
 
 use self::health::Health;
 use self::reporter::Reporter;
@@ -36,10 +34,10 @@ use crate::domain::live::selection::{Scope, TooManyNamespaces};
 use crate::process::listener::{self, Bounds};
 use crate::process::{admin, metrics as registry};
 
-/// What is said at the first signal.
-pub const STOPPING: &str = "stopping: what is not reported yet is reported first";
+/// Logged at the first signal.
+pub const SHUTTING_DOWN: &str = "shutting down: sending unreported changes first";
 
-/// Of the listener for probes and scrapes: few, short, and not waited for at the end.
+/// Bounds of the listener for probes and scrapes.
 const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(10),
     stall: Duration::from_secs(10),
@@ -48,69 +46,74 @@ const BOUNDS: Bounds = Bounds {
     drain: Duration::from_secs(1),
 };
 
-/// What the daemon is made of.
+/// Inputs of the daemon.
 pub struct Setup {
-    /// What to report.
+    /// Environments and containers to report.
     pub plan: Plan,
-    /// Where pods come from.
+    /// Source of the pods.
     pub cluster: Cluster,
-    /// Where reports go.
+    /// Client of the compliance service.
     pub client: Client,
-    /// Where probes and metrics are served, if anywhere.
+    /// Listener for probes and metrics.
     pub listener: Option<TcpListener>,
-    /// Whether pods are reported that came and went since the last report.
-    pub witnessing: Witnessing,
-    /// Its durations.
-    pub policy: Policy,
+    /// Whether departed pods are reported.
+    pub track_departed: TrackDeparted,
+    /// Durations.
+    pub timing: Timing,
 }
 
-/// The daemon cannot begin, or ended on its own.
+/// The daemon failed to start, or one of its tasks ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Too many namespaces are named.
-    #[error("the pods cannot be watched")]
+    #[error("failed to watch pods")]
     Scope(#[source] TooManyNamespaces),
-    /// The address that was given is not one.
-    #[error("the address of probes and metrics cannot be told")]
+    /// The listener has no local address.
+    #[error("failed to read the address of the listener for probes and metrics")]
     Address(#[source] std::io::Error),
-    /// A part of it panicked, and the log says how.
-    #[error("a part of the agent ended on its own")]
+    /// A task panicked; the log has the message.
+    #[error("a task of the agent ended unexpectedly")]
     Ended(#[source] JoinError),
 }
 
-/// Watches and reports until `shutdown`, then sends what is not reported yet.
+/// Watches and reports until `shutdown`, then reports the remaining changes.
 ///
 /// # Errors
 ///
-/// [`Error`] where it cannot begin, or a part of it panicked; the others were told to end, and did.
+/// [`Error`] if the daemon cannot start, or after a panic; all other tasks have shut down then.
 pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error> {
-    let Setup { plan, cluster, client, listener, witnessing, policy } = setup;
+    let Setup { plan, cluster, client, listener, track_departed, timing } = setup;
     let scope = Scope::covering(plan.environments.iter().map(|e| &e.selection)).map_err(Error::Scope)?;
     let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(Error::Address)?;
-    introduce(&plan, &scope, &cluster, &client, &policy, witnessing, address);
-    let shared = Arc::new(Shared::new(&plan, &scope, client.clone(), witnessing, &policy));
+    log_configuration(&plan, &scope, &cluster, &client, &timing, track_departed, address);
+    let shared = Arc::new(Shared::new(&plan, &scope, client.clone(), track_departed, &timing));
 
-    // What watches ends at the signal, what reports has a last word, and probes are answered meanwhile.
+    // Shutdown order: watches at once, then reporters after their last report, then the listener.
     let (mut watching, mut reporting, mut serving) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let (ending, served) = (CancellationToken::new(), CancellationToken::new());
     if let Some(listener) = listener {
         let mut registry = registry::registry();
         shared.metrics.register(&mut registry);
-        let health = Health::new(Arc::clone(&shared), registry, policy.cadence.stale, shutdown.clone());
+        let health = Health::new(Arc::clone(&shared), registry, timing.cadence.stale_after, shutdown.clone());
         let router = admin::router(Arc::new(health));
         serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
     }
     for n in 0..shared.watches() {
         let (shared, cluster) = (Arc::clone(&shared), cluster.clone());
-        let policy = policy.watch.clone();
+        let timing = timing.watch.clone();
         watching.spawn(async move {
-            let of = shared.scope_of(n);
-            cluster.watch_pods(of.as_ref(), policy, seed(), |heard| shared.hear(n, heard)).await;
+            let scope = shared.scope_of(n);
+            cluster.watch_pods(scope.as_ref(), timing, seed(), |event| shared.apply(n, event)).await;
         });
     }
-    watching.spawn(lookups::look_up(Arc::clone(&shared), cluster.clone(), policy.lookup, policy.remind));
+    watching.spawn(lookups::run(
+        Arc::clone(&shared),
+        cluster.clone(),
+        timing.lookup_interval,
+        timing.reminder_interval,
+    ));
     for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
-        let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &policy, seed());
+        let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &timing, seed());
         reporting.spawn(reporter.run(ending.clone()));
     }
 
@@ -122,7 +125,7 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     };
     shutdown.cancel();
     watching.shutdown().await;
-    // What they heard last is part of the last word.
+    // Only now, so that the last report contains the last events.
     ending.cancel();
     let mut outcome = outcome.map_err(Error::Ended);
     while let Some(ended) = reporting.join_next().await {
@@ -138,30 +141,30 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     outcome
 }
 
-/// The effective configuration, in the first lines of the log.
-fn introduce(
+/// Logs the effective configuration.
+fn log_configuration(
     plan: &Plan,
     scope: &Scope,
     cluster: &Cluster,
     client: &Client,
-    policy: &Policy,
-    witnessing: Witnessing,
+    timing: &Timing,
+    track_departed: TrackDeparted,
     address: Option<SocketAddr>,
 ) {
     let environments: Vec<_> = plan.environments.iter().map(|e| e.name.as_str()).collect();
     let environments = environments.join(", ");
-    let (interval, debounce) = (policy.cadence.interval, policy.cadence.debounce);
-    let strictly = if witnessing == Witnessing::Off { ", strictly what runs" } else { "" };
+    let (interval, debounce) = (timing.cadence.interval, timing.cadence.debounce);
+    let running_only = if track_departed == TrackDeparted::Off { ", running pods only" } else { "" };
     let (from, to, organization) = (cluster.url(), client.base_url(), client.organization().as_str());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), cluster = from, scope = %scope, environments,
         service = %to, organization, interval = interval.as_secs_f64(), debounce = debounce.as_secs_f64(),
-        witness = witnessing == Witnessing::On,
+        departed_pods = track_departed == TrackDeparted::On,
         "supercargo {} watches {scope} at {from} and reports to {to}, organization {organization}: {environments}, \
-         {debounce:?} after a change and every {interval:?}{strictly}",
+         {debounce:?} after a change and every {interval:?}{running_only}",
         env!("CARGO_PKG_VERSION"),
     );
     if let Some(address) = address {
-        tracing::info!(%address, "health and metrics on http://{address}");
+        tracing::info!(%address, "serving probes and metrics on http://{address}");
     }
 }

@@ -1,4 +1,6 @@
-//! One environment: it asks its cadence what to do next, and does that.
+//! The task of one environment: carries out the steps of its cadence and logs their results.
+//!
+//! Started by `daemon`. When and why to report is decided in `domain::live::cadence`.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -11,12 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics;
 use super::shared::{Composed, Shared};
-use super::timing::Policy;
-use crate::agent::{Outcome, Summary, counted};
-use crate::api::{self, About, Accepted, Client};
-use crate::domain::escape::Visible;
-use crate::domain::failure_log::{Outage, Say};
-use crate::domain::live::cadence::{Answer, Begun, Cadence, Draft, Failure, Step, Why, Withheld};
+use super::timing::Timing;
+use crate::agent::{ReportOutcome, Summary, pluralize};
+use crate::api::{self, Accepted, Client, Resource};
+use crate::domain::escape::Escaped;
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::live::cadence::{
+    BeginResult, Cadence, Draft, Failure, SendReason, Step, UploadResult, WithholdReason,
+};
 use crate::domain::live::confirmation;
 use crate::domain::live::departure::Revision;
 use crate::domain::live::live_set::Tally;
@@ -34,27 +38,25 @@ pub(super) struct Reporter {
     cadence: Cadence,
     flight: Option<Flight>,
     has_reported: bool,
-    is_ending: bool,
-    remind: Duration,
-    /// Reports that are not accepted.
-    refused: Outage,
-    /// Reports that may not begin.
-    withheld: Outage,
-    /// Since when its first list is waited for.
+    is_shutting_down: bool,
+    reminder_interval: Duration,
+    failed_reports: FailureLog,
+    withheld_reports: FailureLog,
+    /// Start of the wait for the first list.
     unlisted_since: Option<Instant>,
-    /// Pods that the witness lost, as far as that was said.
-    lost: u64,
-    losses: Outage,
+    /// Number of dropped pods in the last warning.
+    dropped: u64,
+    dropped_pods: FailureLog,
 }
 
 type Upload = Pin<Box<dyn Future<Output = Result<Accepted, api::Error>> + Send>>;
 
-/// A report that is under way.
+/// A report in flight.
 struct Flight {
     upload: Upload,
-    why: Why,
+    reason: SendReason,
     start: Instant,
-    /// The revision of the whole set that it is of.
+    /// Revision of the whole live set when the report was composed.
     set: Revision,
     artifacts: usize,
     tally: Tally,
@@ -66,7 +68,7 @@ impl Reporter {
         n: usize,
         name: EnvironmentName,
         client: Client,
-        policy: &Policy,
+        timing: &Timing,
         seed: u64,
     ) -> Self {
         Self {
@@ -74,16 +76,16 @@ impl Reporter {
             n,
             name,
             client,
-            cadence: Cadence::new(policy.cadence, seed),
+            cadence: Cadence::new(timing.cadence, seed),
             flight: None,
             has_reported: false,
-            is_ending: false,
-            remind: policy.remind,
-            refused: Outage::new(policy.remind),
-            withheld: Outage::new(policy.remind),
+            is_shutting_down: false,
+            reminder_interval: timing.reminder_interval,
+            failed_reports: FailureLog::new(timing.reminder_interval),
+            withheld_reports: FailureLog::new(timing.reminder_interval),
             unlisted_since: None,
-            lost: 0,
-            losses: Outage::new(policy.remind),
+            dropped: 0,
+            dropped_pods: FailureLog::new(timing.reminder_interval),
         }
     }
 
@@ -93,125 +95,131 @@ impl Reporter {
             let now = Instant::now();
             let (view, unconfirmed) = self.shared.view(self.n);
             let step = self.cadence.next(&view, now);
-            if !self.is_ending {
-                self.tell(step, unconfirmed.as_ref(), now);
+            if !self.is_shutting_down {
+                self.log_state(step, unconfirmed.as_ref(), now);
             }
             let until = match step {
                 Step::Stop => return self.warn_unreported(),
-                Step::Send { why } => {
-                    self.send(why, now);
+                Step::Send { reason } => {
+                    self.send(reason, now);
                     continue;
                 }
                 Step::Wait { until } => until,
-                Step::Withhold { .. } => now.checked_add(self.remind),
+                Step::Withhold { .. } => now.checked_add(self.reminder_interval),
             };
             let shared = Arc::clone(&self.shared);
             tokio::select! {
-                answer = answered(&mut self.flight) => self.answered(answer),
-                () = at(until) => {}
+                result = upload_result(&mut self.flight) => self.upload_finished(result),
+                () = sleep_to(until) => {}
                 () = shared.changed(self.n) => {}
-                () = shutdown.cancelled(), if !self.is_ending => {
-                    self.is_ending = true;
+                () = shutdown.cancelled(), if !self.is_shutting_down => {
+                    self.is_shutting_down = true;
                     self.cadence.shut_down(Instant::now());
                 }
             }
         }
     }
 
-    /// Composes a report, and begins to upload it where there is something to say.
-    fn send(&mut self, why: Why, now: Instant) {
-        let Composed { snapshot, set, carried } = self.shared.compose(self.n, why.takes_witnessed());
+    /// Composes a report and starts its upload.
+    fn send(&mut self, reason: SendReason, now: Instant) {
+        let Composed { snapshot, set, contents } =
+            self.shared.compose(self.n, reason.includes_departed_pods());
         let (revision, tally) = (snapshot.revision, snapshot.tally.clone());
         let report = Report::new(snapshot);
-        let draft = Draft { why, revision, hash: report.hash(), carried };
+        let draft = Draft { reason, revision, hash: report.hash(), contents };
         match self.cadence.begin(draft, now) {
-            Begun::Busy => {}
-            Begun::Repetition => self.shared.accepted(self.n, set, carried),
-            Begun::Upload => {
+            BeginResult::Busy => {}
+            BeginResult::Unchanged => self.shared.accepted(self.n, set, contents),
+            BeginResult::Upload => {
                 tracing::debug!(
-                    "{}: a report of {} bytes begins: {why:?}, {carried:?}",
-                    Visible(self.name.as_str()),
+                    "{}: sending a report of {} bytes: {reason:?}, {contents:?}",
+                    Escaped(self.name.as_str()),
                     report.content_length()
                 );
                 let artifacts = report.len();
                 let (client, name) = (self.client.clone(), self.name.clone());
                 let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
-                self.flight = Some(Flight { upload, why, start: now, set, artifacts, tally });
+                self.flight = Some(Flight { upload, reason, start: now, set, artifacts, tally });
             }
         }
     }
 
-    /// Takes in what came of an upload.
-    fn answered(&mut self, answer: Result<Accepted, api::Error>) {
+    fn upload_finished(&mut self, result: Result<Accepted, api::Error>) {
         let Some(flight) = self.flight.take() else { return };
         let (now, took) = (Instant::now(), flight.start.elapsed());
-        let counted = &self.shared.metrics;
-        let environment = metrics::Environment { environment: self.name.as_str().to_owned() };
-        counted.report_seconds.observe(&environment, took);
-        let outcome = metrics::Outcome {
+        let metrics = &self.shared.metrics;
+        let environment = metrics::EnvironmentLabel { environment: self.name.as_str().to_owned() };
+        metrics.report_seconds.observe(&environment, took);
+        let outcome = metrics::OutcomeLabels {
             environment: environment.environment.clone(),
-            outcome: match &answer {
+            outcome: match &result {
                 Ok(accepted) => metrics::accepted(*accepted),
                 Err(error) => metrics::failed(error),
             },
         };
-        counted.reports.get_or_create(&outcome).inc();
-        match answer {
+        metrics.reports.get_or_create(&outcome).inc();
+        match result {
             Ok(accepted) => self.accepted(accepted, flight, &environment, now),
             Err(error) => {
-                let asked = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
+                let retry_after = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
                 let failure = match &error {
-                    error if error.is_transient() => Failure::Passing,
+                    error if error.is_transient() => Failure::Transient,
                     api::Error::Answered { status, .. } if *status == StatusCode::PAYLOAD_TOO_LARGE => {
                         Failure::TooLarge
                     }
-                    _ => Failure::Lasting,
+                    _ => Failure::Permanent,
                 };
-                self.cadence.answered(Answer::Failed { failure, retry_after: asked }, now);
+                self.cadence.finish(UploadResult::Failed { failure, retry_after }, now);
                 self.failed(&error, now);
             }
         }
     }
 
-    fn accepted(&mut self, accepted: Accepted, flight: Flight, label: &metrics::Environment, now: Instant) {
+    fn accepted(
+        &mut self,
+        accepted: Accepted,
+        flight: Flight,
+        label: &metrics::EnvironmentLabel,
+        now: Instant,
+    ) {
         let new_snapshot = match accepted {
             Accepted::NewSnapshot => Some(true),
             Accepted::Unchanged => Some(false),
-            Accepted::Unsaid => None,
+            Accepted::Unspecified => None,
         };
-        let answered = self.cadence.answered(Answer::Accepted { new_snapshot }, now);
-        if let Some((_, carried)) = answered.accepted {
-            self.shared.accepted(self.n, flight.set, carried);
+        let completion = self.cadence.finish(UploadResult::Accepted { new_snapshot }, now);
+        if let Some((_, contents)) = completion.accepted {
+            self.shared.accepted(self.n, flight.set, contents);
         }
-        self.shared.tell(self.n, |reported| reported.last_accepted = Some(SystemTime::now()));
-        let name = Visible(self.name.as_str());
-        if let Some((failures, lasted)) = self.refused.over(now) {
+        self.shared.update_reports(self.n, |reports| reports.last_accepted = Some(SystemTime::now()));
+        let name = Escaped(self.name.as_str());
+        if let Some((failures, lasted)) = self.failed_reports.recovered(now) {
             tracing::info!(
                 environment = self.name.as_str(),
                 failures,
                 seconds = lasted.as_secs_f64(),
-                "{name}: reported again, after {} in {lasted:.0?}",
-                counted(failures, "failure")
+                "{name}: reported again after {} in {lasted:.0?}",
+                pluralize(failures, "failure")
             );
         }
-        if answered.another_writer {
+        if completion.another_writer {
             self.shared.metrics.other_writers.get_or_create(label).inc();
             tracing::warn!(
                 environment = self.name.as_str(),
-                "{name}: the service made a new snapshot of what it had from here already: someone else reports to this environment, which wants one agent"
+                "{name}: another client reports to this environment: the service created a new snapshot for an unchanged report; use one agent per environment (see docs/troubleshooting.md)"
             );
         }
         let environment = self.name.clone();
-        let outcome = Outcome::Accepted(accepted);
-        let Flight { why, artifacts, tally, start, .. } = flight;
+        let outcome = ReportOutcome::Accepted(accepted);
+        let Flight { reason, artifacts, tally, start, .. } = flight;
         let summary = Summary { environment, outcome, artifacts, tally, took: start.elapsed() };
-        // The first one says that it works; after that, what changed nothing is a detail.
-        let is_news = match new_snapshot {
+        // The first report shows that reporting works; later reports without a change are logged at debug level.
+        let has_changed = match new_snapshot {
             Some(is_new) => is_new,
-            None => why != Why::Heartbeat,
+            None => reason != SendReason::Heartbeat,
         };
         let is_first = !std::mem::replace(&mut self.has_reported, true);
-        if is_news || is_first {
+        if has_changed || is_first {
             summary.log();
         } else {
             tracing::debug!("{summary}");
@@ -219,52 +227,51 @@ impl Reporter {
     }
 
     fn failed(&mut self, error: &api::Error, now: Instant) {
-        // A shutdown retries as long as its deadline allows, which the cadence decides.
+        // During shutdown, the cadence decides whether another attempt follows.
         let (view, _) = self.shared.view(self.n);
-        let is_final = self.is_ending && self.cadence.shutdown_step(&view, now) == Step::Stop;
-        let words = error_causes::said_once(error).join(": ");
-        let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
-        match self.refused.failed(&words, now) {
-            Say::This => {
-                let hint = self.client.hint(error, About::Environment(environment));
-                let words = error_causes::with_hint(&words, hint);
-                let again = if is_final { "" } else { "; trying again" };
-                tracing::warn!(environment, "{name}: not reported: {words}{again}");
+        let is_final = self.is_shutting_down && self.cadence.shutdown_step(&view, now) == Step::Stop;
+        let cause = error_causes::describe(error);
+        let (environment, name) = (self.name.as_str(), Escaped(self.name.as_str()));
+        match self.failed_reports.failed(&cause, now) {
+            LogAction::New => {
+                let hint = self.client.hint(error, Resource::Environment(environment));
+                let cause = error_causes::with_hint(&cause, hint);
+                let retrying = if is_final { "" } else { "; retrying" };
+                tracing::warn!(environment, "{name}: report failed: {cause}{retrying}");
             }
-            Say::Still(failures, lasted) => tracing::warn!(
+            LogAction::Ongoing(failures, lasted) => tracing::warn!(
                 environment,
                 failures,
                 seconds = lasted.as_secs_f64(),
-                "{name}: still not reported after {failures} tries in {lasted:.0?}: {words}"
+                "{name}: report still failing after {failures} attempts in {lasted:.0?}: {cause}"
             ),
-            Say::Nothing => tracing::debug!("{name}: not reported: {words}"),
+            LogAction::Suppress => tracing::debug!("{name}: report failed: {cause}"),
         }
     }
 
-    /// Says that pods came and went and were given up, since there were too many.
-    fn tell_losses(&mut self, now: Instant) {
-        let lost = self.shared.lost(self.n);
-        if lost > self.lost && self.losses.failed("", now) != Say::Nothing {
-            self.lost = lost;
-            let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
+    fn warn_dropped(&mut self, now: Instant) {
+        let dropped = self.shared.dropped_pods(self.n);
+        if dropped > self.dropped && self.dropped_pods.failed("", now) != LogAction::Suppress {
+            self.dropped = dropped;
+            let (environment, name) = (self.name.as_str(), Escaped(self.name.as_str()));
             tracing::warn!(
                 environment,
-                lost,
-                "{name}: {lost} pods came and went and are in no report: there were too many to keep"
+                dropped,
+                "{name}: dropped {dropped} departed pods without a report: too many since the last accepted report"
             );
         }
     }
 
     /// Warns of changes that no accepted report contains when the agent shuts down, with the cause.
     fn warn_unreported(&self) {
-        let witnessed = self.shared.witnessed(self.n);
-        let is_reported = self.cadence.pending_since().is_none() && !self.cadence.owes_follow_up();
-        if is_reported && witnessed == 0 {
+        let departed = self.shared.departed_pods(self.n);
+        let is_reported = self.cadence.pending_since().is_none() && !self.cadence.needs_follow_up();
+        if is_reported && departed == 0 {
             return;
         }
         let attempts = self.cadence.attempts_at_shutdown();
-        let unanswered = self.flight.as_ref().map(|_| "the last one was not answered in time");
-        let causes = [unanswered, self.withheld.words(), self.refused.words()];
+        let unanswered = self.flight.as_ref().map(|_| "the last attempt timed out");
+        let causes = [unanswered, self.withheld_reports.message(), self.failed_reports.message()];
         let causes: Vec<_> = causes.into_iter().flatten().collect();
         let cause = if causes.is_empty() {
             "reports are withheld".to_owned()
@@ -273,81 +280,84 @@ impl Reporter {
         };
         tracing::warn!(
             environment = self.name.as_str(),
-            witnessed,
+            departed,
             attempts,
             "{}: shutting down with unreported changes after {}: {cause}",
-            Visible(self.name.as_str()),
-            counted(attempts.into(), "attempt")
+            Escaped(self.name.as_str()),
+            pluralize(attempts.into(), "attempt")
         );
     }
 
-    /// Tells the log and the metrics how it stands.
-    fn tell(&mut self, step: Step, unconfirmed: Option<&confirmation::Withheld>, now: Instant) {
-        let (environment, name) = (self.name.as_str(), Visible(self.name.as_str()));
-        if !matches!(step, Step::Withhold { why: Withheld::Unlisted }) {
+    /// Updates the log and the metrics.
+    fn log_state(&mut self, step: Step, unconfirmed: Option<&confirmation::Withheld>, now: Instant) {
+        let (environment, name) = (self.name.as_str(), Escaped(self.name.as_str()));
+        if !matches!(step, Step::Withhold { reason: WithholdReason::Unlisted }) {
             self.unlisted_since = None;
         }
         let withheld = match (step, unconfirmed) {
-            (Step::Withhold { why: Withheld::Unlisted }, _) => {
+            (Step::Withhold { reason: WithholdReason::Unlisted }, _) => {
                 let since = *self.unlisted_since.get_or_insert(now);
-                let words = || "its pods have not all been listed yet".to_owned();
-                let is_late = now.saturating_duration_since(since) >= self.remind;
-                Some(("unlisted", is_late.then(words)))
+                let cause = || "the first list of pods is not complete".to_owned();
+                let is_late = now.saturating_duration_since(since) >= self.reminder_interval;
+                Some(("unlisted", is_late.then(cause)))
             }
-            (Step::Withhold { why: Withheld::Stale { .. } }, _) => {
-                let stalest = self.shared.stalest(self.n).unwrap_or_default();
-                Some(("stale", Some(format!("{stalest} has not been heard of for too long"))))
+            (Step::Withhold { reason: WithholdReason::Stale { .. } }, _) => {
+                let stalest = self.shared.stalest_watch(self.n).unwrap_or_default();
+                Some(("stale", Some(format!("no response from the API server for {stalest}"))))
             }
-            (Step::Withhold { why: Withheld::Unconfirmed }, Some(why)) => {
-                let words = error_causes::with_hint(&why.to_string(), why.hint().map(str::to_owned));
-                Some((why.as_str(), Some(words)))
+            (Step::Withhold { reason: WithholdReason::Unconfirmed }, Some(why)) => {
+                let cause = error_causes::with_hint(&why.to_string(), why.hint().map(str::to_owned));
+                Some((why.as_str(), Some(cause)))
             }
             _ => None,
         };
         match &withheld {
             None => {
-                if let Some((_, lasted)) = self.withheld.over(now) {
-                    tracing::info!(environment, "{name}: no longer withheld, after {lasted:.0?}");
+                if let Some((_, lasted)) = self.withheld_reports.recovered(now) {
+                    tracing::info!(environment, "{name}: no longer withheld after {lasted:.0?}");
                 }
             }
             Some((_, None)) => {}
-            // How many pods cannot be read may differ with each event.
-            Some((reason, Some(words))) => match self.withheld.failed(key(reason, words), now) {
-                Say::This => tracing::warn!(environment, reason, "{name}: reports are withheld: {words}"),
-                Say::Still(_, lasted) => {
-                    tracing::warn!(
-                        environment,
-                        reason,
-                        "{name}: reports are still withheld, for {lasted:.0?}: {words}"
-                    );
+            Some((reason, Some(cause))) => {
+                match self.withheld_reports.failed(failure_key(reason, cause), now) {
+                    LogAction::New => {
+                        tracing::warn!(environment, reason, "{name}: not reported: {cause}");
+                    }
+                    LogAction::Ongoing(_, lasted) => {
+                        tracing::warn!(
+                            environment,
+                            reason,
+                            "{name}: still not reported after {lasted:.0?}: {cause}"
+                        );
+                    }
+                    LogAction::Suppress => {}
                 }
-                Say::Nothing => {}
-            },
+            }
         }
         let pending_since = self.cadence.pending_since();
-        self.tell_losses(now);
-        self.shared.tell(self.n, |reported| {
-            reported.pending_since = pending_since;
-            reported.withheld = withheld.map(|(reason, _)| reason);
+        self.warn_dropped(now);
+        self.shared.update_reports(self.n, |reports| {
+            reports.pending_since = pending_since;
+            reports.withheld = withheld.map(|(reason, _)| reason);
         });
     }
 }
 
-/// What makes one reason another.
-fn key<'a>(reason: &'a str, words: &'a str) -> &'a str {
-    if reason == "unreadable" { reason } else { words }
+/// Identifies a failure in the log. The number of unreadable pods may differ with each event.
+fn failure_key<'a>(reason: &'a str, cause: &'a str) -> &'a str {
+    if reason == "unreadable" { reason } else { cause }
 }
 
-/// What came of the upload under way; never, where there is none.
-async fn answered(flight: &mut Option<Flight>) -> Result<Accepted, api::Error> {
+/// Waits for the upload in flight; forever if there is none.
+async fn upload_result(flight: &mut Option<Flight>) -> Result<Accepted, api::Error> {
     match flight {
         Some(flight) => flight.upload.as_mut().await,
         None => pending().await,
     }
 }
 
-/// Waits until then; for ever where there is no such time.
-async fn at(until: Option<Instant>) {
+/// Sleeps until the given time; forever if there is none.
+async fn sleep_to(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until.into()).await,
         None => pending().await,

@@ -1,7 +1,7 @@
-//! What the tasks of the daemon share: the live set, and what is known of each watch and environment.
+//! State shared by the tasks of the daemon: the live set, the watches and the environments.
 //!
-//! Watches write into it, environments take snapshots of it, probes and scrapes look at it. The lock is
-//! held for as long as one of these takes, and never while anything is waited for.
+//! Watches write to it; reporters take snapshots; probes and scrapes read it. The lock is never held
+//! across an await.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,46 +9,46 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::environment_state::{Reported, Standing};
+use super::environment_state::{EnvironmentState, ReportState};
 use super::metrics::{self, Metrics};
-use super::timing::{Policy, Witnessing};
-use super::watch_state::Watched;
+use super::timing::{Timing, TrackDeparted};
+use super::watch_state::WatchState;
 use crate::agent::{Plan, intake};
 use crate::api::Client;
-use crate::cluster::{EventType, Heard, PodName};
+use crate::cluster::{EventType, PodName, WatchEvent};
 use crate::domain::live::cadence::{Knowledge, View};
 use crate::domain::live::confirmation::{Emptiness, Existence, Withheld};
-use crate::domain::live::departed_pods::{Carried, Witness};
+use crate::domain::live::departed_pods::{Contents, DepartedPods};
 use crate::domain::live::departure::{Departure, Revision};
-use crate::domain::live::live_set::{Roster, Snapshot};
+use crate::domain::live::live_set::{LiveSet, Snapshot};
 use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
 
-/// All of it.
+/// The shared state and its notifications.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// One for each environment: there is something that its task should look at.
+    /// Wakes the reporter of each environment.
     changed: Vec<Notify>,
-    /// A first list is complete: there may be namespaces to look up.
-    listed: Notify,
+    /// Wakes the lookups when a list is complete.
+    list_completed: Notify,
     plan: Plan,
     client: Client,
     pub(super) metrics: Metrics,
 }
 
-/// What changes.
+/// The state behind the lock.
 pub(super) struct State {
-    pub(super) roster: Roster,
-    pub(super) watches: Vec<Watched>,
-    pub(super) environments: Vec<Standing>,
+    pub(super) live_set: LiveSet,
+    pub(super) watches: Vec<WatchState>,
+    pub(super) environments: Vec<EnvironmentState>,
 }
 
-/// What a report is made of.
+/// The content of a report.
 pub(super) struct Composed {
     pub(super) snapshot: Snapshot,
-    /// The revision of the whole set: every pod in it, and every pod that had left it, is older.
+    /// Revision of the whole live set when the snapshot was taken.
     pub(super) set: Revision,
-    pub(super) carried: Carried,
+    pub(super) contents: Contents,
 }
 
 impl Shared {
@@ -56,100 +56,105 @@ impl Shared {
         plan: &Plan,
         scope: &Scope,
         client: Client,
-        witnessing: Witnessing,
-        policy: &Policy,
+        track_departed: TrackDeparted,
+        timing: &Timing,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
-        let watches: Vec<Watched> = match scope {
-            Scope::Cluster => vec![Watched::new(None, policy.remind)],
-            Scope::Namespaces(names) => {
-                names.iter().map(|name| Watched::new(Some(name.clone()), policy.remind)).collect()
-            }
+        let watches: Vec<WatchState> = match scope {
+            Scope::Cluster => vec![WatchState::new(None, timing.reminder_interval)],
+            Scope::Namespaces(names) => names
+                .iter()
+                .map(|name| WatchState::new(Some(name.clone()), timing.reminder_interval))
+                .collect(),
         };
-        let standing = |environment| Standing::new(environment, &watches, witnessing);
-        let environments: Vec<_> = plan.environments.iter().map(standing).collect();
+        let new = |config| EnvironmentState::new(config, &watches, track_departed);
+        let environments: Vec<_> = plan.environments.iter().map(new).collect();
         Self {
             changed: environments.iter().map(|_| Notify::new()).collect(),
             state: Mutex::new(State {
-                roster: Roster::new(selections, plan.counting),
+                live_set: LiveSet::new(selections, plan.counting),
                 watches,
                 environments,
             }),
-            listed: Notify::new(),
+            list_completed: Notify::new(),
             plan: plan.clone(),
             client,
             metrics: Metrics::default(),
         }
     }
 
-    /// How many watches there are.
+    /// Number of watches.
     pub(super) fn watches(&self) -> usize {
         self.lock().watches.len()
     }
 
-    /// What a watch covers.
-    pub(super) fn scope_of(&self, watch: usize) -> Option<NamespaceName> {
-        self.lock().watches.get(watch).and_then(|watched| watched.of.clone())
+    /// The namespace of a watch; `None` is the whole cluster.
+    pub(super) fn scope_of(&self, n: usize) -> Option<NamespaceName> {
+        self.lock().watches.get(n).and_then(|watch| watch.scope.clone())
     }
 
-    /// Takes in what a watch heard.
-    pub(super) fn hear(&self, watch: usize, heard: Heard) {
+    /// Applies an event of watch `n`.
+    pub(super) fn apply(&self, n: usize, event: WatchEvent) {
         let mut state = self.lock();
-        let State { roster, watches, environments } = &mut *state;
-        let Some(watched) = watches.get_mut(watch) else { return };
-        let of = watched.of.clone();
-        let of = of.as_ref();
-        match heard {
-            Heard::Begin => {
-                watched.begins(Instant::now());
-                roster.begin(of);
+        let State { live_set, watches, environments } = &mut *state;
+        let Some(watch) = watches.get_mut(n) else { return };
+        let scope = watch.scope.clone();
+        let scope = scope.as_ref();
+        match event {
+            WatchEvent::ListStarted => {
+                watch.list_started(Instant::now());
+                live_set.begin(scope);
             }
-            Heard::Pod(pod) => {
-                let added = intake::add(&self.plan, roster, of, pod);
+            WatchEvent::Pod(pod) => {
+                let added = intake::add(&self.plan, live_set, scope, pod);
                 if let Some(problem) = added.problem {
-                    look_again(environments);
-                    watched.unreadable(&problem, Instant::now());
+                    reset_views(environments);
+                    watch.warn_unreadable(&problem, Instant::now());
                 }
                 for departure in added.departures {
-                    depart(environments, &departure, roster.latest());
+                    record_departure(environments, &departure, live_set.latest());
                 }
             }
-            Heard::Gone(pod) if self.plan.leaves_out(&pod) => {}
-            Heard::Gone(pod) => {
-                if let Some(departure) = roster.remove(of, &pod) {
-                    depart(environments, &departure, roster.latest());
+            WatchEvent::Deleted(pod) if self.plan.excludes(&pod) => {}
+            WatchEvent::Deleted(pod) => {
+                if let Some(departure) = live_set.remove(scope, &pod) {
+                    record_departure(environments, &departure, live_set.latest());
                 }
             }
-            Heard::GoneByName(PodName { namespace, name }) => {
-                if let Some(departure) = roster.remove_named(of, &namespace, &name) {
-                    depart(environments, &departure, roster.latest());
+            WatchEvent::DeletedByName(PodName { namespace, name }) => {
+                if let Some(departure) = live_set.remove_named(scope, &namespace, &name) {
+                    record_departure(environments, &departure, live_set.latest());
                 }
             }
-            Heard::Complete => {
+            WatchEvent::Complete => {
                 let mut departures = Vec::new();
-                let was_listed = roster.is_listed(of);
-                let swept = roster.complete(of, |departure| departures.push(departure));
-                let left = roster.latest();
+                let was_listed = live_set.is_listed(scope);
+                let diff = live_set.complete(scope, |departure| departures.push(departure));
+                let left = live_set.latest();
                 for departure in departures {
-                    depart(environments, &departure, left);
+                    record_departure(environments, &departure, left);
                 }
-                look_again(environments);
-                watched.is_complete(was_listed, swept, Instant::now(), &self.metrics);
-                self.listed.notify_one();
+                reset_views(environments);
+                watch.list_completed(was_listed, diff, Instant::now(), &self.metrics);
+                self.list_completed.notify_one();
             }
-            Heard::Contact(at) => watched.contact(at),
-            Heard::State(state) => watched.state = state,
-            Heard::Event(kind) => {
+            WatchEvent::Contact(at) => watch.record_contact(at),
+            WatchEvent::State(state) => watch.state = state,
+            WatchEvent::Event(kind) => {
                 if kind != EventType::Error {
-                    watched.event(Instant::now());
+                    watch.record_event(Instant::now());
                 }
-                self.metrics.watch_events.get_or_create(&metrics::Event { r#type: kind.as_str() }).inc();
+                self.metrics.watch_events.get_or_create(&metrics::EventLabel { r#type: kind.as_str() }).inc();
             }
-            Heard::Restart(reason) => watched.restarts(reason, &self.metrics),
-            Heard::Failed { error, again_in } => watched.failed(&error, again_in, Instant::now()),
-            Heard::Settled => {
-                for (n, (environment, changed)) in environments.iter().zip(&self.changed).enumerate() {
-                    if environment.has_news(n, roster) && environment.watches.contains(&watch) {
+            WatchEvent::Restart(reason) => watch.record_restart(reason, &self.metrics),
+            WatchEvent::Failed { error, retry_in } => {
+                watch.record_failure(&error, retry_in, Instant::now());
+            }
+            WatchEvent::CaughtUp => {
+                for (environment_n, (environment, changed)) in
+                    environments.iter().zip(&self.changed).enumerate()
+                {
+                    if environment.has_changed(environment_n, live_set) && environment.watches.contains(&n) {
                         changed.notify_one();
                     }
                 }
@@ -157,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Waits until there is something that an environment's task should look at.
+    /// Waits until the reporter of an environment must run.
     pub(super) async fn changed(&self, environment: usize) {
         match self.changed.get(environment) {
             Some(changed) => changed.notified().await,
@@ -166,35 +171,35 @@ impl Shared {
     }
 
     /// Waits until a list is complete.
-    pub(super) async fn listed(&self) {
-        self.listed.notified().await;
+    pub(super) async fn list_completed(&self) {
+        self.list_completed.notified().await;
     }
 
-    /// The watch of an environment that was not heard for the longest time.
-    pub(super) fn stalest(&self, n: usize) -> Option<String> {
+    /// The watch of an environment with the oldest contact.
+    pub(super) fn stalest_watch(&self, n: usize) -> Option<String> {
         let state = self.lock();
         let needed = state.environments.get(n)?.watches.iter().filter_map(|watch| state.watches.get(*watch));
-        needed.min_by_key(|watched| watched.contact).map(Watched::to_string)
+        needed.min_by_key(|watch| watch.contact).map(WatchState::to_string)
     }
 
-    /// What is known of an environment now, and why it is withheld where it has to be confirmed.
+    /// The current view of an environment, and why it is not confirmed.
     pub(super) fn view(&self, n: usize) -> (View, Option<Withheld>) {
-        // After a panic amid a change nobody knows what the set is; the process is about to end.
+        // After a panic the live set may be inconsistent; the process is about to end.
         let is_whole = !self.state.is_poisoned();
         let mut state = self.lock();
-        let State { roster, watches, environments } = &mut *state;
-        let revision = roster.revision(n);
-        let unknown = |knowledge| (View { revision, knowledge, witnessed: false }, None);
+        let State { live_set, watches, environments } = &mut *state;
+        let revision = live_set.revision(n);
+        let unknown = |knowledge| (View { revision, knowledge, has_departed_pods: false }, None);
         let Some(environment) = environments.get_mut(n) else { return unknown(Knowledge::Unlisted) };
-        environment.looked_at = None;
+        environment.last_view = None;
         let needed = || environment.watches.iter().filter_map(|watch| watches.get(*watch));
-        if !is_whole || needed().any(|watched| !roster.is_listed(watched.of.as_ref())) {
+        if !is_whole || needed().any(|watch| !live_set.is_listed(watch.scope.as_ref())) {
             return unknown(Knowledge::Unlisted);
         }
-        let contact = needed().filter_map(|watched| watched.contact).min();
-        let witnessed = environment.has_witnessed();
-        let withheld = environment.confirm(n, roster);
-        // It will be asked for at once. Until then this is no more than what was not asked.
+        let contact = needed().filter_map(|watch| watch.contact).min();
+        let has_departed_pods = environment.has_departed_pods();
+        let withheld = environment.confirm(n, live_set);
+        // The lookup has not completed yet.
         if let Some(Withheld::Unconfirmed(name)) = &withheld
             && !environment.existence.contains_key(name)
         {
@@ -203,89 +208,91 @@ impl Shared {
         let knowledge = match (contact, &withheld) {
             (_, Some(_)) => Knowledge::Unconfirmed,
             (Some(contact), None) => {
-                environment.looked_at = Some((revision, witnessed));
+                environment.last_view = Some((revision, has_departed_pods));
                 Knowledge::Contact(contact)
             }
             (None, None) => Knowledge::Unlisted,
         };
-        (View { revision, knowledge, witnessed }, withheld)
+        (View { revision, knowledge, has_departed_pods }, withheld)
     }
 
-    /// What an environment would report now, with the pods to witness or without.
-    pub(super) fn compose(&self, n: usize, takes_witnessed: bool) -> Composed {
+    /// Composes the content of a report.
+    pub(super) fn compose(&self, n: usize, includes_departed_pods: bool) -> Composed {
         let state = self.lock();
-        let witness = state.environments.get(n).and_then(|e| e.witness.as_ref());
-        let witnessed = witness.filter(|_| takes_witnessed).map(Witness::artifacts).unwrap_or_default();
-        let carried = if witnessed.is_empty() { Carried::Nothing } else { Carried::Witnessed };
-        Composed { snapshot: state.roster.snapshot(n, witnessed), set: state.roster.latest(), carried }
+        let departed_pods = state.environments.get(n).and_then(|e| e.departed_pods.as_ref());
+        let departed =
+            departed_pods.filter(|_| includes_departed_pods).map(DepartedPods::artifacts).unwrap_or_default();
+        let contents = if departed.is_empty() { Contents::Running } else { Contents::RunningAndDeparted };
+        Composed { snapshot: state.live_set.snapshot(n, departed), set: state.live_set.latest(), contents }
     }
 
-    /// A report of this state of the set was accepted.
-    pub(super) fn accepted(&self, n: usize, set: Revision, carried: Carried) {
-        if let Some(witness) = self.lock().environments.get_mut(n).and_then(|e| e.witness.as_mut()) {
-            witness.accepted(set, carried);
+    /// Records that a report of revision `set` was accepted.
+    pub(super) fn accepted(&self, n: usize, set: Revision, contents: Contents) {
+        if let Some(departed_pods) =
+            self.lock().environments.get_mut(n).and_then(|e| e.departed_pods.as_mut())
+        {
+            departed_pods.report_accepted(set, contents);
         }
     }
 
-    /// How many pods to witness an environment has.
-    pub(super) fn witnessed(&self, n: usize) -> usize {
-        self.lock().environments.get(n).and_then(|e| e.witness.as_ref()).map_or(0, Witness::len)
+    /// Number of unreported departed pods.
+    pub(super) fn departed_pods(&self, n: usize) -> usize {
+        self.lock().environments.get(n).and_then(|e| e.departed_pods.as_ref()).map_or(0, DepartedPods::len)
     }
 
-    /// How many pods its witness lost.
-    pub(super) fn lost(&self, n: usize) -> u64 {
+    /// Number of departed pods that were dropped.
+    pub(super) fn dropped_pods(&self, n: usize) -> u64 {
         let state = self.lock();
-        let witness = state.environments.get(n).and_then(|e| e.witness.as_ref());
-        witness.map_or(0, |witness| witness.counts().lost)
+        let departed_pods = state.environments.get(n).and_then(|e| e.departed_pods.as_ref());
+        departed_pods.map_or(0, |departed_pods| departed_pods.counts().dropped)
     }
 
-    /// How an environment's reports go, for scrapes.
-    pub(super) fn tell(&self, n: usize, tell: impl FnOnce(&mut Reported)) {
+    /// Updates the result of an environment's reports.
+    pub(super) fn update_reports(&self, n: usize, update: impl FnOnce(&mut ReportState)) {
         if let Some(environment) = self.lock().environments.get_mut(n) {
-            tell(&mut environment.reported);
+            update(&mut environment.reports);
         }
     }
 
-    /// The namespaces that have to be looked up: they are named, their list is complete and holds no pod,
-    /// and the API server has not said that they exist.
-    pub(super) fn to_look_up(&self) -> BTreeSet<NamespaceName> {
+    /// The named namespaces whose list is complete and empty and that are not known to exist.
+    pub(super) fn namespaces_to_look_up(&self) -> BTreeSet<NamespaceName> {
         let state = self.lock();
-        let State { roster, watches, environments } = &*state;
+        let State { live_set, watches, environments } = &*state;
         let unconfirmed = environments.iter().filter(|environment| {
-            !environment.is_confirmed && environment.environment.empty == Emptiness::Withheld
+            !environment.is_confirmed && environment.config.empty == Emptiness::Withheld
         });
         let named = unconfirmed.flat_map(|environment| {
-            let names = environment.environment.selection.names().iter();
-            names.filter(|name| environment.existence_of(name, roster) != Existence::Exists)
+            let names = environment.config.selection.names().iter();
+            names.filter(|name| environment.existence_of(name, live_set) != Existence::Exists)
         });
         let is_listed = |name: &NamespaceName| {
-            let of = |watched: &&Watched| watched.of.as_ref().is_none_or(|of| of == name);
-            watches.iter().find(of).is_some_and(|watched| roster.is_listed(watched.of.as_ref()))
+            let covers = |watch: &&WatchState| watch.scope.as_ref().is_none_or(|scope| scope == name);
+            watches.iter().find(covers).is_some_and(|watch| live_set.is_listed(watch.scope.as_ref()))
         };
         named.filter(|name| is_listed(name)).cloned().collect()
     }
 
-    /// What the API server said of a namespace.
-    pub(super) fn looked_up(&self, name: &NamespaceName, existence: Existence) {
+    /// Records the result of a lookup.
+    pub(super) fn set_existence(&self, name: &NamespaceName, existence: Existence) {
         let mut state = self.lock();
         for (environment, changed) in state.environments.iter_mut().zip(&self.changed) {
-            if environment.environment.selection.names().contains(name) {
+            if environment.config.selection.names().contains(name) {
                 environment.existence.insert(name.clone(), existence);
                 changed.notify_one();
             }
         }
     }
 
-    /// Sets the metrics that are a state.
+    /// Sets the gauges.
     pub(super) fn measure(&self, now: Instant) {
         let state = self.lock();
         let rotations = &self.metrics.token_rotations;
         rotations.inc_by(self.client.token_rotations().saturating_sub(rotations.get()));
-        for watched in &state.watches {
-            watched.measure(&self.metrics, now);
+        for watch in &state.watches {
+            watch.measure(&self.metrics, now);
         }
         for (n, environment) in state.environments.iter().enumerate() {
-            environment.measure(&state.roster.tally(n), &self.metrics, now);
+            environment.measure(&state.live_set.tally(n), &self.metrics, now);
         }
     }
 
@@ -294,16 +301,16 @@ impl Shared {
     }
 }
 
-/// What decides whether an environment is reported at all may have changed.
-fn look_again(environments: &mut [Standing]) {
+/// Makes every reporter run again: whether its environment may be reported may have changed.
+fn reset_views(environments: &mut [EnvironmentState]) {
     for environment in environments {
-        environment.looked_at = None;
+        environment.last_view = None;
     }
 }
 
-/// Tells the environments that a pod left the set; `left` is the first revision without it.
-fn depart(environments: &mut [Standing], departure: &Departure, left: Revision) {
+/// Records that a pod departed; `left` is the first revision without it.
+fn record_departure(environments: &mut [EnvironmentState], departure: &Departure, left: Revision) {
     for environment in environments {
-        environment.departed(departure, left);
+        environment.record_departure(departure, left);
     }
 }

@@ -1,56 +1,55 @@
-//! What the daemon goes by: every duration, and whether it witnesses.
+//! Settings of the daemon: its durations, and whether it reports departed pods.
 //!
-//! `cli` makes it from the options. Tests divide the durations, so that an outage of an hour takes
+//! `cli` builds them from the options. Tests scale the durations, so that an outage of an hour takes
 //! seconds.
 
 use std::time::Duration;
 
 use crate::domain::live::{cadence, watch};
 
-/// Whether pods are reported that came and went since the last report.
+/// Whether pods that ended since the last accepted report are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Witnessing {
-    /// They are, once.
+pub enum TrackDeparted {
+    /// The next report contains them once.
     On,
-    /// A report holds strictly what runs: `--no-witness`.
+    /// Reports contain running pods only: `--no-departed-pods`.
     Off,
 }
 
 /// Every duration of the daemon.
 #[derive(Debug, Clone)]
-pub struct Policy {
-    /// Of lists and watches.
-    pub watch: watch::Policy,
-    /// Of reports.
-    pub cadence: cadence::Policy,
-    /// From one look for a namespace that is not there to the next.
-    pub lookup: Duration,
-    /// From one line about a failure that goes on to the next.
-    pub remind: Duration,
+pub struct Timing {
+    /// Durations of lists and watches.
+    pub watch: watch::Timing,
+    /// Durations of reports.
+    pub cadence: cadence::Timing,
+    /// Interval between lookups of a namespace that does not exist.
+    pub lookup_interval: Duration,
+    /// Interval between log lines about a continuing failure.
+    pub reminder_interval: Duration,
 }
 
-impl Default for Policy {
-    /// A minute each, and the defaults of the others.
+impl Default for Timing {
     fn default() -> Self {
         let minute = Duration::from_mins(1);
         Self {
-            watch: watch::Policy::default(),
-            cadence: cadence::Policy::default(),
-            lookup: minute,
-            remind: minute,
+            watch: watch::Timing::default(),
+            cadence: cadence::Timing::default(),
+            lookup_interval: minute,
+            reminder_interval: minute,
         }
     }
 }
 
-impl Policy {
-    /// The same with every duration so many times shorter.
+impl Timing {
+    /// The same timing with every duration divided by `factor`.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
+    pub fn scaled(self, factor: u32) -> Self {
         Self {
-            watch: self.watch.hastened(times),
-            cadence: self.cadence.hastened(times),
-            lookup: self.lookup / times,
-            remind: self.remind / times,
+            watch: self.watch.scaled(factor),
+            cadence: self.cadence.scaled(factor),
+            lookup_interval: self.lookup_interval / factor,
+            reminder_interval: self.reminder_interval / factor,
         }
     }
 }

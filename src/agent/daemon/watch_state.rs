@@ -1,165 +1,168 @@
-//! What is known of one watch, and what an operator is told of it.
+//! State of one watch, and its log lines and metrics.
+//!
+//! `shared` keeps one per watch and calls it for every event.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::metrics::{self, Metrics};
-use crate::agent::counted;
 use crate::agent::intake::{self, MAX_NAMED};
+use crate::agent::pluralize;
 use crate::cluster;
-use crate::domain::failure_log::{Outage, Say};
-use crate::domain::live::live_set::Swept;
-use crate::domain::live::watch::{Restart, State};
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::live::live_set::RelistDiff;
+use crate::domain::live::watch::{RestartReason, State};
 use crate::domain::model::NamespaceName;
 use crate::process::error_causes;
 
-/// One watch.
+/// State of one watch.
 #[derive(Debug)]
-pub(super) struct Watched {
-    /// The namespace that it covers; `None`: the cluster.
-    pub(super) of: Option<NamespaceName>,
+pub(super) struct WatchState {
+    /// The watched namespace; `None` is the whole cluster.
+    pub(super) scope: Option<NamespaceName>,
     pub(super) state: State,
-    /// When the set was last known to be what the API server holds.
+    /// When the live set was last known to match the API server.
     pub(super) contact: Option<Instant>,
-    began: Instant,
-    /// The list that is being read was asked for although nothing was lost.
+    list_started: Instant,
+    /// The current list is a periodic relist, not the recovery from a failure.
     is_routine: bool,
-    remind: Duration,
-    /// Lists that fail, and watches that do: that one works says nothing of the other.
-    lists: Outage,
-    watches: Outage,
-    /// Failures that something else is tried for at once, since the last event.
-    at_once: u32,
-    unreadable: Unreadable,
+    reminder_interval: Duration,
+    /// Separate logs for lists and watches: a list may succeed while every watch fails.
+    list_failures: FailureLog,
+    watch_failures: FailureLog,
+    /// Failures since the last event that were followed by another request without delay.
+    immediate_retries: u32,
+    unreadable: UnreadableWarnings,
 }
 
-/// Pods that cannot be read, named one by one up to a number a minute.
+/// Limits the warnings about unreadable pods.
 #[derive(Debug)]
-struct Unreadable {
+struct UnreadableWarnings {
     since: Instant,
     named: u32,
 }
 
-/// So many failures in a row may be details: two watches that are silent, and the list that follows.
-const MOST_AT_ONCE: u32 = 3;
+/// Maximum number of consecutive failures with an immediate retry that are logged at debug level: two silent
+/// watches, and the list that follows.
+const MAX_IMMEDIATE_RETRIES: u32 = 3;
 
-impl Watched {
-    pub(super) fn new(of: Option<NamespaceName>, remind: Duration) -> Self {
+impl WatchState {
+    pub(super) fn new(scope: Option<NamespaceName>, reminder_interval: Duration) -> Self {
         Self {
-            of,
+            scope,
             state: State::Waiting,
             contact: None,
-            began: Instant::now(),
+            list_started: Instant::now(),
             is_routine: false,
-            lists: Outage::new(remind),
-            watches: Outage::new(remind),
-            at_once: 0,
-            remind,
-            unreadable: Unreadable { since: Instant::now(), named: 0 },
+            list_failures: FailureLog::new(reminder_interval),
+            watch_failures: FailureLog::new(reminder_interval),
+            immediate_retries: 0,
+            reminder_interval,
+            unreadable: UnreadableWarnings { since: Instant::now(), named: 0 },
         }
     }
 
-    /// A list begins.
-    pub(super) fn begins(&mut self, now: Instant) {
-        self.began = now;
+    pub(super) fn list_started(&mut self, now: Instant) {
+        self.list_started = now;
     }
 
-    /// A list is complete.
-    pub(super) fn is_complete(&mut self, was_listed: bool, swept: Swept, now: Instant, metrics: &Metrics) {
-        self.over(State::Listing, now);
-        let seconds = now.saturating_duration_since(self.began).as_secs_f64();
-        let Swept { came, differed, went } = swept;
+    /// Logs a complete list; `was_listed` is false for the first one.
+    pub(super) fn list_completed(
+        &mut self,
+        was_listed: bool,
+        diff: RelistDiff,
+        now: Instant,
+        metrics: &Metrics,
+    ) {
+        self.log_recovery(State::Listing, now);
+        let seconds = now.saturating_duration_since(self.list_started).as_secs_f64();
+        let RelistDiff { added, changed, removed } = diff;
         if !was_listed {
             tracing::info!(
                 watch = self.label(),
-                pods = came,
+                pods = added,
                 seconds,
                 "{self}: {} listed in {seconds:.1} s",
-                counted(came, "pod")
+                pluralize(added, "pod")
             );
             return;
         }
-        let differences = came + differed + went;
+        let differences = added + changed + removed;
         tracing::debug!(
-            "{self}: listed again in {seconds:.1} s; {came} came, {differed} differ, {went} went"
+            "{self}: relisted in {seconds:.1} s: {added} added, {changed} changed, {removed} removed"
         );
         if std::mem::take(&mut self.is_routine) {
             metrics.relist_differences.get_or_create(&self.metric()).inc_by(differences);
         }
     }
 
-    /// The set is what the API server holds, or was then.
-    pub(super) fn contact(&mut self, at: Instant) {
+    /// Records that the live set matched the API server.
+    pub(super) fn record_contact(&mut self, at: Instant) {
         self.contact = Some(at);
     }
 
-    /// A watch brought something.
-    pub(super) fn event(&mut self, now: Instant) {
-        self.at_once = 0;
-        self.over(State::Watching, now);
+    /// Records an event of the watch.
+    pub(super) fn record_event(&mut self, now: Instant) {
+        self.immediate_retries = 0;
+        self.log_recovery(State::Watching, now);
     }
 
-    fn over(&mut self, works: State, now: Instant) {
-        if let Some((failures, lasted)) = self.outage_of(works).over(now) {
-            let (what, seconds) = (said(works), lasted.as_secs_f64());
+    fn log_recovery(&mut self, state: State, now: Instant) {
+        if let Some((failures, lasted)) = self.failures(state).recovered(now) {
+            let (operation, seconds) = (operation(state), lasted.as_secs_f64());
             tracing::info!(
                 watch = self.label(),
                 failures,
                 seconds,
-                "{self}: back after {lasted:.0?} and {} of its {what}",
-                counted(failures, "failure")
+                "{self}: recovered after {} of its {operation} in {lasted:.0?}",
+                pluralize(failures, "failure")
             );
         }
     }
 
-    fn outage_of(&mut self, what: State) -> &mut Outage {
-        if what == State::Watching { &mut self.watches } else { &mut self.lists }
+    fn failures(&mut self, state: State) -> &mut FailureLog {
+        if state == State::Watching { &mut self.watch_failures } else { &mut self.list_failures }
     }
 
-    /// It begins again.
-    pub(super) fn restarts(&mut self, reason: Restart, metrics: &Metrics) {
-        self.is_routine = reason == Restart::Relist && self.failing().is_none();
-        let label = metrics::Restart { watch: self.label().to_owned(), reason: reason.as_str() };
+    /// Records a restart of the watch.
+    pub(super) fn record_restart(&mut self, reason: RestartReason, metrics: &Metrics) {
+        self.is_routine = reason == RestartReason::Relist && self.last_failure().is_none();
+        let label = metrics::RestartLabels { watch: self.label().to_owned(), reason: reason.as_str() };
         metrics.watch_restarts.get_or_create(&label).inc();
-        tracing::debug!("{self}: begins again, {}", reason.as_str());
+        tracing::debug!("{self}: restarting: {}", reason.as_str());
     }
 
-    /// A request or its answer failed. What is answered by something else at once (a streaming list that
-    /// is refused, a watch that expired) is a detail, unless it comes again and again; what has to wait is
-    /// an outage.
-    pub(super) fn failed(&mut self, error: &cluster::Error, again_in: Duration, now: Instant) {
-        let words = error_causes::said_once(error).join(": ");
-        self.at_once += u32::from(again_in.is_zero());
-        if again_in.is_zero() && self.at_once <= MOST_AT_ONCE {
-            tracing::debug!("{self}: {words}");
+    /// Logs a failed request. A failure with an immediate retry (a rejected streaming list, an expired
+    /// watch) is logged at debug level unless it repeats; a failure with a delay is a warning.
+    pub(super) fn record_failure(&mut self, error: &cluster::Error, retry_in: Duration, now: Instant) {
+        let cause = error_causes::describe(error);
+        self.immediate_retries += u32::from(retry_in.is_zero());
+        if retry_in.is_zero() && self.immediate_retries <= MAX_IMMEDIATE_RETRIES {
+            tracing::debug!("{self}: {cause}");
             return;
         }
         let state = self.state;
-        let say = self.outage_of(state).failed(&words, now);
+        let action = self.failures(state).failed(&cause, now);
         let watch = self.label();
-        match say {
-            Say::This => {
-                tracing::warn!(
-                    watch,
-                    "{self}: {}; trying again",
-                    error_causes::with_hint(&words, error.hint())
-                );
+        match action {
+            LogAction::New => {
+                tracing::warn!(watch, "{self}: {}; retrying", error_causes::with_hint(&cause, error.hint()));
             }
-            Say::Still(failures, lasted) => tracing::warn!(
+            LogAction::Ongoing(failures, lasted) => tracing::warn!(
                 watch,
                 failures,
                 seconds = lasted.as_secs_f64(),
-                "{self}: still failing after {failures} tries in {lasted:.0?}: {words}"
+                "{self}: still failing after {failures} attempts in {lasted:.0?}: {cause}"
             ),
-            Say::Nothing => tracing::debug!("{self}: {words}; trying again in {again_in:.1?}"),
+            LogAction::Suppress => tracing::debug!("{self}: {cause}; retrying in {retry_in:.1?}"),
         }
     }
 
-    /// An item could not be read.
-    pub(super) fn unreadable(&mut self, problem: &str, now: Instant) {
+    /// Warns of an unreadable pod, at most [`MAX_NAMED`] times per reminder interval.
+    pub(super) fn warn_unreadable(&mut self, problem: &str, now: Instant) {
         let unreadable = &mut self.unreadable;
-        if now.saturating_duration_since(unreadable.since) >= self.remind {
-            *unreadable = Unreadable { since: now, named: 0 };
+        if now.saturating_duration_since(unreadable.since) >= self.reminder_interval {
+            *unreadable = UnreadableWarnings { since: now, named: 0 };
         }
         unreadable.named += 1;
         let warning = intake::warning(problem);
@@ -170,17 +173,17 @@ impl Watched {
         }
     }
 
-    /// Why it failed last, while it fails.
-    pub(super) fn failing(&self) -> Option<&str> {
-        self.lists.words().or(self.watches.words())
+    /// The cause of the current outage.
+    pub(super) fn last_failure(&self) -> Option<&str> {
+        self.list_failures.message().or(self.watch_failures.message())
     }
 
     pub(super) fn measure(&self, metrics: &Metrics, now: Instant) {
         for state in State::ALL {
-            let label = metrics::WatchState { watch: self.label().to_owned(), state: state.as_str() };
+            let label = metrics::WatchStateLabels { watch: self.label().to_owned(), state: state.as_str() };
             metrics.watch_state.get_or_create(&label).set(i64::from(state == self.state));
         }
-        // A series that begins above 0 has no increase for an alert to see.
+        // Starts the series at 0: an alert on its increase misses a first value above 0.
         metrics.relist_differences.get_or_create(&self.metric()).inc_by(0);
         if let Some(contact) = self.contact {
             let silence = now.saturating_duration_since(contact).as_secs_f64();
@@ -188,26 +191,25 @@ impl Watched {
         }
     }
 
-    /// `cluster`, or the namespace. A cluster is watched alone, so that one never stands beside a namespace
-    /// of that name.
+    /// `cluster`, or the namespace. Unambiguous, because a watch of the cluster is the only watch.
     pub(super) fn label(&self) -> &str {
-        self.of.as_ref().map_or("cluster", NamespaceName::as_str)
+        self.scope.as_ref().map_or("cluster", NamespaceName::as_str)
     }
 
-    fn metric(&self) -> metrics::Watch {
-        metrics::Watch { watch: self.label().to_owned() }
+    fn metric(&self) -> metrics::WatchLabel {
+        metrics::WatchLabel { watch: self.label().to_owned() }
     }
 }
 
-/// What fails in a state.
-fn said(state: State) -> &'static str {
+/// The request that fails in this state.
+fn operation(state: State) -> &'static str {
     if state == State::Watching { "watch" } else { "list" }
 }
 
 /// `the cluster`, `the namespace "a"`.
-impl fmt::Display for Watched {
+impl fmt::Display for WatchState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.of {
+        match &self.scope {
             None => f.write_str("the cluster"),
             Some(name) => write!(f, "the namespace \"{name}\""),
         }

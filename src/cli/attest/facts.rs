@@ -1,4 +1,4 @@
-//! What was tested: an option for each fact, the working copy, and the variables of the CI system.
+//! Collects the provenance of tests from options, the working copy and the variables of the CI system.
 
 use std::path::{Path, PathBuf};
 
@@ -6,79 +6,78 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::domain::attestation::provenance::{
-    AnotherCommit, Fact, Facts, Found, Source, gathered, of_ci, of_object, page,
+    CommitMismatch, Fact, Facts, Found, Source, facts_from_ci, facts_from_commit, merge, repository_page,
 };
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::model::{InvalidName, Provider, RepositoryName, is_commit_hash};
 use crate::process::{error_causes, git};
 
-/// An option for each fact.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What was tested (default: from the working copy and the CI system)")]
-pub(super) struct Given {
-    /// Folder of the working copy (default: the one that this runs in)
+#[command(next_help_heading = "Provenance (default: from the working copy and the CI system)")]
+pub(super) struct ProvenanceOptions {
+    /// Path to the working copy (default: the current directory)
     #[arg(long, value_name = "DIR", value_parser = folder)]
     working_copy: Option<PathBuf>,
-    /// Commit that was tested: its hash, or a name that the working copy knows
+    /// Tested commit, as a hash or a revision in the working copy
     #[arg(long, value_name = "REVISION")]
     commit: Option<String>,
-    /// Page of the commit
+    /// URL of the commit
     #[arg(long, value_name = "URL")]
     commit_url: Option<String>,
     /// Branch of the commit
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// Author of the commit: a name, and an address in angle brackets
+    /// Author of the commit, such as "Jo Doe <jo@example.com>"
     #[arg(long, value_name = "AUTHOR")]
     author: Option<String>,
-    /// The author's name at the provider
+    /// Author's username at the provider
     #[arg(long, value_name = "NAME")]
     author_username: Option<String>,
     /// Message of the commit
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Time of the commit, as 2026-09-15T12:00:00Z or in seconds since 1970
+    /// Time of the commit, as 2026-09-15T12:00:00Z or in seconds of Unix time
     #[arg(long, value_name = "TIME")]
     commit_timestamp: Option<String>,
-    /// Hash of a parent of the commit; repeat it for several
+    /// Hash of a parent commit; repeatable
     #[arg(long, value_name = "HASH")]
     parent: Vec<String>,
-    /// Repository with its owners, as acme/cart
+    /// Repository with its owner, such as acme/cart
     #[arg(long, value_name = "NAME", value_parser = repository)]
     repository: Option<String>,
-    /// Page of the repository
+    /// URL of the repository
     #[arg(long, value_name = "URL")]
     repository_url: Option<String>,
-    /// The provider's own identifier of the repository
+    /// Identifier of the repository at the provider
     #[arg(long, value_name = "ID")]
     repository_id: Option<String>,
-    /// What the repository is about
+    /// Description of the repository
     #[arg(long, value_name = "TEXT")]
     repository_description: Option<String>,
-    /// Who hosts the repository
+    /// Provider that hosts the repository
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: Option<String>,
-    /// Page of the pipeline that ran the tests
+    /// URL of the pipeline that ran the tests
     #[arg(long, value_name = "URL")]
     origin_url: Option<String>,
 }
 
-impl Given {
-    /// All that is known.
+impl ProvenanceOptions {
+    /// Collects all facts. Options take precedence over the working copy, which takes precedence over variables.
     pub(super) fn gather(&self) -> Facts {
         let mut given = self.given();
         let working_copy = self.working_copy(&mut given);
-        let ci = of_ci(|name| std::env::var(name).ok());
-        let (facts, another) = gathered(given, &working_copy, &ci);
-        // Whoever gives a commit knows that it is another.
-        if let Some(AnotherCommit { said, tested }) =
-            another.filter(|another| another.tested.from != Source::Given)
+        let ci = facts_from_ci(|name| std::env::var(name).ok());
+        let (facts, mismatch) = merge(given, &working_copy, &ci);
+        // A commit that was given as an option may differ on purpose.
+        if let Some(CommitMismatch { ci, tested }) =
+            mismatch.filter(|mismatch| mismatch.tested.from != Source::Given)
         {
             tracing::warn!(
-                "{} says {}, but what was tested is {} ({}); only the latter counts",
-                said.from,
-                Visible(&said.value),
-                Visible(&tested.value),
+                "ignoring commit {1} from {0}: the tested commit is {2} ({3})",
+                ci.from,
+                Escaped(&ci.value),
+                Escaped(&tested.value),
                 tested.from
             );
         }
@@ -110,19 +109,18 @@ impl Given {
         given.collect()
     }
 
-    /// What the working copy knows of the commit that was given, or is checked out. A revision that was
-    /// given becomes the hash that it stands for.
+    /// Facts of the given or checked-out commit in the working copy. Resolves a given revision to its hash.
     fn working_copy(&self, given: &mut Facts) -> Facts {
         let folder = self.working_copy.as_deref().unwrap_or(Path::new("."));
         match git::is_in_repository(folder) {
             Ok(true) => {}
             Ok(false) => return Facts::new(),
             Err(error @ git::GitError::Run(_)) => {
-                tracing::debug!("the working copy is not asked: {}", said(&error));
+                tracing::debug!("ignoring the working copy: {}", describe(&error));
                 return Facts::new();
             }
             Err(error) => {
-                tracing::warn!("the working copy cannot be asked: {}", said(&error));
+                tracing::warn!("failed to read the working copy: {}", describe(&error));
                 return Facts::new();
             }
         }
@@ -130,7 +128,7 @@ impl Given {
         let revision = given.get(&Fact::Commit).map(|found| found.value.clone());
         match git::commit(folder, revision.as_deref().unwrap_or("HEAD")) {
             Ok(commit) => {
-                facts = of_object(&commit.hash, &commit.object);
+                facts = facts_from_commit(&commit.hash, &commit.object);
                 if revision.is_none() || is_checked_out(folder, &commit.hash) {
                     let branch = git::branch(folder).map(|value| Found { value, from: Source::WorkingCopy });
                     facts.extend(branch.map(|branch| (Fact::Branch, branch)));
@@ -139,11 +137,13 @@ impl Given {
                     given.value = commit.hash;
                 }
             }
-            // A whole hash is known without a working copy.
+            // A full hash needs no working copy.
             Err(_) if revision.as_deref().is_some_and(is_commit_hash) => {}
-            Err(error) => tracing::warn!("the working copy does not know the commit: {}", said(&error)),
+            Err(error) => {
+                tracing::warn!("failed to find the commit in the working copy: {}", describe(&error));
+            }
         }
-        let url = git::remote(folder).and_then(|url| page(&url));
+        let url = git::remote(folder).and_then(|url| repository_page(&url));
         let url = url.map(|value| (Fact::RepositoryUrl, Found { value, from: Source::WorkingCopy }));
         facts.extend(url);
         facts
@@ -154,16 +154,16 @@ fn is_checked_out(folder: &Path, hash: &str) -> bool {
     git::commit(folder, "HEAD").is_ok_and(|head| head.hash == hash)
 }
 
-fn said(error: &git::GitError) -> String {
-    Visible(&error_causes::said_once(error).join(": ")).to_string()
+fn describe(error: &git::GitError) -> String {
+    Escaped(&error_causes::describe(error)).to_string()
 }
 
 fn folder(path: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(path);
-    if path.is_dir() { Ok(path) } else { Err("a directory was expected") }
+    if path.is_dir() { Ok(path) } else { Err("expected a directory") }
 }
 
-/// An empty option is one that is not given: pipelines write it so.
+/// An empty option counts as absent, because pipelines pass empty variables.
 fn repository(name: &str) -> Result<String, InvalidName> {
     if name.is_empty() {
         Ok(String::new())

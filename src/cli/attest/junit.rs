@@ -1,4 +1,4 @@
-//! `attest junit`.
+//! `attest junit`: builds the attestation from results, provenance and options, and sends it.
 
 use std::fmt;
 use std::io;
@@ -8,17 +8,19 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::facts::Given;
-use super::results::{self, Attach, Read, ResultsError};
-use crate::agent::counted;
+use super::facts::ProvenanceOptions;
+use super::results::{self, Attach, ResultsError, TestResults};
+use crate::agent::pluralize;
 use crate::agent::retry::Deadline;
-use crate::api::{self, About, Attachment, Client};
+use crate::api::{self, Attachment, Client, Resource};
 use crate::cli::exit::Exit;
+use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, Upload, details};
-use crate::cli::{Failure, Service, duration};
-use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance, address, of_attestation};
-use crate::domain::escape::{Visible, shortened};
+use crate::cli::service::Service;
+use crate::cli::values::duration;
+use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance, web_url};
+use crate::domain::escape::{Escaped, shortened};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
     FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text, TrailName,
@@ -29,129 +31,129 @@ use crate::process::files::read_up_to;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Junit {
-    /// Flow that the trail belongs to
+    /// Flow name
     #[arg(long, value_name = "NAME")]
     flow: FlowName,
-    /// Trail to attest in: the commit or the build, say
+    /// Trail to attest to, such as the commit or the build
     #[arg(long, value_name = "NAME")]
     trail: TrailName,
-    /// What was attested, as unit-tests; the flow's template asks for it by this name
+    /// Name of the attestation in the flow's template, such as unit-tests
     #[arg(long, value_name = "NAME", value_parser = short_text)]
     name: ShortText,
-    /// Files in JUnit XML, directories that hold some, or patterns as 'build/**/TEST-*.xml'
+    /// JUnit XML files, directories with such files, or patterns such as 'build/**/TEST-*.xml'
     #[arg(required = true, value_name = "RESULTS")]
     results: Vec<PathBuf>,
-    /// Exit with 9 where the results do not pass, once they are attested
+    /// Exit with 9 after attesting if a test failed
     #[arg(long)]
     fail_on_failures: bool,
-    /// Show what would be sent, and where each fact was found, instead of sending it
+    /// Print the attestation and the source of each fact without sending it
     #[arg(long)]
     dry_run: bool,
 
     #[command(flatten)]
     artifacts: Fingerprints,
-    /// Artifact of the flow's template that was tested
+    /// Tested artifact, by its name in the flow's template
     #[arg(long, value_name = "NAME", value_parser = short_text)]
     target: Vec<ShortText>,
 
-    /// File to attach instead of the results, 10 MB at most
+    /// File to attach instead of the results, at most 10 MB
     #[arg(long, value_name = "FILE", conflicts_with = "no_attachment")]
     attachment: Option<PathBuf>,
-    /// Attach nothing: send the totals alone
+    /// Send only the totals, without an attachment
     #[arg(long)]
     no_attachment: bool,
-    /// What there is to say about it
+    /// Description of the attestation
     #[arg(long, value_name = "TEXT", value_parser = text)]
     description: Option<Text>,
-    /// Page that belongs to it, as NAME=URL
+    /// Link to a related page, as NAME=URL
     #[arg(long, value_name = "NAME=URL", value_parser = web_page)]
     external_url: Vec<(String, String)>,
     /// Annotation, as KEY=VALUE
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     annotate: Vec<(String, String)>,
-    /// File with a JSON object of your own
+    /// File with a JSON object to include
     #[arg(long, value_name = "FILE")]
     user_data: Option<PathBuf>,
 
     #[command(flatten)]
     output: Output,
-    /// How long sending may take, second tries included: 30s, 5m
+    /// Timeout of sending including retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
 
     #[command(flatten)]
-    given: Given,
+    provenance: ProvenanceOptions,
 }
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  What would be sent, and where each fact was found:
+  Print the attestation and the source of each fact without sending it:
     supercargo attest junit --flow cart --trail 4f1c2e7 --name unit-tests --dry-run \\
       target/surefire-reports
-  Attest an image by the digest that its build tool wrote, and fail where tests do:
+  Attest an image by the digest file of its build tool, and fail if a test failed:
     supercargo attest junit --flow cart --trail 4f1c2e7 --name unit-tests \\
       --fingerprint-file image-digest --fail-on-failures '**/TEST-*.xml'";
 
-/// Results that cannot be attested, or do not pass.
+/// The results could not be attested, or contain failures.
 #[derive(Debug, thiserror::Error)]
 enum AttestError {
     #[error(transparent)]
     Fact(#[from] InvalidFact),
-    #[error("\"{}\" (--user-data) cannot be read", Visible(&.0.display().to_string()))]
+    #[error("failed to read \"{}\" (--user-data)", Escaped(&.0.display().to_string()))]
     UserData(PathBuf, #[source] io::Error),
-    #[error("\"{}\" (--user-data) cannot be sent", Visible(&.0.display().to_string()))]
-    NoObject(PathBuf, #[source] InvalidObject),
-    #[error("{0} cannot be sent")]
+    #[error("invalid user data \"{}\" (--user-data)", Escaped(&.0.display().to_string()))]
+    InvalidUserData(PathBuf, #[source] InvalidObject),
+    #[error("invalid {0}")]
     Pairs(&'static str, #[source] InvalidObject),
-    #[error("{} gives \"{}\" twice; once was expected", .0, Visible(.1))]
-    Twice(&'static str, String),
-    #[error("the attestation cannot be written as JSON")]
+    #[error("{} sets \"{}\" twice", .0, Escaped(.1))]
+    Duplicate(&'static str, String),
+    #[error("failed to encode the attestation as JSON")]
     Json(#[from] serde_json::Error),
-    #[error("the tests do not pass: {0}{1}")]
-    Failing(String, Doubtful),
+    #[error("not all tests passed: {0}{1}")]
+    Failing(String, UncountedFailures),
 }
 
-/// How much more went wrong than test cases show.
+/// Failures that suites report beyond those of their test cases.
 #[derive(Debug)]
-struct Doubtful(u64);
+struct UncountedFailures(u64);
 
-impl fmt::Display for Doubtful {
+impl fmt::Display for UncountedFailures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => Ok(()),
-            more => write!(f, "; {more} more went wrong, as suites say"),
+            more => write!(f, "; suites report {more} further failures"),
         }
     }
 }
 
-/// The largest file of user data, in bytes.
-const MOST_USER_DATA: u64 = 64 * 1024;
+/// Maximum size of a file of user data, in bytes.
+const MAX_USER_DATA: u64 = 64 * 1024;
 
 impl Junit {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = if self.dry_run {
             None
         } else {
-            Some(service.client(api::Patience::default()).map_err(Failure::usage)?)
+            Some(service.client(api::Timeouts::default()).map_err(Failure::usage)?)
         };
         let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
-        let facts = self.given.gather();
+        let facts = self.provenance.gather();
         let attestation = self.attestation(std::mem::take(&mut found.results), &facts)?;
         warn(&found, &attestation);
         let total = total(&attestation.junit_results);
-        let Some(client) = client else { return self.show(&attestation, &found, &facts) };
+        let Some(client) = client else { return self.print(&attestation, &found, &facts) };
         self.send(&client, &attestation, found.attachment.take()).await?;
         let Self { name, flow, trail, .. } = self;
-        tracing::info!("attested {} in {flow}/{trail}: {}", Visible(name.as_str()), said(&total));
+        tracing::info!("attested {} in {flow}/{trail}: {}", Escaped(name.as_str()), summary(&total));
         if self.output.is_data() {
-            self.show(&attestation, &found, &facts)?;
+            self.print(&attestation, &found, &facts)?;
         }
-        let is_passing = verdict::passes(&attestation.junit_results) && found.doubts.is_empty();
+        let is_passing = verdict::passes(&attestation.junit_results) && found.mismatches.is_empty();
         if self.fail_on_failures && !is_passing {
-            let more = found.doubts.iter().map(|(_, doubt)| doubt.said - doubt.counted);
+            let more = found.mismatches.iter().map(|(_, mismatch)| mismatch.declared - mismatch.counted);
             let more = more.fold(0, u64::saturating_add);
             return Err(Failure::new(
-                AttestError::Failing(said(&total), Doubtful(more)),
+                AttestError::Failing(summary(&total), UncountedFailures(more)),
                 None,
                 Exit::Failing,
             ));
@@ -169,10 +171,10 @@ impl Junit {
 
     fn attestation(&self, results: Vec<JunitResult>, facts: &Facts) -> Result<JunitAttestation, Failure> {
         let mut artifacts = self.artifacts.read().map_err(Failure::usage)?.into_iter();
-        let Provenance { commit, repository, origin_url, left_out } =
-            of_attestation(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
-        for fact in left_out {
-            tracing::warn!("{fact}; it is left out");
+        let Provenance { commit, repository, origin_url, skipped } =
+            Provenance::from_facts(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
+        for fact in skipped {
+            tracing::warn!("{fact}; omitted");
         }
         let artifact_fingerprint = artifacts.next();
         let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
@@ -191,29 +193,33 @@ impl Junit {
         })
     }
 
-    fn show(&self, attestation: &JunitAttestation, found: &Read, facts: &Facts) -> Result<(), Failure> {
-        let sent =
-            serde_json::to_value(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
-        self.output.print(&sent, || self.table(attestation, found, facts))
+    fn print(
+        &self,
+        attestation: &JunitAttestation,
+        found: &TestResults,
+        facts: &Facts,
+    ) -> Result<(), Failure> {
+        let raw = serde_json::to_value(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
+        self.output.print(&raw, || self.table(attestation, found, facts))
     }
 
-    fn table(&self, attestation: &JunitAttestation, found: &Read, facts: &Facts) -> Table {
+    fn table(&self, attestation: &JunitAttestation, found: &TestResults, facts: &Facts) -> Table {
         let Self { name, flow, trail, .. } = self;
         let mut lines = vec![
             ("attestation", Cell::text(format!("{} in {flow}/{trail}", name.as_str()))),
-            ("tests", Cell::text(said(&total(&attestation.junit_results)))),
+            ("tests", Cell::text(summary(&total(&attestation.junit_results)))),
             (
                 "suites",
                 Cell::text(format!(
                     "{} in {}",
                     attestation.junit_results.len(),
-                    counted(found.files as u64, "file")
+                    pluralize(found.files as u64, "file")
                 )),
             ),
             (
                 "attachment",
                 Cell::maybe(found.attachment.as_ref().map(|attachment| {
-                    format!("{}, {}", attachment.name, counted(attachment.content.len() as u64, "byte"))
+                    format!("{}, {}", attachment.name, pluralize(attachment.content.len() as u64, "byte"))
                 })),
             ),
             ("artifact", Cell::maybe(attestation.artifact_fingerprint.map(|artifact| artifact.to_string()))),
@@ -228,8 +234,8 @@ impl Junit {
         let provider = attestation.repo_info.as_ref().and_then(|repository| repository.provider);
         let is_sent = |fact: Fact| fact != Fact::Provider || provider.is_some();
         lines.extend(facts.iter().filter(|(fact, _)| is_sent(**fact)).map(|(fact, found)| {
-            let value = shortened(found.value.lines().next().unwrap_or_default(), LONGEST_SHOWN);
-            (fact.words(), Cell::text(format!("{value} ({})", found.from)))
+            let value = shortened(found.value.lines().next().unwrap_or_default(), MAX_SHOWN_CHARS);
+            (fact.label(), Cell::text(format!("{value} ({})", found.from)))
         }));
         details(lines)
     }
@@ -245,86 +251,83 @@ impl Junit {
         let bytes = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
         let deadline = Deadline::after(self.timeout, Backoff::default());
         let attest = async || {
-            let upload = Upload::begin(bytes);
-            let sent = upload.told();
-            client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), sent).await
+            let upload = Upload::start(bytes);
+            let on_progress = upload.on_progress();
+            client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), on_progress).await
         };
-        let attested = deadline.persist_in("the attestation", attest).await;
-        attested.map_err(|gave_up| {
-            let hint = gave_up.last().and_then(|error| client.hint(error, About::Flow(self.flow.as_str())));
-            Failure::from(gave_up).hinted(hint)
+        let attested = deadline.retry("the attestation", attest).await;
+        attested.map_err(|error| {
+            let hint = error.last().and_then(|error| client.hint(error, Resource::Flow(self.flow.as_str())));
+            Failure::from(error).with_hint(hint)
         })
     }
 }
 
-/// How much of a fact is shown, in characters.
-const LONGEST_SHOWN: usize = 200;
+/// Maximum length of a fact in the table, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
 
-/// How many doubts are said one by one.
-const MOST_DOUBTS: usize = 10;
+/// Maximum number of individual warnings about suites.
+const MAX_WARNINGS: usize = 10;
 
-/// What a person should know before this is evidence.
-fn warn(found: &Read, attestation: &JunitAttestation) {
-    for (path, doubt) in found.doubts.iter().take(MOST_DOUBTS) {
+/// Warns of incomplete or inconsistent evidence.
+fn warn(found: &TestResults, attestation: &JunitAttestation) {
+    for (path, mismatch) in found.mismatches.iter().take(MAX_WARNINGS) {
         let suite =
-            if doubt.suite.is_empty() { "a suite" } else { &*format!("the suite \"{}\"", doubt.suite) };
+            if mismatch.suite.is_empty() { "a suite" } else { &*format!("the suite \"{}\"", mismatch.suite) };
         tracing::warn!(
-            "\"{}\": {} says of itself that {} went wrong, of which its test cases show {}",
-            Visible(&path.display().to_string()),
-            Visible(suite),
-            doubt.said,
-            doubt.counted
+            "\"{}\": {} reports {} failures, but its test cases contain {}",
+            Escaped(&path.display().to_string()),
+            Escaped(suite),
+            mismatch.declared,
+            mismatch.counted
         );
     }
-    if found.doubts.len() > MOST_DOUBTS {
-        tracing::warn!("so do {} more suites", found.doubts.len() - MOST_DOUBTS);
+    if found.mismatches.len() > MAX_WARNINGS {
+        tracing::warn!("{} further suites have inconsistent totals", found.mismatches.len() - MAX_WARNINGS);
     }
     if total(&attestation.junit_results).total == 0 {
-        tracing::warn!("there is no test in these results, which do not count as passed");
+        tracing::warn!("the results contain no test and do not count as passed");
     }
     if attestation.fingerprints().is_empty() {
-        tracing::warn!(
-            "nothing tells the artifact, so no environment's policy counts this; give --fingerprint"
-        );
+        tracing::warn!("unknown artifact: no policy counts this attestation; set --fingerprint");
     }
     if attestation.git_commit_info.as_ref().is_none_or(|commit| commit.sha1.is_none()) {
-        tracing::warn!("nothing tells the commit, so it is not attested; give --commit");
+        tracing::warn!("unknown commit: the attestation will not contain one; set --commit");
     }
     if attestation.repo_info.is_none() {
-        tracing::warn!("nothing tells the repository, so it is not attested; give --repository");
+        tracing::warn!("unknown repository: the attestation will not contain one; set --repository");
     }
 }
 
 fn total(results: &[JunitResult]) -> JunitResult {
     results.iter().fold(JunitResult::default(), |mut all, one| {
-        all.include(one);
+        all.add(one);
         all
     })
 }
 
 /// `412 tests: 409 passed, 1 failed, 1 with an error, 1 skipped`.
-fn said(total: &JunitResult) -> String {
+fn summary(total: &JunitResult) -> String {
     let JunitResult { total: tests, failures, errors, skipped, .. } = *total;
     let parts =
         [(total.passed(), "passed"), (failures, "failed"), (errors, "with an error"), (skipped, "skipped")];
     let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    let tests = counted(u64::from(tests), "test");
+    let tests = pluralize(u64::from(tests), "test");
     if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
 }
 
 fn unreadable(error: ResultsError) -> Failure {
-    let hint = matches!(error, ResultsError::Attachment).then(|| {
-        "--attachment FILE attaches another file, --no-attachment none; the totals are sent either way"
-            .to_owned()
+    let hint = matches!(error, ResultsError::AttachmentTooLarge).then(|| {
+        "attach another file with --attachment FILE, or send only the totals with --no-attachment".to_owned()
     });
-    Failure::usage(error).hinted(hint)
+    Failure::usage(error).with_hint(hint)
 }
 
 fn user_data(path: &Path) -> Result<FreeForm, AttestError> {
     let bytes =
-        read_up_to(MOST_USER_DATA, path).map_err(|error| AttestError::UserData(path.to_owned(), error))?;
+        read_up_to(MAX_USER_DATA, path).map_err(|error| AttestError::UserData(path.to_owned(), error))?;
     let object = FreeForm::new(String::from_utf8_lossy(&bytes).trim());
-    object.map_err(|error| AttestError::NoObject(path.to_owned(), error))
+    object.map_err(|error| AttestError::InvalidUserData(path.to_owned(), error))
 }
 
 fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<FreeForm>, AttestError> {
@@ -334,7 +337,7 @@ fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<Fre
     let mut object = Map::new();
     for (key, value) in pairs {
         if object.insert(key.clone(), json!(value)).is_some() {
-            return Err(AttestError::Twice(option, key.clone()));
+            return Err(AttestError::Duplicate(option, key.clone()));
         }
     }
     let object = FreeForm::new(&Value::Object(object).to_string());
@@ -343,14 +346,14 @@ fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<Fre
 
 fn web_page(text: &str) -> Result<(String, String), String> {
     let (name, url) = pair(text)?;
-    let expected = || "a URL that begins with https:// or http:// was expected behind the =".to_owned();
-    Ok((name, address(&url).ok_or_else(expected)?))
+    let expected = || "expected a URL with https:// or http:// after the =".to_owned();
+    Ok((name, web_url(&url).ok_or_else(expected)?))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("a key and a value with = between them was expected".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 

@@ -1,7 +1,6 @@
-//! `supercargo attest`: from what a test runner wrote to an attestation.
+//! `supercargo attest`: sends test results as an attestation.
 //!
-//! `results` finds the files and counts, `facts` finds what was tested, `junit` brings both together and
-//! sends them.
+//! `results` reads the files, `facts` collects the provenance from options, git and CI variables, and `junit` combines and sends them.
 
 mod facts;
 mod junit;
@@ -9,27 +8,28 @@ mod results;
 
 use clap::{Args, Subcommand};
 
-use super::{Failure, Service};
+use super::exit::Failure;
+use super::service::Service;
 
 #[derive(Debug, Args)]
 #[command(after_help = junit::EXAMPLES, subcommand_required = true)]
 pub(super) struct Attest {
     #[command(subcommand)]
-    what: Attested,
+    kind: AttestationKind,
     #[command(flatten)]
     service: Service,
 }
 
 #[derive(Debug, Subcommand)]
-enum Attested {
-    /// Results in JUnit XML
+enum AttestationKind {
+    /// Attest test results in JUnit XML
     Junit(Box<junit::Junit>),
 }
 
 impl Attest {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        match &self.what {
-            Attested::Junit(junit) => junit.run(&self.service).await,
+        match &self.kind {
+            AttestationKind::Junit(junit) => junit.run(&self.service).await,
         }
     }
 }

@@ -7,8 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
 
-use super::{DemoError, Result};
+use super::error::{DemoError, Result};
 use crate::domain::model::Fingerprint;
+
+/// Organization in the bootstrap file.
+pub(super) const ORGANIZATION: &str = "acme";
 
 const DATA: &str = include_str!("data/demo.yaml");
 
@@ -129,7 +132,7 @@ impl Image {
     }
 
     pub(super) fn digest(&self, version: &str) -> Fingerprint {
-        Fingerprint::of(self.reference(version).as_bytes())
+        Fingerprint::from_content(self.reference(version).as_bytes())
     }
 
     /// The made-up commit of a version.
@@ -207,7 +210,7 @@ pub(super) fn junit_xml(image: &str, tests: u32, failures: &[TestFailure]) -> St
 
 /// The first hex digits of the SHA-256 of a text.
 pub(super) fn hash(text: &str, digits: usize) -> String {
-    Fingerprint::of(text.as_bytes()).to_string().chars().take(digits).collect()
+    Fingerprint::from_content(text.as_bytes()).to_string().chars().take(digits).collect()
 }
 
 /// The present in whole seconds, as Kubernetes writes times.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
 
-use super::{DemoError, Result};
+use super::error::{DemoError, Result};
 
 pub(super) const BOOTSTRAP: &str = "bootstrap.yaml";
 pub(super) const TOKEN: &str = "token";

@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::data::{self, Action, Attest, Data, Image, bootstrap, junit_xml};
+use super::error::{DemoError, Result};
 use super::files::{BOOTSTRAP, Files};
 use super::pods::Pods;
 use super::receiver::Targets;
 use super::runner::Runner;
-use super::{DemoError, Result};
 use crate::domain::model::FlowName;
-use crate::service::Hand;
+use crate::service::ClockControl;
 
 /// The start of the history, in minutes before the demo.
 const START: u64 = 48 * 60;
@@ -39,7 +39,7 @@ const RELOAD_POLL: Duration = Duration::from_millis(2);
 pub(super) struct History<'a> {
     data: &'a Data,
     files: &'a Files,
-    clock: Hand,
+    clock: ClockControl,
     /// A message makes the service read the bootstrap file again.
     reload: mpsc::Sender<()>,
     targets: Arc<Targets>,
@@ -53,10 +53,10 @@ pub(super) struct History<'a> {
 
 impl<'a> History<'a> {
     /// Sets the clock back to the start.
-    pub(super) fn begin(
+    pub(super) fn start(
         data: &'a Data,
         files: &'a Files,
-        clock: Hand,
+        clock: ClockControl,
         reload: mpsc::Sender<()>,
         targets: Arc<Targets>,
     ) -> Self {
@@ -132,7 +132,7 @@ impl<'a> History<'a> {
             ("--message", format!("Release {} {version}", image.name)),
             ("--origin-url", format!("https://ci.example.com/acme/{}/{version}", image.name)),
             ("--repository-url", format!("https://github.com/acme/{}", image.name)),
-            // No checkout that further facts could come from.
+            // Not a git checkout, so that no further facts are found.
             ("--working-copy", self.files.folder().display().to_string()),
         ] {
             words.extend([option.to_owned(), value]);
@@ -162,7 +162,7 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Makes the reports that are due before a time, in order.
+    /// Sends the reports that are due before a time, in order.
     async fn report_due(&mut self, runner: &Runner, ago: u64) -> Result<()> {
         while let Some((environment, last)) = self.last_reports.iter().max_by_key(|(_, last)| **last) {
             let Some(due) = last.checked_sub(REPORT_INTERVAL).filter(|due| *due > ago) else { break };

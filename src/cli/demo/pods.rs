@@ -1,12 +1,12 @@
-//! Makes up pods, as `kubectl get pods -A -o json` prints them.
+//! Generates pods in the format of `kubectl get pods -A -o json`.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Result;
 use super::data::{self, Data, Image, PODS, hash};
+use super::error::Result;
 use super::files::Files;
 
 /// The pods that each environment of the history runs.
@@ -50,7 +50,7 @@ impl Pods {
 }
 
 /// Writes the pods of the steps: of the cluster before and after the rollout of web:1.5.0, and of the storefront with
-/// that version and with one that nobody tested.
+/// that version and with an untested one.
 pub(super) fn write(data: &Data, files: &Files) -> Result<()> {
     let (web, cache, now) = (data.image("web")?, data.image("redis")?, data::now());
     let web = |environment, version| (0..2).map(move |n| pod(environment, web, version, n, now));

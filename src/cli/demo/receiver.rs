@@ -1,7 +1,7 @@
 //! Receives the notifications that the demo's service sends.
 //!
-//! It serves three targets below a path that cannot be guessed: the webhook whose notifications the demo shows, an
-//! on-call webhook, and a chat that can be down. Both webhooks reject what is not signed with their secret.
+//! Serves three targets below an unguessable path: the webhook whose notifications the demo shows, an on-call webhook,
+//! and a chat that can be down. Both webhooks reject notifications that are not signed with their secret.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Result;
 use super::data::ChatState;
+use super::error::Result;
 use super::files::Files;
 use crate::domain::evidence::notification::Content;
 use crate::process::listener::{self, Bounds};
 use crate::service::notify::signature::{ID, SIGNATURE, verify};
 use crate::service::random::random;
 
-/// Notifications that wait to be shown; further requests wait.
-const MAX_WAITING: usize = 64;
+/// Capacity of the queue of received notifications; further requests wait.
+const MAX_QUEUED: usize = 64;
 
 /// Deliveries count as finished when none arrives for this long.
 const QUIET_PERIOD: Duration = Duration::from_millis(20);
 
 /// The last segment of each target's path.
-const SHOWN: &str = "webhook";
+const WEBHOOK: &str = "webhook";
 const ON_CALL: &str = "on-call";
 const CHAT: &str = "chat";
 
@@ -44,12 +44,12 @@ pub(super) struct Receiver {
     listener: TcpListener,
     path: String,
     pub(super) targets: Arc<Targets>,
-    shown: mpsc::Receiver<Content>,
+    notifications: mpsc::Receiver<Content>,
 }
 
 pub(super) struct Targets {
     secret: SecretString,
-    shown: mpsc::Sender<Content>,
+    notifications: mpsc::Sender<Content>,
     delivered: Notify,
     is_chat_down: AtomicBool,
 }
@@ -60,27 +60,27 @@ impl Receiver {
         let listener = listener::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "").await?;
         let (path, secret) = (format!("/{}", random::<32>()?), random::<32>()?);
         let address = listener.local_addr()?;
-        for target in [SHOWN, ON_CALL, CHAT] {
+        for target in [WEBHOOK, ON_CALL, CHAT] {
             files.write(&format!("{target}-url"), &format!("http://{address}{path}/{target}\n"))?;
         }
         files.write("webhook-secret", &format!("{secret}\n"))?;
-        let (targets, shown) = Targets::new(secret);
-        Ok(Self { listener, path, targets, shown })
+        let (targets, notifications) = Targets::new(secret);
+        Ok(Self { listener, path, targets, notifications })
     }
 
     /// Serves until `shutdown`. Returns the notifications to show.
     pub(super) fn serve(self, shutdown: CancellationToken) -> (JoinHandle<()>, mpsc::Receiver<Content>) {
         let router = router(&self.path, self.targets);
         let serving = listener::serve(self.listener, None, router, Bounds::default(), shutdown);
-        (tokio::spawn(serving), self.shown)
+        (tokio::spawn(serving), self.notifications)
     }
 }
 
 impl Targets {
     fn new(secret: String) -> (Arc<Self>, mpsc::Receiver<Content>) {
-        let (shown, receiver) = mpsc::channel(MAX_WAITING);
+        let (notifications, receiver) = mpsc::channel(MAX_QUEUED);
         let (delivered, is_chat_down) = (Notify::new(), AtomicBool::new(false));
-        let targets = Self { secret: secret.into(), shown, delivered, is_chat_down };
+        let targets = Self { secret: secret.into(), notifications, delivered, is_chat_down };
         (Arc::new(targets), receiver)
     }
 
@@ -110,9 +110,9 @@ async fn receive(
         CHAT if targets.is_chat_down.load(Ordering::Relaxed) => StatusCode::SERVICE_UNAVAILABLE,
         CHAT => StatusCode::NO_CONTENT,
         _ if !verify(&targets.secret, header(SIGNATURE), header(ID), &body) => StatusCode::UNAUTHORIZED,
-        SHOWN => {
+        WEBHOOK => {
             let Ok(content) = serde_json::from_slice(&body) else { return StatusCode::BAD_REQUEST };
-            match targets.shown.send(content).await {
+            match targets.notifications.send(content).await {
                 Ok(()) => StatusCode::NO_CONTENT,
                 Err(_) => StatusCode::SERVICE_UNAVAILABLE,
             }
@@ -144,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn signed_notifications_are_shown_and_others_are_rejected() {
-        let (targets, mut shown) = Targets::new("ours".to_owned());
+        let (targets, mut notifications) = Targets::new("ours".to_owned());
         let router = router("/path", Arc::clone(&targets));
         for (path, id, secret, body, status) in [
             ("/path/webhook", "n1", "theirs", BODY, 401),
@@ -160,7 +160,7 @@ mod tests {
         targets.set_chat(ChatState::Down);
         assert_eq!(send(&router, "/path/chat", "n5", "theirs", BODY).await, 503);
         drop((router, targets));
-        assert_eq!(shown.recv().await.unwrap().environment, "storefront");
-        assert_eq!(shown.recv().await, None);
+        assert_eq!(notifications.recv().await.unwrap().environment, "storefront");
+        assert_eq!(notifications.recv().await, None);
     }
 }

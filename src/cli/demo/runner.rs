@@ -2,22 +2,31 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 
-use clap::Parser;
-
-use super::{Ended, ORGANIZATION, Result};
+use super::data::ORGANIZATION;
+use super::error::{Ended, Result};
 use crate::agent::Summary;
-use crate::api::{Client, Patience};
-use crate::cli::{Cli, Command, Service};
+use crate::api::{Client, Timeouts};
+use crate::cli::exit::Failure;
+use crate::cli::service::Service;
+
+/// The result of a command: the summary of each report, or its failures.
+pub(in crate::cli) type CommandResult =
+    Pin<Box<dyn Future<Output = std::result::Result<Vec<Summary>, Vec<Failure>>>>>;
+
+/// Runs a command line without the name of the program.
+pub(in crate::cli) type RunCommand = fn(Vec<String>) -> CommandResult;
 
 pub(super) struct Runner {
+    run: RunCommand,
     pub(super) client: Client,
     /// Stands in for the variables that the demo tells users to export.
     options: [String; 3],
 }
 
 impl Runner {
-    pub(super) fn new(address: SocketAddr, token: &Path) -> Result<Self> {
+    pub(super) fn new(run: RunCommand, address: SocketAddr, token: &Path) -> Result<Self> {
         let base_url = format!("http://{address}");
         let options = [
             format!("--base-url={base_url}"),
@@ -31,18 +40,13 @@ impl Runner {
             ca_file: None,
             allow_http: false,
         };
-        Ok(Self { client: service.client(Patience::default())?, options })
+        Ok(Self { run, client: service.client(Timeouts::default())?, options })
     }
 
     /// Runs a command; `agent` returns the summary of each report.
     pub(super) async fn run(&self, words: &[String]) -> Result<Vec<Summary>> {
-        let words = words.iter().chain(&self.options).map(String::as_str);
-        let cli = Cli::try_parse_from(std::iter::once("supercargo").chain(words))?;
-        let ran = match &cli.command {
-            Command::Agent(agent) => agent.run().await,
-            _ => Box::pin(cli.run()).await.map(|()| Vec::new()),
-        };
-        ran.map_err(Ended::Failed)
+        let words = words.iter().chain(&self.options).cloned().collect();
+        (self.run)(words).await.map_err(Ended::Failed)
     }
 
     /// Reports a file of pods.

@@ -71,7 +71,7 @@ impl<W: Write> Screen<W> {
         Ok(())
     }
 
-    pub(super) fn say(&mut self, text: impl Display) -> io::Result<()> {
+    pub(super) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
         for line in wrap(text.to_string().split_whitespace(), self.width(0)) {
             self.line("  ", &line)?;
         }
@@ -157,7 +157,7 @@ mod tests {
     fn print(columns: Option<u16>, is_coloured: bool) -> String {
         let mut screen = Screen { output: Vec::new(), is_coloured, columns };
         screen.command(["attest", "--flow", "web", "--fingerprint", &"a".repeat(30), "f.xml"]).unwrap();
-        screen.say("one two three four five six").unwrap();
+        screen.paragraph("one two three four five six").unwrap();
         screen.result("1 test, 1 failed").unwrap();
         String::from_utf8(screen.output).unwrap()
     }

@@ -1,8 +1,8 @@
 //! Plays a script: prints its text, runs its commands, and prints a summary of their results.
 //!
-//! Each line of a script begins with a mark: `*` a heading, `@` a command that is printed and run, `$` a command that
-//! is only printed, `>` a result, `!` a text that stays on one line, and `=` the name of something to show. All other
-//! lines are sentences. A word such as `${folder}` stands for a value.
+//! The first character of a line is its type: `*` heading, `@` command that is printed and run, `$` command that is
+//! only printed, `>` result, `!` text on one line, `=` name of a view. All other lines are sentences. A word such as
+//! `${folder}` is replaced by a value.
 
 use std::io::Stdout;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
+use super::data::ORGANIZATION;
+use super::error::{DemoError, Ended, Result};
 use super::history::History;
 use super::runner::Runner;
 use super::screen::{Screen, quoted};
-use super::{DemoError, Ended, ORGANIZATION, Result};
-use crate::api::{Artifact, Filter, Joined};
-use crate::cli::Failure;
+use crate::api::{EmbeddedArtifact, Filter, JoinedArtifact};
+use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, Table, details};
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Page};
 
@@ -36,7 +37,7 @@ const REPORT_INTERVAL: Duration = Duration::from_mins(10);
 /// The timeout for a notification about a change.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Hex digits that are shown of a digest.
+/// Length of a shortened digest.
 const DIGEST_DIGITS: usize = 12;
 
 pub(super) struct Story<'a> {
@@ -46,12 +47,12 @@ pub(super) struct Story<'a> {
     pub(super) notifications: mpsc::Receiver<Content>,
     /// The values of the scripts' variables.
     pub(super) values: Vec<(&'static str, String)>,
-    /// The running artifacts, as they were shown last.
-    pub(super) shown: Vec<Row>,
+    /// Running artifacts as last printed.
+    pub(super) shown: Vec<ArtifactRow>,
 }
 
 /// An artifact that runs in an environment.
-pub(super) struct Row {
+pub(super) struct ArtifactRow {
     environment: String,
     digest: Option<Fingerprint>,
     compliance: String,
@@ -78,7 +79,7 @@ impl Story<'_> {
                 }
                 ("=", "history") => {
                     if let Some(history) = &mut self.history {
-                        self.screen.say("Before the other steps, it replays two days of made-up history.")?;
+                        self.screen.paragraph("The demo first replays two days of fictional history.")?;
                         history.replay(self.runner).await?;
                         self.screen.result("replayed: production, staging, warehouse and sandbox")?;
                     }
@@ -97,14 +98,14 @@ impl Story<'_> {
                     self.show_notification(&next.ok_or(missing)?)?;
                 }
                 ("=", name) => return Err(DemoError::Missing(format!("{name} to show")).into()),
-                _ => self.screen.say(self.fill(line))?,
+                _ => self.screen.paragraph(self.fill(line))?,
             }
         }
         Ok(())
     }
 
     /// Shows notifications until the demo is stopped.
-    pub(super) async fn stay(&mut self) -> Result<()> {
+    pub(super) async fn show_notifications(&mut self) -> Result<()> {
         let mut reports = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -117,7 +118,7 @@ impl Story<'_> {
                 _ = reports.tick() => {
                     let Some(history) = &mut self.history else { continue };
                     match history.report_all(self.runner).await {
-                        Err(Ended::Failed(_)) => self.screen.say("Some reports failed; the demo will retry.")?,
+                        Err(Ended::Failed(_)) => self.screen.paragraph("Some reports failed; the demo will retry.")?,
                         reported => reported?,
                     }
                 }
@@ -134,12 +135,12 @@ impl Story<'_> {
         Ok(self.screen.table(&table)?)
     }
 
-    /// Shows the difference from what was shown last.
+    /// Shows the difference from the last printed artifacts.
     async fn show_changes(&mut self) -> Result<()> {
         let after = self.live_artifacts(&REPOSITORIES).await?;
         let before = std::mem::take(&mut self.shown);
         let (old, new) = (latest(&before), latest(&after));
-        self.screen.result(format_args!("snapshot {old} gave way to snapshot {new}"))?;
+        self.screen.result(format_args!("snapshot {new} replaced snapshot {old}"))?;
         let mut table = Table::new(["", "IMAGE", "DIGEST", "COMMIT", "TESTS"]);
         let gone = before.iter().filter(|row| !contains(&after, row)).map(|row| ("-", row));
         let new = after.iter().filter(|row| !contains(&before, row)).map(|row| ("+", row));
@@ -151,17 +152,17 @@ impl Story<'_> {
 
     async fn show_compliance(&mut self) -> Result<()> {
         let mut table = Table::new(["ENV", "IMAGE", "DIGEST", "COMPLIANCE"]);
-        for Row { environment, compliance, cells: [image, digest, ..], .. } in
+        for ArtifactRow { environment, compliance, cells: [image, digest, ..], .. } in
             self.live_artifacts(&["web"]).await?
         {
-            table.row([Cell::text(environment), image, digest, Cell::word(&compliance)]);
+            table.row([Cell::text(environment), image, digest, Cell::state(&compliance)]);
         }
         Ok(self.screen.table(&table)?)
     }
 
     fn show_notification(&mut self, content: &Content) -> Result<()> {
         let Content { environment, compliance, trigger, snapshot_index, artifacts, .. } = content;
-        let (name, verdict) = (Visible(environment), Visible(compliance));
+        let (name, verdict) = (Escaped(environment), Escaped(compliance));
         self.screen.result(format_args!("notification received, signature verified: {name} is {verdict}"))?;
         let mut lines = vec![
             ("trigger", Cell::text(trigger.as_str())),
@@ -176,21 +177,21 @@ impl Story<'_> {
     }
 
     /// The running artifacts of these repositories, and whether their tests pass.
-    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<Row>> {
+    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<ArtifactRow>> {
         let (client, mut rows) = (&self.runner.client, Vec::new());
         for repository in repositories {
             let repository = format!("{ORGANIZATION}/{repository}").parse()?;
-            let live = client.live_artifacts(&repository, None).await.map_err(Failure::from)?.known;
-            for Joined { live: running, artifact, environment } in live.joined() {
-                let digest = artifact.and_then(Artifact::digest);
+            let live = client.live_artifacts(&repository, None).await.map_err(Failure::from)?.value;
+            for JoinedArtifact { live: running, artifact, environment } in live.joined() {
+                let digest = artifact.and_then(EmbeddedArtifact::digest);
                 let filter = Filter { fingerprint: digest, ..Filter::default() };
                 let trails = client.trails(&filter, Page::default()).await.map_err(Failure::from)?.data;
                 let tests = match trails.as_slice() {
                     [] => "none",
-                    trails if trails.iter().all(|trail| trail.known.is_compliant == Some(true)) => "pass",
+                    trails if trails.iter().all(|trail| trail.value.is_compliant == Some(true)) => "pass",
                     _ => "fail",
                 };
-                rows.push(Row {
+                rows.push(ArtifactRow {
                     environment: environment.map_or_else(String::new, |environment| environment.name.clone()),
                     digest,
                     compliance: running.compliance.clone(),
@@ -199,7 +200,7 @@ impl Story<'_> {
                         Cell::text(&running.artifact_name),
                         Cell::digest(artifact.map(|artifact| &artifact.fingerprint)),
                         Cell::commit(artifact.and_then(|artifact| artifact.commit_sha.as_ref())),
-                        Cell::word(tests),
+                        Cell::state(tests),
                     ],
                 });
             }
@@ -221,11 +222,11 @@ impl Story<'_> {
     }
 }
 
-fn contains(rows: &[Row], other: &Row) -> bool {
+fn contains(rows: &[ArtifactRow], other: &ArtifactRow) -> bool {
     rows.iter().any(|row| row.environment == other.environment && row.digest == other.digest)
 }
 
 /// The latest snapshot of the rows.
-fn latest(rows: &[Row]) -> u64 {
+fn latest(rows: &[ArtifactRow]) -> u64 {
     rows.iter().filter_map(|row| row.snapshot).max().unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! How long ago something was, as a table says it.
+//! Formats the age of a timestamp for tables.
 
 use crate::domain::model::Timestamp;
 
-/// In one unit, rounded down: `now`, `59s ago`, `3m ago`, `47h ago`, `12d ago`; of what has not come yet,
-/// as the service's clock has it, `in 5m`.
+/// Formats an age in one unit, rounded down: `now`, `59s ago`, `3m ago`, `47h ago`, `12d ago`. A time in the future, by
+/// clock skew of the service, is `in 5m`.
 pub(in crate::cli) fn ago(then: Timestamp, now: Timestamp) -> String {
     let length = match now.distance(then).as_secs() {
         0 => return "now".to_owned(),
@@ -20,10 +20,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_has_one_unit_and_a_time_to_come_is_none() {
+    fn age_has_one_unit_and_future_time_is_marked() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let now = at(1_000_000_000);
-        for (seconds, said) in [
+        for (seconds, expected) in [
             (0, "now"),
             (59, "59s ago"),
             (60, "1m ago"),
@@ -33,7 +33,7 @@ mod tests {
             (172_800, "2d ago"),
             (-300, "in 5m"),
         ] {
-            assert_eq!(ago(at(1_000_000_000 - seconds), now), said);
+            assert_eq!(ago(at(1_000_000_000 - seconds), now), expected);
         }
     }
 }

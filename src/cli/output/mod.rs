@@ -1,7 +1,6 @@
-//! What a command prints: a table for a person, or all that the service sent as JSON or YAML.
+//! Output of the commands: a table, or the complete response of the service as JSON or YAML.
 //!
-//! Data goes to standard output and everything else to standard error. Whoever stops reading, as
-//! `head` does, has had enough: that is no failure.
+//! Data goes to standard output, everything else to standard error. A closed pipe is not a failure.
 
 mod age;
 mod progress;
@@ -17,56 +16,53 @@ pub(super) use self::age::ago;
 pub(super) use self::progress::{Progress, Upload};
 pub(super) use self::table::{Cell, Table, details};
 
-use super::Failure;
-use crate::domain::escape::is_steering;
+use super::exit::Failure;
+use crate::domain::escape::needs_escape;
 use crate::domain::model::Timestamp;
 use crate::process::logs::is_coloured;
 
 #[derive(Debug, Args)]
 pub(super) struct Output {
-    /// How it looks; json and yaml hold all that was sent
+    /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Table of the main fields
     #[default]
     Table,
-    /// JSON, indented
+    /// Complete data as JSON
     Json,
-    /// YAML
+    /// Complete data as YAML
     Yaml,
 }
 
-/// Something cannot be printed.
+/// The output could not be written.
 #[derive(Debug, thiserror::Error)]
 enum OutputError {
-    #[error("standard output cannot be written")]
+    #[error("failed to write to standard output")]
     Stdout(#[source] io::Error),
-    #[error("the answer cannot be written as YAML")]
+    #[error("failed to format the response as YAML")]
     Yaml(#[source] serde_saphyr::ser::Error),
 }
 
 impl Output {
-    /// Whether it is for a program to read.
+    /// Whether the format is JSON or YAML.
     pub(super) fn is_data(&self) -> bool {
         self.format != Format::Table
     }
 
-    /// Prints what was sent, or the table of it.
-    pub(super) fn print(&self, sent: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
+    /// Prints the raw value, or its table.
+    pub(super) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();
         let text = match self.format {
-            Format::Table => {
-                // What is not read by a person keeps its rows whole.
-                table().render(terminal_width(), is_coloured(&stdout))
-            }
-            Format::Json => json(sent),
-            Format::Yaml => match yaml(sent).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
-                // JSON is YAML, and has a way to write them.
-                text if text.chars().any(is_unseen) => json(sent),
+            Format::Table => table().render(terminal_width(), is_coloured(&stdout)),
+            Format::Json => json(raw),
+            Format::Yaml => match yaml(raw).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
+                // JSON is valid YAML and can escape control characters.
+                text if text.chars().any(is_invisible) => json(raw),
                 text => text,
             },
         };
@@ -74,28 +70,28 @@ impl Output {
     }
 }
 
-/// Indented. What would steer a terminal can only be in a string, and is escaped there.
+/// Indented JSON. Terminal control characters occur only within strings, and are escaped there.
 fn json(value: &Value) -> String {
     let text = format!("{value:#}\n");
-    if !text.chars().any(is_unseen) {
+    if !text.chars().any(is_invisible) {
         return text;
     }
-    let escaped = |c: char| if is_unseen(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    let escaped = |c: char| if is_invisible(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     text.chars().map(escaped).collect()
 }
 
-/// What is so is below U+10000.
-fn is_unseen(c: char) -> bool {
-    c != '\n' && is_steering(c)
+/// All such characters are below U+10000, so that one `\u` escape is enough.
+fn is_invisible(c: char) -> bool {
+    c != '\n' && needs_escape(c)
 }
 
-/// Each value on a line of its own, long ones too: a digest is found by search.
+/// YAML with one line per value, so that `grep` finds digests.
 fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(value, options)
 }
 
-/// Writes to standard output, for as long as somebody reads.
+/// Writes to standard output. Ignores a closed pipe.
 pub(super) fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -104,12 +100,12 @@ pub(super) fn write(text: &str) -> io::Result<()> {
     }
 }
 
-/// How many columns the terminal has that standard output is, where it is one and says so.
+/// Width of the terminal on standard output, in columns; `None` if there is no terminal.
 pub(super) fn terminal_width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| columns)
 }
 
-/// What the clock says.
+/// Current time.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::EPOCH.later(since)
@@ -123,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_has_a_line_for_each_value_and_quotes_what_would_be_read_as_something_else() {
+    fn yaml_has_one_line_per_value_and_quotes_ambiguous_strings() {
         let value = json!({"a": "x ".repeat(60), "b": ["yes", "012", "1e3", "null", "", "a\nb"], "c": 1.5, "d": null});
         let text = yaml(&value).unwrap();
         assert_eq!(text.lines().count(), 10, "{text}");
@@ -131,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_steer_a_terminal_is_escaped_and_means_the_same() {
+    fn terminal_control_characters_are_escaped_without_changing_the_value() {
         let value = json!({"a\u{202e}": "\u{9b}31m \u{feff}é\u{1f600}\n"});
         let text = super::json(&value);
         assert_eq!(text, "{\n  \"a\\u202e\": \"\\u009b31m \\ufeffé\u{1f600}\\n\"\n}\n");
@@ -159,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_as_yaml_is_read_as_it_was(value in any_value()) {
+        fn yaml_output_round_trips(value in any_value()) {
             let text = yaml(&value).unwrap();
             prop_assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value, "{}", text);
         }

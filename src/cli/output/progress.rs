@@ -1,50 +1,49 @@
-//! What is under way: on a terminal a line that moves, in a pipe a log line where it matters.
+//! Progress of long operations: a spinner or bar on a terminal, log lines otherwise.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Every terminal has these, whatever its locale.
+/// ASCII, for terminals of any locale.
 const TICKS: &str = "-\\|/ ";
 
-/// Long work.
+/// A spinner for an operation of unknown length.
 pub(in crate::cli) struct Progress {
     bar: ProgressBar,
-    is_shown: bool,
+    is_visible: bool,
 }
 
 impl Progress {
-    /// Work of which nobody knows how long it takes.
-    pub(in crate::cli) fn begin() -> Self {
+    pub(in crate::cli) fn start() -> Self {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style.tick_chars(TICKS));
         }
         bar.enable_steady_tick(Duration::from_millis(100));
-        // A dumb terminal shows no line that moves either.
-        let is_shown = !bar.is_hidden();
-        Self { bar, is_shown }
+        // Hidden without a terminal, and on a dumb one.
+        let is_visible = !bar.is_hidden();
+        Self { bar, is_visible }
     }
 
-    /// Says how far it is, to a person who looks.
-    pub(in crate::cli) fn moved(&self, how_far: String) {
-        self.bar.set_message(how_far);
+    /// Updates the spinner's message.
+    pub(in crate::cli) fn update(&self, message: String) {
+        self.bar.set_message(message);
     }
 
-    /// Says what has changed, also to who reads it later.
-    pub(in crate::cli) fn changed(&self, what: &str) {
-        self.moved(what.to_owned());
-        if !self.is_shown {
-            tracing::info!("{what}");
+    /// Updates the spinner's message; logs it if there is no spinner.
+    pub(in crate::cli) fn log(&self, message: &str) {
+        self.update(message.to_owned());
+        if !self.is_visible {
+            tracing::info!("{message}");
         }
     }
 
-    /// Warns, above the line that moves.
-    pub(in crate::cli) fn warn(&self, what: &str) {
-        if self.is_shown {
-            self.bar.println(format!("warning: {what}"));
+    /// Prints a warning above the spinner.
+    pub(in crate::cli) fn warn(&self, message: &str) {
+        if self.is_visible {
+            self.bar.println(format!("warning: {message}"));
         } else {
-            tracing::warn!("{what}");
+            tracing::warn!("{message}");
         }
     }
 
@@ -54,22 +53,21 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// What is said next begins on a line of its own.
+    /// The next output starts on a line of its own.
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// From how many bytes on a person may have to wait for them to be sent.
-const WORTH_A_LOOK: u64 = 256 * 1024;
+/// Smaller uploads have no progress bar, in bytes.
+const MIN_UPLOAD_WITH_BAR: u64 = 256 * 1024;
 
-/// Bytes that are sent.
+/// Progress bar of an upload.
 pub(in crate::cli) struct Upload(ProgressBar);
 
 impl Upload {
-    /// So many bytes; a few are nothing to look at.
-    pub(in crate::cli) fn begin(bytes: u64) -> Self {
-        if bytes < WORTH_A_LOOK {
+    pub(in crate::cli) fn start(bytes: u64) -> Self {
+        if bytes < MIN_UPLOAD_WITH_BAR {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(bytes);
@@ -79,8 +77,8 @@ impl Upload {
         Self(bar)
     }
 
-    /// What is to be told how many more bytes were sent.
-    pub(in crate::cli) fn told(&self) -> impl Fn(u64) + Send + Sync + Unpin + 'static {
+    /// Callback for the number of additional bytes sent.
+    pub(in crate::cli) fn on_progress(&self) -> impl Fn(u64) + Send + Sync + Unpin + 'static {
         let bar = self.0.clone();
         move |bytes| bar.inc(bytes)
     }

@@ -1,9 +1,9 @@
-//! Tables: columns that fit the terminal, and words that stand out.
+//! Tables that fit the terminal, with highlighted states.
 
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::age::ago;
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::model::Timestamp;
 
 /// Rows under headings.
@@ -13,28 +13,28 @@ pub(in crate::cli) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// A text of a table, and how it looks.
+/// Text of a table cell and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Cell {
     text: String,
-    look: Look,
-    /// It is of one piece, and never broken.
-    is_whole: bool,
+    style: Style,
+    /// Never wrap the text.
+    is_unbreakable: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Style {
     Plain,
     Dim,
     Good,
     Bad,
 }
 
-/// How much is shown of a digest, and of a commit, as their own tools do.
+/// Lengths of shortened digests and commits, as docker and git shorten them.
 const SHORT_DIGEST: usize = 12;
 const SHORT_COMMIT: usize = 7;
 
-/// Between two columns, in characters.
+/// Space between two columns, in characters.
 const GAP: usize = 2;
 
 impl Table {
@@ -42,46 +42,46 @@ impl Table {
         Self { headings: headings.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// A row of these cells, one below each heading.
+    /// Appends a row with one cell per heading.
     pub(in crate::cli) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Its lines; nothing, where it has no rows. Where a width is given, texts that are too long for it are
-    /// broken between words; where the words do not fit, each row stands by itself.
+    /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, prints
+    /// each row as a list of fields.
     pub(in crate::cli) fn render(&self, width: Option<u16>, is_coloured: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let Some(width) = width else { return self.drawn(None, is_coloured) };
+        let Some(width) = width else { return self.draw(None, is_coloured) };
         match self.widths(width.into()) {
             None if self.headings.len() > 2 => {
-                let particulars = self.rows.iter().map(|row| {
+                let records = self.rows.iter().map(|row| {
                     let named = self.headings.iter().copied().zip(row.iter().cloned());
                     details(named).render(Some(width), is_coloured)
                 });
-                particulars.collect::<Vec<_>>().join("\n")
+                records.collect::<Vec<_>>().join("\n")
             }
-            // Of what is too long even so, the first of two columns is a name.
+            // Too narrow even so: keep the first column, which holds names, unwrapped.
             widths => {
-                let widths = widths.unwrap_or_else(|| vec![self.of_column(0, Cell::least)]);
-                self.drawn(Some((width, widths)), is_coloured)
+                let widths = widths.unwrap_or_else(|| vec![self.column_max(0, Cell::min_width)]);
+                self.draw(Some((width, widths)), is_coloured)
             }
         }
     }
 
-    /// How wide each column is, so that all of them fit and no word is broken; `None` where they do not. What the
-    /// words leave goes first to those that lack least.
+    /// Widths of the columns without breaking a word; `None` if they do not fit. Spare width goes first to the columns
+    /// that need least.
     fn widths(&self, width: usize) -> Option<Vec<usize>> {
         let columns = self.headings.len();
-        let mut widths: Vec<_> = (0..columns).map(|n| self.of_column(n, Cell::least)).collect();
-        let taken = widths.iter().sum::<usize>() + GAP * columns.saturating_sub(1);
-        let mut left = width.checked_sub(taken)?;
-        let lacks = widths.iter().enumerate().map(|(n, width)| (self.of_column(n, Cell::length) - width, n));
-        let mut lacks: Vec<_> = lacks.collect();
-        lacks.sort_unstable();
-        for (of, (lacks, n)) in (1..=columns).rev().zip(lacks) {
-            let more = lacks.min(left / of);
+        let mut widths: Vec<_> = (0..columns).map(|n| self.column_max(n, Cell::min_width)).collect();
+        let used = widths.iter().sum::<usize>() + GAP * columns.saturating_sub(1);
+        let mut left = width.checked_sub(used)?;
+        let needs = widths.iter().enumerate().map(|(n, width)| (self.column_max(n, Cell::length) - width, n));
+        let mut needs: Vec<_> = needs.collect();
+        needs.sort_unstable();
+        for (remaining, (need, n)) in (1..=columns).rev().zip(needs) {
+            let more = need.min(left / remaining);
             left -= more;
             if let Some(width) = widths.get_mut(n) {
                 *width += more;
@@ -90,24 +90,24 @@ impl Table {
         Some(widths)
     }
 
-    /// The most that a cell of a column measures, or a heading's text.
-    fn of_column(&self, column: usize, measured: impl Fn(&Cell) -> usize) -> usize {
+    /// Maximum measure of a column's cells and its heading.
+    fn column_max(&self, column: usize, measure: impl Fn(&Cell) -> usize) -> usize {
         let heading = self.headings.get(column).map_or(0, |heading| heading.chars().count());
-        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(measured);
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(measure);
         cells.fold(heading, usize::max)
     }
 
-    /// Within a width, of which each column has its own where they are given.
-    fn drawn(&self, within: Option<(u16, Vec<usize>)>, is_coloured: bool) -> String {
+    /// Draws the table, given its width and the widths of its columns.
+    fn draw(&self, widths: Option<(u16, Vec<usize>)>, is_coloured: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).force_no_tty();
         if is_coloured {
             table.enforce_styling();
         }
-        let mut widths = Vec::new();
-        match within {
-            Some((width, given)) => {
-                widths = given;
+        let mut column_widths = Vec::new();
+        match widths {
+            Some((width, widths)) => {
+                column_widths = widths;
                 table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)
             }
             None => table.set_content_arrangement(ContentArrangement::Disabled),
@@ -116,12 +116,12 @@ impl Table {
             let heading = |text: &&str| comfy_table::Cell::new(text).add_attribute(Attribute::Dim);
             table.set_header(self.headings.iter().map(heading));
         }
-        table.add_rows(self.rows.iter().map(|row| row.iter().map(Cell::painted)));
+        table.add_rows(self.rows.iter().map(|row| row.iter().map(Cell::styled)));
         let last = self.headings.len().saturating_sub(1);
         for (n, column) in table.column_iter_mut().enumerate() {
             let gap = if n == last { 0 } else { GAP };
             column.set_padding((0, columns(gap)));
-            if let Some(width) = widths.get(n) {
+            if let Some(width) = column_widths.get(n) {
                 column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(columns(width + gap))));
             }
         }
@@ -130,99 +130,98 @@ impl Table {
     }
 }
 
-/// A terminal has no more of them than this can be.
+/// Saturates: terminals are narrower.
 fn columns(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
 impl Cell {
-    /// A text from outside.
+    /// Untrusted text, escaped.
     pub(in crate::cli) fn text(text: impl AsRef<str>) -> Self {
-        Self { text: Visible(text.as_ref()).to_string(), look: Look::Plain, is_whole: false }
+        Self { text: Escaped(text.as_ref()).to_string(), style: Style::Plain, is_unbreakable: false }
     }
 
-    /// A text that may be missing.
+    /// Optional text.
     pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(Self::none, Self::text)
     }
 
-    /// Nothing is known.
+    /// An unknown value.
     pub(in crate::cli) fn none() -> Self {
-        Self { text: "-".to_owned(), look: Look::Dim, is_whole: true }
+        Self { text: "-".to_owned(), style: Style::Dim, is_unbreakable: true }
     }
 
-    /// A number, or another word that is short.
     pub(in crate::cli) fn number(number: Option<u64>) -> Self {
-        number.map_or_else(Self::none, |number| Self { is_whole: true, ..Self::text(number.to_string()) })
+        number
+            .map_or_else(Self::none, |number| Self { is_unbreakable: true, ..Self::text(number.to_string()) })
     }
 
-    /// The beginning of a digest.
+    /// A shortened digest.
     pub(in crate::cli) fn digest(digest: Option<impl AsRef<str>>) -> Self {
-        Self::beginning(digest, SHORT_DIGEST)
+        Self::prefix(digest, SHORT_DIGEST)
     }
 
-    /// The beginning of a commit's hash.
+    /// A shortened commit hash.
     pub(in crate::cli) fn commit(commit: Option<impl AsRef<str>>) -> Self {
-        Self::beginning(commit, SHORT_COMMIT)
+        Self::prefix(commit, SHORT_COMMIT)
     }
 
-    fn beginning(hash: Option<impl AsRef<str>>, length: usize) -> Self {
+    fn prefix(hash: Option<impl AsRef<str>>, length: usize) -> Self {
         let Some(hash) = hash else { return Self::none() };
         let short: String = hash.as_ref().chars().take(length).collect();
-        Self { is_whole: true, ..Self::text(short) }
+        Self { is_unbreakable: true, ..Self::text(short) }
     }
 
-    /// How long ago that was.
+    /// Age of a timestamp.
     pub(in crate::cli) fn ago(at: Option<Timestamp>, now: Timestamp) -> Self {
-        at.map_or_else(Self::none, |at| Self { is_whole: true, ..Self::text(ago(at, now)) })
+        at.map_or_else(Self::none, |at| Self { is_unbreakable: true, ..Self::text(ago(at, now)) })
     }
 
-    /// Whether something is as it has to be.
     pub(in crate::cli) fn compliance(is_compliant: Option<bool>) -> Self {
         match is_compliant {
-            Some(true) => Self::word("compliant"),
-            Some(false) => Self::word("non-compliant"),
+            Some(true) => Self::state("compliant"),
+            Some(false) => Self::state("non-compliant"),
             None => Self::none(),
         }
     }
 
-    /// A word of the service, which stands out where it is good or bad.
-    pub(in crate::cli) fn word(word: &str) -> Self {
-        let look = match word.to_ascii_lowercase().as_str() {
-            "compliant" | "approved" | "ok" | "pass" => Look::Good,
-            "non-compliant" | "unapproved" | "failing" | "fail" => Look::Bad,
-            _ => Look::Plain,
+    /// A state as the service names it, highlighted if it is good or bad.
+    pub(in crate::cli) fn state(word: &str) -> Self {
+        let style = match word.to_ascii_lowercase().as_str() {
+            "compliant" | "approved" | "ok" | "pass" => Style::Good,
+            "non-compliant" | "unapproved" | "failing" | "fail" => Style::Bad,
+            _ => Style::Plain,
         };
-        Self { look, ..Self::text(word) }
+        Self { style, ..Self::text(word) }
     }
 
-    /// How many characters it has.
+    /// Length in characters.
     fn length(&self) -> usize {
         self.text.chars().count()
     }
 
-    /// How many of them its longest word has, or all of it where it is never broken.
-    fn least(&self) -> usize {
+    /// Length of the longest unbreakable part, in characters.
+    fn min_width(&self) -> usize {
         let words = self.text.split(' ').map(|word| word.chars().count());
-        if self.is_whole { self.length() } else { words.max().unwrap_or_default() }
+        if self.is_unbreakable { self.length() } else { words.max().unwrap_or_default() }
     }
 
-    fn painted(&self) -> comfy_table::Cell {
+    fn styled(&self) -> comfy_table::Cell {
         let cell = comfy_table::Cell::new(&self.text);
-        match self.look {
-            Look::Plain => cell,
-            Look::Dim => cell.add_attribute(Attribute::Dim),
-            Look::Good => cell.fg(Color::Green),
-            Look::Bad => cell.fg(Color::Red),
+        match self.style {
+            Style::Plain => cell,
+            Style::Dim => cell.add_attribute(Attribute::Dim),
+            Style::Good => cell.fg(Color::Green),
+            Style::Bad => cell.fg(Color::Red),
         }
     }
 }
 
-/// One thing in all its particulars: a line each.
-pub(in crate::cli) fn details(particulars: impl IntoIterator<Item = (&'static str, Cell)>) -> Table {
+/// A list of fields, one per line.
+pub(in crate::cli) fn details(fields: impl IntoIterator<Item = (&'static str, Cell)>) -> Table {
     let mut table = Table::new(["", ""]);
-    for (name, cell) in particulars {
-        table.row([Cell { text: name.to_owned(), look: Look::Dim, is_whole: true }, cell]);
+    for (name, cell) in fields {
+        table.row([Cell { text: name.to_owned(), style: Style::Dim, is_unbreakable: true }, cell]);
     }
     table
 }
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_looks_at_are_whole_and_plain() {
+    fn table_without_terminal_is_plain_and_unwrapped() {
         assert_eq!(
             table().render(None, false),
             "\
@@ -258,7 +257,7 @@ unit-tests-of-the-cart  compliant      aaaaaaaaaaaa
     }
 
     #[test]
-    fn a_narrow_terminal_breaks_a_text_between_words() {
+    fn narrow_terminal_wraps_text_between_words() {
         let mut table = Table::new(["NAME", "WHERE", "LAST"]);
         let targets = "WEBHOOK https://example.com, SLACK alerts";
         table.row([Cell::text("all of them"), Cell::text(targets), Cell::ago(None, Timestamp::EPOCH)]);
@@ -273,7 +272,7 @@ all of them  WEBHOOK https://example.com,     -
     }
 
     #[test]
-    fn a_narrow_terminal_has_each_row_by_itself_where_its_words_do_not_fit() {
+    fn narrow_terminal_lists_fields_if_words_do_not_fit() {
         assert_eq!(table().render(Some(51), false), table().render(None, false),);
         assert_eq!(
             table().render(Some(50), false),
@@ -290,9 +289,9 @@ DIGEST      -
     }
 
     proptest! {
-        /// Whatever the terminal's width: nothing is wider, and no word is broken that fits into it.
+        /// No line is wider than the terminal, and no word that fits is broken, at any width.
         #[test]
-        fn no_word_is_broken_that_fits(
+        fn words_that_fit_are_not_broken(
             rows in proptest::collection::vec(proptest::collection::vec("[a-z/:.-]{1,40}( [a-z]{1,12}){0,5}", 4), 1..5),
             width in 1..200_u16,
         ) {
@@ -302,10 +301,10 @@ DIGEST      -
             }
             let drawn = table.render(Some(width), false);
             let seen: Vec<_> = drawn.split_whitespace().collect();
-            // A row by itself has the name of the column before each text.
+            // A list of fields has the column's name before each text.
             for word in rows.iter().flatten().flat_map(|text| text.split(' ')) {
-                let is_whole = seen.contains(&word);
-                prop_assert!(is_whole || word.len() + "FOURTH".len() + GAP > width.into(), "{}", drawn);
+                let is_unbroken = seen.contains(&word);
+                prop_assert!(is_unbroken || word.len() + "FOURTH".len() + GAP > width.into(), "{}", drawn);
             }
             if width > 10 {
                 prop_assert!(drawn.lines().all(|line| line.len() <= width.into()), "{}", drawn);
@@ -314,15 +313,15 @@ DIGEST      -
     }
 
     #[test]
-    fn in_colour_the_verdict_stands_out() {
+    fn compliance_is_coloured() {
         let text = table().render(None, true);
         assert!(text.contains("\u{1b}[38;5;10mcompliant") || text.contains("\u{1b}[32m"), "{text:?}");
     }
 
     #[test]
-    fn particulars_have_no_headings() {
+    fn details_have_no_headings() {
         let text =
-            details([("state", Cell::word("APPROVED")), ("environment", Cell::none())]).render(None, false);
+            details([("state", Cell::state("APPROVED")), ("environment", Cell::none())]).render(None, false);
         assert_eq!(text, "state        APPROVED\nenvironment  -\n");
     }
 }

@@ -2,10 +2,12 @@
 
 use clap::Args;
 
-use super::{Common, client};
-use crate::api::{self, About, Kept};
+use super::common::{Common, client};
+use crate::api::{self, Parsed, Resource};
+use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, Table, ago, details, now};
-use crate::cli::{Failure, Service, whole};
+use crate::cli::service::Service;
+use crate::cli::values::integer;
 use crate::domain::model::Timestamp;
 
 #[derive(Debug, Args)]
@@ -18,8 +20,8 @@ pub(super) struct Notifications {
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLE)]
 pub(super) struct Action {
-    /// Its number
-    #[arg(value_parser = whole(0..=u64::MAX))]
+    /// Number of the action
+    #[arg(value_parser = integer(0..=u64::MAX))]
     number: u64,
     #[command(flatten)]
     common: Common,
@@ -27,21 +29,21 @@ pub(super) struct Action {
 
 const LIST_EXAMPLE: &str = "\
 Example:
-  What is sent where, with all that the service says of it:
+  List all actions with all their fields:
     supercargo list notifications -o yaml";
 
 impl Notifications {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let about = About::Organization;
-        let actions = self.common.ask(&client, about, async || client.notifications().await).await?;
+        let about = Resource::Organization;
+        let actions = self.common.request(&client, about, async || client.notifications().await).await?;
         self.common.print_all(actions, "notification", table)
     }
 }
 
 const GET_EXAMPLE: &str = "\
 Example:
-  Whether the messages of an action arrive:
+  Show the last delivery of an action:
     supercargo get action 7";
 
 impl Action {
@@ -49,16 +51,16 @@ impl Action {
         let client = client(service)?;
         let action = self
             .common
-            .ask(&client, About::Action(self.number), async || client.action(self.number).await)
+            .request(&client, Resource::Action(self.number), async || client.action(self.number).await)
             .await?;
-        self.common.output.print(&action.sent, || particulars(&action.known))
+        self.common.output.print(&action.raw, || fields(&action.value))
     }
 }
 
-fn table(actions: &[Kept<api::Action>]) -> Table {
+fn table(actions: &[Parsed<api::Action>]) -> Table {
     let headings = ["NUMBER", "NAME", "STATE", "ENVIRONMENTS", "TRIGGERS", "TARGETS", "LAST SUCCESS"];
     let (mut table, now) = (Table::new(headings), now());
-    for Kept { known: action, .. } in actions {
+    for Parsed { value: action, .. } in actions {
         table.row([
             Cell::number(Some(action.number)),
             Cell::text(&action.name),
@@ -72,10 +74,10 @@ fn table(actions: &[Kept<api::Action>]) -> Table {
     table
 }
 
-fn particulars(action: &api::Action) -> Table {
+fn fields(action: &api::Action) -> Table {
     let now = now();
     let age = |at| Cell::ago(at, now);
-    let made = if action.is_created_from_chat_app { ", in a chat" } else { "" };
+    let origin = if action.is_created_from_chat_app { ", in a chat" } else { "" };
     let flows = action.flows.as_ref().map(|flows| flows.join(", "));
     let mut lines = vec![
         ("number", Cell::number(Some(action.number))),
@@ -86,11 +88,11 @@ fn particulars(action: &api::Action) -> Table {
         ("flows", Cell::maybe(flows)),
         ("triggers", Cell::text(action.triggers.join(", "))),
     ];
-    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(told(to, now)))));
+    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(delivery(to, now)))));
     lines.extend([
         ("last success", age(action.last_success_timestamp)),
         ("last failure", age(action.last_failure_timestamp)),
-        ("created by", Cell::text(format!("{}{made}", action.created_by))),
+        ("created by", Cell::text(format!("{}{origin}", action.created_by))),
         ("created", age(action.created_at)),
         ("modified", age(action.last_modified_at)),
     ]);
@@ -99,8 +101,8 @@ fn particulars(action: &api::Action) -> Table {
 
 fn state(action: &api::Action) -> Cell {
     match action.is_failing {
-        Some(true) => Cell::word("failing"),
-        Some(false) => Cell::word("ok"),
+        Some(true) => Cell::state("failing"),
+        Some(false) => Cell::state("ok"),
         None => Cell::none(),
     }
 }
@@ -109,20 +111,20 @@ fn environments(action: &api::Action) -> Cell {
     Cell::maybe(action.environments.as_ref().map(|environments| environments.join(", ")))
 }
 
-/// A target, and when something was last sent there.
-fn told(to: &api::Target, now: Timestamp) -> String {
+/// A target and its last delivery.
+fn delivery(to: &api::Target, now: Timestamp) -> String {
     let name = to.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
     let sent = match (to.last_success_at, to.last_failure_at) {
         (None, None) => String::new(),
         (success, Some(failure)) if success < Some(failure) => {
             format!(", failing, last {}", ago(failure, now))
         }
-        (success, _) => success.map(|at| format!(", arrived {}", ago(at, now))).unwrap_or_default(),
+        (success, _) => success.map(|at| format!(", delivered {}", ago(at, now))).unwrap_or_default(),
     };
     format!("{name}{}{sent}", target(to))
 }
 
-/// Its kind, and where it leads as far as that is said.
+/// Type and destination of a target, as far as the service returns them.
 fn target(target: &api::Target) -> String {
     let channel = target.context.as_ref().and_then(|context| context.channel_name.as_deref());
     let kind = target.r#type.as_deref().unwrap_or("-");

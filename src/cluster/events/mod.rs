@@ -1,9 +1,8 @@
-//! The events of a watch as their bytes arrive, in protobuf frames or in lines of JSON: one event in
-//! memory at a time.
+//! Decodes the events of a watch as their bytes arrive, with one event in memory at a time.
 //!
-//! `watch` feeds it what it reads. The form is that of the Kubernetes documentation ("Kubernetes API
-//! Concepts", Efficient detection of changes): in protobuf each event is behind its length, four
-//! bytes, big-endian, and its object is again in an envelope of its own.
+//! Called by `watch` for each chunk. Format: Kubernetes documentation ("Kubernetes API Concepts", Efficient
+//! detection of changes): lines of JSON, or protobuf events after their length (four bytes, big-endian).
+//! The object of a protobuf event has its own envelope.
 
 #[cfg(test)]
 mod tests;
@@ -14,20 +13,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::document::{self, Kind, Part};
-use super::messages::{Bookmark, Pod, Status, TypeMeta, Unknown, WatchEvent};
+use super::messages::{Bookmark, Pod, Status, TypeMeta, Unknown, WatchFrame};
 use super::protobuf::{self, MAGIC};
 use super::status::Encoding;
 use super::unreadable::Unreadable;
 use crate::domain::live::pod::PodView;
 
-/// The largest event that is held, in bytes. An object is stored in etcd, which takes 1.5 MiB unless it
-/// is configured otherwise.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum size of an event, in bytes. etcd accepts objects of 1.5 MiB by default.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// At the end of the list that a streaming list begins with.
+/// Annotation of the bookmark at the end of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// An event.
+/// A decoded event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
     Pod { change: Change, pod: Result<PodView, Unreadable>, resource_version: String },
@@ -35,7 +33,7 @@ pub(super) enum Event {
     Error(Status),
 }
 
-/// What happened to a pod.
+/// The change of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Added,
@@ -43,24 +41,24 @@ pub(super) enum Change {
     Deleted,
 }
 
-/// Bytes that are no events of a watch for pods.
+/// The bytes are not events of a watch for pods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Garbled {
-    #[error("an event is {0} bytes long or longer; at most {MOST_BYTES} were expected")]
+pub(super) enum DecodeError {
+    #[error("expected at most {MAX_BYTES} bytes per event, got {0} or more")]
     TooLarge(usize),
-    #[error("an event breaks the rules of protobuf")]
+    #[error("malformed protobuf in an event")]
     Malformed,
-    #[error("an event is no JSON that an event could be: {0}")]
+    #[error("invalid JSON in an event: {0}")]
     Json(String),
-    #[error("an event is of the type {0:?}")]
+    #[error("unknown event type {0:?}")]
     Type(String),
-    #[error("an event holds a {0:?}; a \"Pod\" was expected")]
+    #[error("expected a \"Pod\" in an event, got a {0:?}")]
     Kind(String),
-    #[error("it ends in the middle of an event")]
+    #[error("truncated event")]
     Truncated,
 }
 
-/// Cuts a stream into events.
+/// Splits a stream into events.
 #[derive(Debug)]
 pub(super) struct EventReader {
     framing: Framing,
@@ -70,15 +68,15 @@ pub(super) struct EventReader {
 #[derive(Debug)]
 enum Framing {
     Lengths,
-    /// There is no line break among so many bytes.
+    /// The first `searched` bytes contain no line break.
     Lines {
         searched: usize,
     },
 }
 
 impl EventReader {
-    /// One for this encoding, where it is known.
-    pub(super) fn of(encoding: Encoding) -> Option<Self> {
+    /// A reader for a known encoding.
+    pub(super) fn from_encoding(encoding: Encoding) -> Option<Self> {
         let framing = match encoding {
             Encoding::Protobuf => Framing::Lengths,
             Encoding::Json => Framing::Lines { searched: 0 },
@@ -91,10 +89,10 @@ impl EventReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event, where all its bytes are there.
-    pub(super) fn next(&mut self) -> Result<Option<Event>, Garbled> {
+    /// The next complete event.
+    pub(super) fn next(&mut self) -> Result<Option<Event>, DecodeError> {
         if self.buffer.is_empty() {
-            // A watch is silent for most of its life: what a burst or a large event took is given back.
+            // Releases the memory of a burst or a large event, because most watches are idle.
             self.buffer = BytesMut::new();
             return Ok(None);
         }
@@ -102,8 +100,8 @@ impl EventReader {
             Framing::Lengths => {
                 let Some(head) = self.buffer.first_chunk::<4>() else { return Ok(None) };
                 let length = u32::from_be_bytes(*head) as usize;
-                if length > MOST_BYTES {
-                    return Err(Garbled::TooLarge(length));
+                if length > MAX_BYTES {
+                    return Err(DecodeError::TooLarge(length));
                 }
                 if self.buffer.len() - 4 < length {
                     return Ok(None);
@@ -117,7 +115,11 @@ impl EventReader {
                 let Some(length) = unsearched.copied().position(|byte| byte == b'\n').map(|n| *searched + n)
                 else {
                     *searched = self.buffer.len();
-                    return if *searched > MOST_BYTES { Err(Garbled::TooLarge(*searched)) } else { Ok(None) };
+                    return if *searched > MAX_BYTES {
+                        Err(DecodeError::TooLarge(*searched))
+                    } else {
+                        Ok(None)
+                    };
                 };
                 *searched = 0;
                 let line = self.buffer.split_to(length);
@@ -129,45 +131,45 @@ impl EventReader {
         }
     }
 
-    /// Judges the end of the stream.
-    pub(super) fn finish(&self) -> Result<(), Garbled> {
-        if self.buffer.trim_ascii().is_empty() { Ok(()) } else { Err(Garbled::Truncated) }
+    /// Checks the end of the stream.
+    pub(super) fn finish(&self) -> Result<(), DecodeError> {
+        if self.buffer.trim_ascii().is_empty() { Ok(()) } else { Err(DecodeError::Truncated) }
     }
 }
 
 impl Event {
-    fn from_protobuf(frame: Bytes) -> Result<Self, Garbled> {
-        let malformed = |_| Garbled::Malformed;
-        let event = WatchEvent::decode(frame).map_err(malformed)?;
+    fn from_protobuf(frame: Bytes) -> Result<Self, DecodeError> {
+        let malformed = |_| DecodeError::Malformed;
+        let event = WatchFrame::decode(frame).map_err(malformed)?;
         let mut raw = event.object.unwrap_or_default().raw;
         if !raw.starts_with(MAGIC) {
-            return Err(Garbled::Malformed);
+            return Err(DecodeError::Malformed);
         }
         raw.advance(MAGIC.len());
         let Unknown { type_meta, raw } = Unknown::decode(raw).map_err(malformed)?;
         let TypeMeta { kind } = type_meta.unwrap_or_default();
-        match Type::of(&event.r#type)? {
+        match Type::parse(&event.r#type)? {
             Type::Change(change) if kind == "Pod" => Ok(Self::pod(change, protobuf::pod(&raw))),
-            Type::Change(_) => Err(Garbled::Kind(kind)),
+            Type::Change(_) => Err(DecodeError::Kind(kind)),
             Type::Bookmark => Bookmark::decode(raw).map(Self::bookmark).map_err(malformed),
             Type::Error => Status::decode(raw).map(Self::Error).map_err(malformed),
         }
     }
 
-    fn from_json(line: &[u8]) -> Result<Self, Garbled> {
+    fn from_json(line: &[u8]) -> Result<Self, DecodeError> {
         #[derive(Deserialize)]
         struct Line {
             r#type: String,
             object: Box<RawValue>,
         }
-        let event: Line = serde_json::from_slice(line).map_err(|e| Garbled::Json(e.to_string()))?;
-        match Type::of(&event.r#type)? {
-            Type::Change(change) => match event.object.decode::<Kind>().map_err(Garbled::Json)?.kind {
+        let event: Line = serde_json::from_slice(line).map_err(|e| DecodeError::Json(e.to_string()))?;
+        match Type::parse(&event.r#type)? {
+            Type::Change(change) => match event.object.decode::<Kind>().map_err(DecodeError::Json)?.kind {
                 Some(kind) if kind == "Pod" => Ok(Self::pod(change, document::decode(&event.object))),
-                kind => Err(Garbled::Kind(kind.unwrap_or_default())),
+                kind => Err(DecodeError::Kind(kind.unwrap_or_default())),
             },
-            Type::Bookmark => event.object.decode().map(Self::bookmark).map_err(Garbled::Json),
-            Type::Error => event.object.decode().map(Self::Error).map_err(Garbled::Json),
+            Type::Bookmark => event.object.decode().map(Self::bookmark).map_err(DecodeError::Json),
+            Type::Error => event.object.decode().map(Self::Error).map_err(DecodeError::Json),
         }
     }
 
@@ -195,14 +197,14 @@ enum Type {
 }
 
 impl Type {
-    fn of(name: &str) -> Result<Self, Garbled> {
+    fn parse(name: &str) -> Result<Self, DecodeError> {
         Ok(match name {
             "ADDED" => Self::Change(Change::Added),
             "MODIFIED" => Self::Change(Change::Modified),
             "DELETED" => Self::Change(Change::Deleted),
             "BOOKMARK" => Self::Bookmark,
             "ERROR" => Self::Error,
-            _ => return Err(Garbled::Type(name.to_owned())),
+            _ => return Err(DecodeError::Type(name.to_owned())),
         })
     }
 }

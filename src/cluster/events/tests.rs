@@ -1,4 +1,4 @@
-//! Watches as they were recorded, and as they may be.
+//! Recorded watches, and invalid ones.
 
 use proptest::prelude::*;
 
@@ -22,8 +22,8 @@ macro_rules! recorded {
 fn read<'a>(
     encoding: Encoding,
     chunks: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Event>, Result<(), Garbled>) {
-    let mut reader = EventReader::of(encoding).unwrap();
+) -> (Vec<Event>, Result<(), DecodeError>) {
+    let mut reader = EventReader::from_encoding(encoding).unwrap();
     let mut events = Vec::new();
     for chunk in chunks {
         reader.feed(chunk);
@@ -31,7 +31,7 @@ fn read<'a>(
             match reader.next() {
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
-                Err(garbled) => return (events, Err(garbled)),
+                Err(error) => return (events, Err(error)),
             }
         }
     }
@@ -39,7 +39,7 @@ fn read<'a>(
     (events, end)
 }
 
-fn said(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     match event {
         Event::Pod { change, pod: Ok(pod), resource_version } => {
             format!("{change:?} {} {resource_version}", pod.name)
@@ -58,12 +58,12 @@ fn frame(r#type: &str, kind: &str, object: impl Into<Bytes>) -> Vec<u8> {
     let unknown = Unknown { type_meta, raw: object.into() }.encode_to_vec();
     let raw = [MAGIC, &unknown].concat().into();
     let object = Some(crate::cluster::messages::RawExtension { raw });
-    let event = WatchEvent { r#type: r#type.into(), object }.encode_to_vec();
+    let event = WatchFrame { r#type: r#type.into(), object }.encode_to_vec();
     [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat()
 }
 
 #[test]
-fn recorded_watches_say_the_same_in_both_encodings_however_they_are_cut() {
+fn recorded_watches_decode_equally_in_both_encodings_and_all_chunk_sizes() {
     for recorded in [recorded!("watch"), recorded!("watch-streaming-list"), recorded!("watch-410")] {
         let (events, end) = read(Encoding::Protobuf, [recorded[0].1]);
         assert_eq!(end, Ok(()));
@@ -80,59 +80,62 @@ fn recorded_watches_say_the_same_in_both_encodings_however_they_are_cut() {
 }
 
 #[test]
-fn a_recorded_watch_tells_what_came_and_went() {
+fn recorded_watch_contains_deleted_pods() {
     let [(encoding, bytes), _] = recorded!("watch");
-    let events: Vec<_> = read(encoding, [bytes]).0.iter().map(said).collect();
+    let events: Vec<_> = read(encoding, [bytes]).0.iter().map(describe).collect();
     assert_eq!(events[0], "Added web-9e2f-uvwxy 310");
     assert_eq!(events[4], "Deleted web-8d1e-qrstu 314");
     assert_eq!(events[13..], ["Modified job-brief-1 323", "at 328", "at 337", "at 337"]);
     let [(encoding, bytes), _] = recorded!("watch-streaming-list");
-    let events: Vec<_> = read(encoding, [bytes]).0.iter().map(said).collect();
+    let events: Vec<_> = read(encoding, [bytes]).0.iter().map(describe).collect();
     assert_eq!((events.len(), events[26].as_str()), (27, "list ends at 301"));
     let [(encoding, bytes), _] = recorded!("watch-410");
-    assert_eq!(said(&read(encoding, [bytes]).0[0]), "410 Expired: too old resource version: 2 (356)");
+    assert_eq!(describe(&read(encoding, [bytes]).0[0]), "410 Expired: too old resource version: 2 (356)");
 }
 
 #[test]
-fn a_stream_that_ends_within_an_event_is_truncated_and_what_came_before_it_counts() {
+fn truncated_event_is_an_error_after_the_complete_events() {
     for (encoding, bytes) in recorded!("watch-410") {
         for end in 1..bytes.len() - 1 {
-            assert_eq!(read(encoding, [&bytes[..end]]), (vec![], Err(Garbled::Truncated)), "{end}");
+            assert_eq!(read(encoding, [&bytes[..end]]), (vec![], Err(DecodeError::Truncated)), "{end}");
         }
     }
     for (encoding, bytes) in recorded!("watch") {
         let (events, end) = read(encoding, [&bytes[..bytes.len() - 5]]);
-        assert_eq!((events.len(), end), (16, Err(Garbled::Truncated)));
+        assert_eq!((events.len(), end), (16, Err(DecodeError::Truncated)));
     }
 }
 
 #[test]
-fn what_is_no_event_is_refused_for_what_it_is() {
+fn invalid_event_is_rejected_with_a_reason() {
     let pod = || Pod::default().encode_to_vec();
-    for (bytes, garbled) in [
-        (b"\x01\x00\x00\x01".to_vec(), Garbled::TooLarge(16 * 1024 * 1024 + 1)),
-        (b"HTTP/1.1".to_vec(), Garbled::TooLarge(0x4854_5450)),
-        (b"\x00\x00\x00\x02\xff\xff".to_vec(), Garbled::Malformed),
-        (b"\x00\x00\x00\x00".to_vec(), Garbled::Malformed),
-        (frame("RENAMED", "Pod", pod()), Garbled::Type("RENAMED".into())),
-        (frame("ADDED", "Table", pod()), Garbled::Kind("Table".into())),
-        (frame("BOOKMARK", "Pod", b"\xff".to_vec()), Garbled::Malformed),
+    for (bytes, error) in [
+        (b"\x01\x00\x00\x01".to_vec(), DecodeError::TooLarge(16 * 1024 * 1024 + 1)),
+        (b"HTTP/1.1".to_vec(), DecodeError::TooLarge(0x4854_5450)),
+        (b"\x00\x00\x00\x02\xff\xff".to_vec(), DecodeError::Malformed),
+        (b"\x00\x00\x00\x00".to_vec(), DecodeError::Malformed),
+        (frame("RENAMED", "Pod", pod()), DecodeError::Type("RENAMED".into())),
+        (frame("ADDED", "Table", pod()), DecodeError::Kind("Table".into())),
+        (frame("BOOKMARK", "Pod", b"\xff".to_vec()), DecodeError::Malformed),
     ] {
-        assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]), (vec![], Err(garbled)));
+        assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]), (vec![], Err(error)));
     }
     let json = |text: &str| read(Encoding::Json, [text.as_bytes()]).1.unwrap_err();
-    assert!(matches!(json("<html>\n"), Garbled::Json(_)));
-    assert!(matches!(json("{\"type\":\"ADDED\"}\n"), Garbled::Json(_)));
-    assert_eq!(json("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n"), Garbled::Kind("Table".into()));
-    assert_eq!(json("{\"type\":\"RENAMED\",\"object\":{}}\n"), Garbled::Type("RENAMED".into()));
-    let endless = vec![b' '; MOST_BYTES + 1];
-    assert!(matches!(read(Encoding::Json, [endless.as_slice()]).1, Err(Garbled::TooLarge(_))));
+    assert!(matches!(json("<html>\n"), DecodeError::Json(_)));
+    assert!(matches!(json("{\"type\":\"ADDED\"}\n"), DecodeError::Json(_)));
+    assert_eq!(
+        json("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n"),
+        DecodeError::Kind("Table".into())
+    );
+    assert_eq!(json("{\"type\":\"RENAMED\",\"object\":{}}\n"), DecodeError::Type("RENAMED".into()));
+    let endless = vec![b' '; MAX_BYTES + 1];
+    assert!(matches!(read(Encoding::Json, [endless.as_slice()]).1, Err(DecodeError::TooLarge(_))));
     assert_eq!(read(Encoding::Json, [b"\r\n\n".as_slice()]), (vec![], Ok(())));
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_named_and_spoils_no_other() {
-    // metadata { name, namespace }, and a status that breaks the rules.
+fn unreadable_pod_is_named_and_does_not_affect_others() {
+    // metadata { name, namespace }, and a malformed status.
     let named = b"\x0a\x0d\x0a\x05web-1\x1a\x04shop\x1a\x02\x0a\xff".to_vec();
     let nameless = b"\x1a\x02\x0a\xff".to_vec();
     let good = frame("ADDED", "Pod", Pod::default().encode_to_vec());
@@ -158,14 +161,14 @@ fn a_pod_that_cannot_be_read_is_named_and_spoils_no_other() {
 }
 
 #[test]
-fn what_a_large_event_took_is_given_back() {
-    // A field that nobody reads, of a mebibyte.
+fn memory_of_a_large_event_is_released() {
+    // An unknown field of 1 MiB.
     let padded = [&b"\x9a\x06\x80\x80\x40"[..], &vec![0; 1 << 20]].concat();
     let padding = "x".repeat(1 << 20);
     let json = format!(r#"{{"type":"ADDED","object":{{"kind":"Pod","padding":"{padding}"}}}}"#) + "\n";
     let large = [(Encoding::Protobuf, frame("ADDED", "Pod", padded)), (Encoding::Json, json.into_bytes())];
     for (encoding, bytes) in large {
-        let mut reader = EventReader::of(encoding).unwrap();
+        let mut reader = EventReader::from_encoding(encoding).unwrap();
         for chunk in bytes.chunks(10_000) {
             reader.feed(chunk);
         }
@@ -176,7 +179,7 @@ fn what_a_large_event_took_is_given_back() {
 }
 
 #[test]
-fn an_error_event_says_when_to_come_back() {
+fn error_event_contains_the_retry_delay() {
     let json = r#"{"type":"ERROR","object":{"kind":"Status","message":"busy","reason":"TooManyRequests","details":{"retryAfterSeconds":7},"code":429}}"#;
     let (events, _) = read(Encoding::Json, [json.as_bytes(), b"\n"]);
     let Event::Error(status) = &events[0] else { panic!("{events:?}") };
@@ -187,7 +190,7 @@ fn an_error_event_says_when_to_come_back() {
 
 proptest! {
     #[test]
-    fn bytes_that_were_changed_on_the_way_never_panic(
+    fn corrupted_bytes_never_panic(
         at in proptest::collection::vec((0..20_000_usize, any::<u8>()), 0..8),
         size in 1..5000_usize,
     ) {

@@ -1,6 +1,6 @@
-//! What `attest` derives from files and the environment: test results from JUnit XML, and provenance from git and CI.
+//! Derives attestations from files and the environment: test results from JUnit XML, provenance from git and CI.
 //!
-//! `cli::attest` calls these modules; the service reads the failed tests of a stored JUnit file with [`junit`].
+//! Called by `cli::attest`; the service lists the failed tests of a stored JUnit file with [`junit`].
 
 #[cfg(feature = "agent")]
 pub mod junit;

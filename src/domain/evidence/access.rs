@@ -1,27 +1,27 @@
-//! Who may do what: roles, and what each is for.
+//! Authorization: roles of tokens, and the operations that each role permits.
 //!
-//! The service asks before it reads a request's body.
+//! Called by the service before it reads a request's body. Pure.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a token may do.
+/// The role of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Report the environments that it lists.
+    /// Report the listed environments.
     Report,
-    /// Attest in the flows that it lists.
+    /// Attest in the listed flows.
     Attest,
-    /// Read everything of its organization.
+    /// Read all data of the organization.
     Read,
-    /// All of these.
+    /// All permissions.
     Admin,
 }
 
-/// What is asked for, of an organization.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Reporting an environment: operation 7.
@@ -32,57 +32,57 @@ pub enum Operation<'a> {
     Read,
 }
 
-/// The environments or flows that a token is for.
+/// The environments or flows of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Scope(pub Vec<String>);
 
-/// Text that is no role.
+/// Text that is not a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such role; one of report, attest, read and admin was expected")]
+#[error("unknown role: expected report, attest, read or admin")]
 pub struct UnknownRole;
 
-/// Why a token may not do something, for those who hold it. What they ask for need not exist.
+/// Why a request is denied. The message does not depend on whether the resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Another organization was asked for than the token's.
+pub enum Denial {
+    /// The organization is not the token's.
     #[error("this token belongs to another organization")]
     Organization,
-    /// The token's role does not do it.
-    #[error("this takes a token of role {} or admin, and this one is of role {}", needed.as_str(), own.as_str())]
+    /// The token's role does not permit the operation.
+    #[error("this operation requires a token with role {} or admin, got role {}", required.as_str(), actual.as_str())]
     Role {
-        /// The role that does no more than this.
-        needed: Role,
-        /// The token's.
-        own: Role,
+        /// The role with the least permissions that permits the operation.
+        required: Role,
+        /// The token's role.
+        actual: Role,
     },
-    /// The token's role does it, but not to what was asked for.
-    #[error("this token is of role {}, and does not list this {}", .0.as_str(), .0.lists())]
+    /// The token's scope does not include the environment or flow.
+    #[error("this token with role {} does not list this {}", .0.as_str(), .0.scope_kind())]
     Scope(Role),
 }
 
 impl Role {
-    /// Whether a token of this role and scope may do it.
+    /// Authorizes an operation for a token with this role and scope.
     ///
     /// # Errors
     ///
-    /// [`Refusal`] where it may not.
-    pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> Result<(), Refusal> {
+    /// [`Denial`] if it is not permitted.
+    pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> Result<(), Denial> {
         match (self, operation) {
             (Self::Admin, _) | (Self::Read, Operation::Read) => Ok(()),
             (Self::Report, Operation::Report(name)) | (Self::Attest, Operation::Attest(name)) => {
-                if scope.covers(name) { Ok(()) } else { Err(Refusal::Scope(self)) }
+                if scope.covers(name) { Ok(()) } else { Err(Denial::Scope(self)) }
             }
-            (own, operation) => Err(Refusal::Role { needed: operation.role(), own }),
+            (actual, operation) => Err(Denial::Role { required: operation.required_role(), actual }),
         }
     }
 
-    /// What a token of this role lists.
-    fn lists(self) -> &'static str {
+    /// The kind of resource in the scope of this role.
+    fn scope_kind(self) -> &'static str {
         if self == Self::Attest { "flow" } else { "environment" }
     }
 
-    /// The word for it.
+    /// The role's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,8 +95,8 @@ impl Role {
 }
 
 impl Operation<'_> {
-    /// The role that does no more than this.
-    fn role(self) -> Role {
+    /// The role with the least permissions that permits the operation.
+    fn required_role(self) -> Role {
         match self {
             Self::Report(_) => Role::Report,
             Self::Attest(_) => Role::Attest,
@@ -106,7 +106,7 @@ impl Operation<'_> {
 }
 
 impl Scope {
-    /// Stands for every name.
+    /// Matches every name.
     pub const ALL: &str = "*";
 
     fn covers(&self, name: &str) -> bool {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_role_does_what_it_is_for_and_nothing_else() {
+    fn role_permits_only_its_own_operations() {
         let scope = |names: &[&str]| Scope(names.iter().map(|&name| name.to_owned()).collect());
         let operations = [Operation::Report("prod"), Operation::Attest("cart"), Operation::Read];
         for (role, names, permitted) in [

@@ -1,8 +1,7 @@
-//! Whether what runs may run: verdicts of artifacts and environments.
+//! Evaluates the compliance of artifacts and environments.
 //!
-//! `standing` asks, whenever something changes that a verdict rests on (a snapshot, an attestation, an
-//! approval, the allow-list, a policy, or the time). Evidence in, a verdict with its reasons out; time is an
-//! argument.
+//! Called by `environment_status` whenever a snapshot, an attestation, an approval, the allow-list, a policy or the
+//! time changes a verdict. Pure: evidence in, verdict with reasons out; time is an argument.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,36 +11,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::model::{EnvironmentName, Timestamp};
 
-/// What may be said of an artifact or an environment. The order is from the best to the worst.
+/// The compliance of an artifact or environment, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compliance {
-    /// It may run.
+    /// All requirements are fulfilled.
     Compliant,
-    /// Nothing says what it would have to fulfil, or nobody knows what runs.
+    /// There is no policy, or the environment is silent.
     Unknown,
-    /// It may not.
+    /// A requirement is not fulfilled.
     NonCompliant,
 }
 
-/// What an environment requires of each artifact.
+/// The requirements of an environment for each artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Attestations, each by its flow and name, of which the latest has to pass.
+    /// Required attestations by flow and name. The latest of each must pass.
     #[serde(default)]
     pub attestations: Vec<Requirement>,
-    /// Whether an approval is required, for this environment or for any.
+    /// Whether an approval is required, for this environment or any.
     #[serde(default)]
     pub approval: bool,
 }
 
-/// An attestation that is required.
+/// A required attestation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// The flow: another flow's attestation of the same name is another.
+    /// The flow. Attestations of other flows with the same name do not count.
     pub flow: String,
     /// The attestation's name.
     pub name: String,
@@ -49,57 +48,57 @@ pub struct Requirement {
 
 /// An attestation of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attested {
-    /// Its flow and name.
-    pub what: Requirement,
-    /// Whether it passes.
+pub struct AttestationEvidence {
+    /// The attestation's flow and name.
+    pub requirement: Requirement,
+    /// Whether the attestation passes.
     pub passes: bool,
 }
 
 /// An approval of an artifact, in the state APPROVED.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Approved {
-    /// The environment that it is for; `None` for any.
+pub struct ApprovalEvidence {
+    /// The approved environment; `None` for any.
     pub environment: Option<EnvironmentName>,
 }
 
-/// An artifact that may run whatever is attested of it.
+/// An allow-list entry: the artifact is compliant without attestations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
-    /// The moment from which that no longer holds; `None` for never.
+pub struct AllowListEntry {
+    /// Expiry time; `None` for never.
     pub until: Option<Timestamp>,
 }
 
-/// What is known of an artifact.
+/// The evidence for an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// In the order in which the service received them.
-    pub attestations: Vec<Attested>,
-    /// In any order.
-    pub approvals: Vec<Approved>,
-    /// Its entries in the environment's allow-list.
-    pub allowed: Vec<Allowed>,
+    /// Attestations in the order of receipt.
+    pub attestations: Vec<AttestationEvidence>,
+    /// Approvals in any order.
+    pub approvals: Vec<ApprovalEvidence>,
+    /// Entries in the environment's allow-list.
+    pub allowed: Vec<AllowListEntry>,
 }
 
-/// What keeps an artifact from being compliant.
+/// Why an artifact is not compliant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The latest attestation that is required fails.
-    Fails(Requirement),
-    /// There is none.
-    IsMissing(Requirement),
-    /// Nobody approved it, for this environment or for any.
-    IsNotApproved,
+    /// The latest required attestation failed.
+    Failed(Requirement),
+    /// A required attestation is missing.
+    Missing(Requirement),
+    /// There is no approval for this environment or any.
+    NotApproved,
     /// The environment has no policy.
     NoPolicy,
 }
 
-/// Whether an artifact may run in an environment.
+/// Evaluates an artifact in an environment.
 ///
 /// # Errors
 ///
-/// Every reason for which it may not, or for which nobody can say.
-pub fn artifact(
+/// Every [`Reason`] why the artifact is not compliant.
+pub fn evaluate_artifact(
     policy: Option<&Policy>,
     environment: &EnvironmentName,
     evidence: &Evidence,
@@ -110,35 +109,38 @@ pub fn artifact(
     }
     let Some(Policy { attestations, approval }) = policy else { return Err(vec![Reason::NoPolicy]) };
     let latest: BTreeMap<&Requirement, bool> =
-        evidence.attestations.iter().map(|attested| (&attested.what, attested.passes)).collect();
+        evidence.attestations.iter().map(|attested| (&attested.requirement, attested.passes)).collect();
     let mut reasons: Vec<_> = attestations
         .iter()
         .filter_map(|required| match latest.get(required) {
             Some(true) => None,
-            Some(false) => Some(Reason::Fails(required.clone())),
-            None => Some(Reason::IsMissing(required.clone())),
+            Some(false) => Some(Reason::Failed(required.clone())),
+            None => Some(Reason::Missing(required.clone())),
         })
         .collect();
-    let is_for_it =
-        |approved: &Approved| approved.environment.as_ref().is_none_or(|name| name == environment);
-    if *approval && !evidence.approvals.iter().any(is_for_it) {
-        reasons.push(Reason::IsNotApproved);
+    let is_applicable =
+        |approval: &ApprovalEvidence| approval.environment.as_ref().is_none_or(|name| name == environment);
+    if *approval && !evidence.approvals.iter().any(is_applicable) {
+        reasons.push(Reason::NotApproved);
     }
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
-/// Whether an environment is as its policy wants it: as its worst artifact. Without an artifact it fulfils
-/// any policy that there is.
+/// Evaluates an environment: its compliance is that of its worst artifact. An empty environment fulfils any
+/// policy.
 #[must_use]
-pub fn environment(policy: Option<&Policy>, artifacts: impl IntoIterator<Item = Compliance>) -> Compliance {
+pub fn evaluate_environment(
+    policy: Option<&Policy>,
+    artifacts: impl IntoIterator<Item = Compliance>,
+) -> Compliance {
     let mut artifacts = artifacts.into_iter().peekable();
-    let nobody_can_say = policy.is_none() && artifacts.peek().is_none();
-    let least = if nobody_can_say { Compliance::Unknown } else { Compliance::Compliant };
-    artifacts.fold(least, Compliance::max)
+    let is_unknown = policy.is_none() && artifacts.peek().is_none();
+    let best = if is_unknown { Compliance::Unknown } else { Compliance::Compliant };
+    artifacts.fold(best, Compliance::max)
 }
 
 impl Evidence {
-    /// Whether an entry of the allow-list still holds.
+    /// Whether an entry of the allow-list is still valid.
     #[must_use]
     pub fn is_allowed(&self, now: Timestamp) -> bool {
         self.allowed.iter().any(|allowed| allowed.until.is_none_or(|until| now < until))
@@ -146,16 +148,15 @@ impl Evidence {
 }
 
 impl Compliance {
-    /// What can be said of it now: what may run is only shown as such while somebody says that it runs there, and
-    /// while everything still holds by which it may.
+    /// Downgrades `Compliant` to `Unknown` unless the environment is reported and its verdict still valid.
     #[must_use]
     pub fn confirmed(self, is_confirmed: bool) -> Self {
         if is_confirmed { self } else { self.max(Self::Unknown) }
     }
 
-    /// The verdict that reasons add up to.
+    /// The compliance of an evaluated artifact.
     #[must_use]
-    pub fn of(verdict: &Result<(), Vec<Reason>>) -> Self {
+    pub fn from_reasons(verdict: &Result<(), Vec<Reason>>) -> Self {
         match verdict {
             Ok(()) => Self::Compliant,
             Err(reasons) if reasons.contains(&Reason::NoPolicy) => Self::Unknown,
@@ -163,7 +164,7 @@ impl Compliance {
         }
     }
 
-    /// The interface's word, which `live_artifacts` have in `compliance`.
+    /// The interface's spelling, as in `compliance` of `live_artifacts`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,9 +175,9 @@ impl Compliance {
     }
 }
 
-/// A word that says nothing of compliance.
+/// Text that is not a compliance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such word; COMPLIANT, UNKNOWN or NON-COMPLIANT was expected")]
+#[error("unknown compliance: expected COMPLIANT, UNKNOWN or NON-COMPLIANT")]
 pub struct UnknownCompliance;
 
 impl FromStr for Compliance {
@@ -191,9 +192,9 @@ impl FromStr for Compliance {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fails(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} fails"),
-            Self::IsMissing(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} is missing"),
-            Self::IsNotApproved => f.write_str("it is not approved"),
+            Self::Failed(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} fails"),
+            Self::Missing(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} is missing"),
+            Self::NotApproved => f.write_str("not approved"),
             Self::NoPolicy => f.write_str("the environment has no policy"),
         }
     }
@@ -207,8 +208,8 @@ mod tests {
         Requirement { flow: flow.to_owned(), name: name.to_owned() }
     }
 
-    fn attested(flow: &str, name: &str, passes: bool) -> Attested {
-        Attested { what: required(flow, name), passes }
+    fn attested(flow: &str, name: &str, passes: bool) -> AttestationEvidence {
+        AttestationEvidence { requirement: required(flow, name), passes }
     }
 
     fn prod() -> EnvironmentName {
@@ -222,20 +223,20 @@ mod tests {
     }
 
     fn verdict(policy: Option<&Policy>, evidence: &Evidence) -> Result<(), Vec<Reason>> {
-        artifact(policy, &prod(), evidence, at(NOW))
+        evaluate_artifact(policy, &prod(), evidence, at(NOW))
     }
 
     #[test]
-    fn an_artifact_may_run_where_the_latest_of_all_that_is_required_passes() {
+    fn artifact_is_compliant_if_the_latest_of_each_required_attestation_passes() {
         let policy = Policy {
             attestations: vec![required("cart", "unit"), required("cart", "scan")],
             approval: false,
         };
         let (unit, scan) = (required("cart", "unit"), required("cart", "scan"));
         for (attestations, expected) in [
-            (vec![], Err(vec![Reason::IsMissing(unit.clone()), Reason::IsMissing(scan.clone())])),
+            (vec![], Err(vec![Reason::Missing(unit.clone()), Reason::Missing(scan.clone())])),
             (vec![attested("cart", "unit", true), attested("cart", "scan", true)], Ok(())),
-            // What is not required does not matter, whatever it says.
+            // An attestation that is not required does not count.
             (
                 vec![
                     attested("cart", "unit", true),
@@ -251,7 +252,7 @@ mod tests {
                     attested("cart", "unit", true),
                     attested("cart", "unit", false),
                 ],
-                Err(vec![Reason::Fails(unit.clone())]),
+                Err(vec![Reason::Failed(unit.clone())]),
             ),
             (
                 vec![
@@ -261,18 +262,18 @@ mod tests {
                 ],
                 Ok(()),
             ),
-            // Another flow's attestation of that name neither mends nor hides a failure.
+            // An attestation of another flow with the same name does not count.
             (
                 vec![
                     attested("cart", "scan", true),
                     attested("cart", "unit", false),
                     attested("web", "unit", true),
                 ],
-                Err(vec![Reason::Fails(unit.clone())]),
+                Err(vec![Reason::Failed(unit.clone())]),
             ),
             (
                 vec![attested("cart", "scan", true), attested("web", "unit", true)],
-                Err(vec![Reason::IsMissing(unit)]),
+                Err(vec![Reason::Missing(unit)]),
             ),
         ] {
             let evidence = Evidence { attestations, ..Evidence::default() };
@@ -281,12 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_counts_for_its_environment_or_for_any() {
+    fn approval_counts_for_its_environment_or_any() {
         let policy = Policy { approval: true, ..Policy::default() };
-        let approved = |name: Option<&str>| Approved { environment: name.map(|name| name.parse().unwrap()) };
+        let approved =
+            |name: Option<&str>| ApprovalEvidence { environment: name.map(|name| name.parse().unwrap()) };
         for (approvals, expected) in [
-            (vec![], Err(vec![Reason::IsNotApproved])),
-            (vec![approved(Some("dev"))], Err(vec![Reason::IsNotApproved])),
+            (vec![], Err(vec![Reason::NotApproved])),
+            (vec![approved(Some("dev"))], Err(vec![Reason::NotApproved])),
             (vec![approved(Some("dev")), approved(Some("prod"))], Ok(())),
             (vec![approved(None)], Ok(())),
         ] {
@@ -296,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_may_run_until_that_ends_and_without_a_policy_nobody_can_say() {
+    fn allow_listed_artifact_is_compliant_until_the_entry_expires() {
         let policy = Policy { approval: true, ..Policy::default() };
         let allowed = |until: Option<i64>| Evidence {
-            allowed: vec![Allowed { until: until.map(at) }],
+            allowed: vec![AllowListEntry { until: until.map(at) }],
             ..Evidence::default()
         };
         for (policy, evidence, expected) in [
@@ -311,12 +313,16 @@ mod tests {
             (None, Evidence::default(), Compliance::Unknown),
             (Some(&Policy::default()), Evidence::default(), Compliance::Compliant),
         ] {
-            assert_eq!(Compliance::of(&verdict(policy, &evidence)), expected, "{policy:?} {evidence:?}");
+            assert_eq!(
+                Compliance::from_reasons(&verdict(policy, &evidence)),
+                expected,
+                "{policy:?} {evidence:?}"
+            );
         }
     }
 
     #[test]
-    fn an_environment_is_as_compliant_as_its_worst_artifact() {
+    fn environment_has_the_compliance_of_its_worst_artifact() {
         use Compliance::{Compliant, NonCompliant, Unknown};
         let policy = Policy::default();
         for (policy, artifacts, expected) in [
@@ -327,15 +333,15 @@ mod tests {
             (None, vec![Unknown, Compliant], Unknown),
             (None, vec![Compliant], Compliant),
         ] {
-            assert_eq!(environment(policy, artifacts.clone()), expected, "{artifacts:?}");
+            assert_eq!(evaluate_environment(policy, artifacts.clone()), expected, "{artifacts:?}");
         }
     }
 
     #[test]
-    fn what_nobody_confirms_is_never_compliant() {
+    fn unconfirmed_environment_is_never_compliant() {
         use Compliance::{Compliant, NonCompliant, Unknown};
-        for (decided, said) in [(Compliant, Unknown), (Unknown, Unknown), (NonCompliant, NonCompliant)] {
-            assert_eq!((decided.confirmed(true), decided.confirmed(false)), (decided, said));
+        for (decided, expected) in [(Compliant, Unknown), (Unknown, Unknown), (NonCompliant, NonCompliant)] {
+            assert_eq!((decided.confirmed(true), decided.confirmed(false)), (decided, expected));
         }
     }
 }

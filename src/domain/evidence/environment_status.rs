@@ -1,90 +1,89 @@
-//! How an environment stands: what runs there, and whether it may.
+//! The status of an environment: its artifacts and their verdicts.
 //!
-//! The service makes one of what it holds whenever something changes that a verdict rests on, keeps what is
-//! different, and asks `event` what happened. Pure; time is an argument.
+//! Called by the service's evaluation, which stores the differences and derives events with `event`. Pure: time is
+//! an argument.
 
 use std::collections::BTreeMap;
 
 use super::compliance::{self, Compliance, Evidence, Policy};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
-/// How an environment stands.
+/// The status of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// What runs.
-    pub artifacts: BTreeMap<Fingerprint, Running>,
-    /// Whether that is as its policy wants it. Silence does not matter here: it changes what is known, and
-    /// not what was last seen.
+pub struct EnvironmentStatus {
+    /// The running artifacts.
+    pub artifacts: BTreeMap<Fingerprint, RunningArtifact>,
+    /// The environment's compliance by its last report. Silence is not considered here, see `validity`.
     pub compliance: Compliance,
 }
 
-/// An artifact that runs.
+/// A running artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningArtifact {
     /// The image's name.
     pub name: String,
-    /// In how many pods; `None` where that was not counted.
+    /// Number of pods; `None` if not counted.
     pub pods: Option<i64>,
-    /// Whether it may.
+    /// The artifact's verdict.
     pub verdict: Verdict,
 }
 
-/// Whether an artifact may run, and why not.
+/// The compliance of an artifact, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The word.
+    /// The compliance.
     pub compliance: Compliance,
-    /// Whether it is on the allow-list.
+    /// Whether the artifact is allow-listed.
     pub is_allowed: bool,
-    /// What keeps it from being compliant; on pages also who put it on the allow-list.
+    /// Why the artifact is not compliant; on pages also who allow-listed it.
     pub reasons: Vec<String>,
 }
 
-/// What runs, as it was reported: the name and, where it was counted, the number of pods.
-pub type Seen = BTreeMap<Fingerprint, (String, Option<i64>)>;
+/// Reported artifacts: name and, if counted, number of pods.
+pub type ReportedArtifacts = BTreeMap<Fingerprint, (String, Option<i64>)>;
 
 impl Verdict {
-    /// What is said of an artifact that nothing was decided about.
+    /// The verdict of an artifact that was not evaluated.
     pub const UNKNOWN: Self =
         Self { compliance: Compliance::Unknown, is_allowed: false, reasons: Vec::new() };
 }
 
-impl Standing {
-    /// How an environment stands by its policy and by what is known of what runs there. What nothing is known
-    /// of has no entry in `evidence`.
+impl EnvironmentStatus {
+    /// Evaluates an environment by its policy and the evidence for its artifacts. Artifacts without evidence have no
+    /// entry in `evidence`.
     #[must_use]
-    pub fn judged(
+    pub fn evaluate(
         environment: &EnvironmentName,
         policy: Option<&Policy>,
-        seen: Seen,
+        reported: ReportedArtifacts,
         evidence: &BTreeMap<Fingerprint, Evidence>,
         now: Timestamp,
     ) -> Self {
-        let nothing = Evidence::default();
+        let no_evidence = Evidence::default();
         let running = |(artifact, (name, pods))| {
-            let evidence = evidence.get(&artifact).unwrap_or(&nothing);
-            let verdict = Verdict::of(environment, policy, evidence, now);
-            (artifact, Running { name, pods, verdict })
+            let evidence = evidence.get(&artifact).unwrap_or(&no_evidence);
+            let verdict = Verdict::new(environment, policy, evidence, now);
+            (artifact, RunningArtifact { name, pods, verdict })
         };
-        let artifacts: BTreeMap<_, _> = seen.into_iter().map(running).collect();
-        let words = artifacts.values().map(|running| running.verdict.compliance);
-        let compliance = compliance::environment(policy, words);
+        let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
+        let compliances = artifacts.values().map(|running| running.verdict.compliance);
+        let compliance = compliance::evaluate_environment(policy, compliances);
         Self { artifacts, compliance }
     }
 }
 
 impl Verdict {
-    fn of(
+    fn new(
         environment: &EnvironmentName,
         policy: Option<&Policy>,
         evidence: &Evidence,
         now: Timestamp,
     ) -> Self {
-        let verdict = compliance::artifact(policy, environment, evidence, now);
+        let verdict = compliance::evaluate_artifact(policy, environment, evidence, now);
         Self {
-            compliance: Compliance::of(&verdict),
+            compliance: Compliance::from_reasons(&verdict),
             is_allowed: evidence.is_allowed(now),
-            // That there is no policy is what UNKNOWN says.
+            // UNKNOWN already says that there is no policy.
             reasons: match verdict {
                 Err(reasons) if policy.is_some() => reasons.iter().map(ToString::to_string).collect(),
                 _ => Vec::new(),
@@ -93,10 +92,9 @@ impl Verdict {
     }
 }
 
-/// When the first of these allow-list entries ends that still holds: nobody but the time changes a verdict
-/// then.
+/// The first expiry of a valid allow-list entry. Verdicts change at that time without another trigger.
 #[must_use]
-pub fn until(evidence: &BTreeMap<Fingerprint, Evidence>, now: Timestamp) -> Option<Timestamp> {
+pub fn next_expiry(evidence: &BTreeMap<Fingerprint, Evidence>, now: Timestamp) -> Option<Timestamp> {
     let entries = evidence.values().flat_map(|evidence| &evidence.allowed);
     entries.filter_map(|allowed| allowed.until).filter(|until| *until > now).min()
 }
@@ -104,42 +102,48 @@ pub fn until(evidence: &BTreeMap<Fingerprint, Evidence>, now: Timestamp) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::compliance::Allowed;
+    use crate::domain::evidence::compliance::AllowListEntry;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
     fn allowed(until: &[Option<i64>]) -> Evidence {
-        let allowed = until.iter().map(|until| Allowed { until: until.map(at) }).collect();
+        let allowed = until.iter().map(|until| AllowListEntry { until: until.map(at) }).collect();
         Evidence { allowed, ..Evidence::default() }
     }
 
     #[test]
-    fn an_environment_stands_as_its_worst_artifact_and_each_says_why() {
-        let (one, two) = (Fingerprint::of(b"1"), Fingerprint::of(b"2"));
-        let seen = || Seen::from([(one, ("one".into(), Some(1))), (two, ("two".into(), None))]);
+    fn environment_is_evaluated_with_a_reason_for_each_artifact() {
+        let (one, two) = (Fingerprint::from_content(b"1"), Fingerprint::from_content(b"2"));
+        let reported =
+            || ReportedArtifacts::from([(one, ("one".into(), Some(1))), (two, ("two".into(), None))]);
         let policy = Policy { approval: true, ..Policy::default() };
         let prod = "prod".parse().unwrap();
-        let standing =
-            Standing::judged(&prod, Some(&policy), seen(), &[(one, allowed(&[None]))].into(), at(1));
-        assert_eq!(standing.compliance, Compliance::NonCompliant);
-        assert!(standing.artifacts[&one].verdict.is_allowed);
-        assert_eq!(standing.artifacts[&two].verdict.reasons, ["it is not approved"]);
-        let standing = Standing::judged(&prod, None, seen(), &BTreeMap::new(), at(1));
+        let status = EnvironmentStatus::evaluate(
+            &prod,
+            Some(&policy),
+            reported(),
+            &[(one, allowed(&[None]))].into(),
+            at(1),
+        );
+        assert_eq!(status.compliance, Compliance::NonCompliant);
+        assert!(status.artifacts[&one].verdict.is_allowed);
+        assert_eq!(status.artifacts[&two].verdict.reasons, ["not approved"]);
+        let status = EnvironmentStatus::evaluate(&prod, None, reported(), &BTreeMap::new(), at(1));
         assert_eq!(
-            (standing.compliance, &standing.artifacts[&two].verdict),
+            (status.compliance, &status.artifacts[&two].verdict),
             (Compliance::Unknown, &Verdict::UNKNOWN)
         );
     }
 
     #[test]
-    fn the_next_change_that_only_time_brings_is_the_first_end_to_come() {
-        let (one, two) = (Fingerprint::of(b"1"), Fingerprint::of(b"2"));
+    fn next_expiry_is_the_first_in_the_future() {
+        let (one, two) = (Fingerprint::from_content(b"1"), Fingerprint::from_content(b"2"));
         let evidence =
             BTreeMap::from([(one, allowed(&[Some(5), None])), (two, allowed(&[Some(3), Some(9)]))]);
         for (now, expected) in [(1, Some(3)), (3, Some(5)), (5, Some(9)), (9, None)] {
-            assert_eq!(until(&evidence, at(now)), expected.map(at), "{now}");
+            assert_eq!(next_expiry(&evidence, at(now)), expected.map(at), "{now}");
         }
     }
 }

@@ -1,55 +1,55 @@
-//! What can be said of an environment at a moment of the past.
+//! Determines how much of an environment's history at a point in time is known.
 //!
-//! The service asks before it shows what ran then: a list that looks whole where nobody knows would be a lie.
-//! Pure; time is an argument.
+//! Called by the page of an environment before it shows a past point in time, so that an incomplete list is never
+//! shown as complete. Pure: time is an argument.
 
 use std::time::Duration;
 
 use crate::domain::model::Timestamp;
 
-/// What is recorded of an environment around a moment.
+/// The recorded history of an environment around a point in time.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Record {
-    /// The first report that is still there.
+pub struct ReportHistory {
+    /// The first report that was not removed.
     pub first_report_at: Option<Timestamp>,
     /// The last report.
     pub last_report_at: Option<Timestamp>,
-    /// What ended before this was removed.
+    /// The retention horizon: rows that ended before it were removed.
     pub horizon_at: Option<Timestamp>,
-    /// The silence between two reports that the moment lies in.
+    /// The gap between two reports around the point in time.
     pub gap: Option<(Timestamp, Timestamp)>,
-    /// How long the environment may be silent.
+    /// Maximum time between two reports.
     pub silent_after: Duration,
 }
 
-/// How much of what ran at a moment is known.
+/// The known part of the artifacts at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hindsight {
-    /// All of it.
+pub enum HistoryCoverage {
+    /// All artifacts are known.
     Known,
-    /// Nothing: the moment has not come.
+    /// The point in time is in the future.
     Future,
-    /// Nothing: the environment was never reported.
+    /// The environment was never reported.
     NeverReported,
-    /// Nothing: this was the first report.
+    /// The first report was later, at this time.
     BeforeFirst(Timestamp),
-    /// Only what still ran at the horizon, and no verdict for certain.
+    /// Only artifacts that still ran at the retention horizon are known, and verdicts may be missing.
     BeforeHorizon(Timestamp),
-    /// What was reported before: between these two reports the environment was silent for too long.
+    /// Only the artifacts of the report before the gap are known.
     Gap(Timestamp, Timestamp),
-    /// What was reported last: since then the environment has been silent for too long.
+    /// Only the artifacts of the last report are known. The environment has been silent since.
     Silent(Timestamp),
 }
 
-impl Hindsight {
-    /// What is known of a moment.
+impl HistoryCoverage {
+    /// Determines the coverage at a point in time.
     #[must_use]
-    pub fn of(at: Timestamp, now: Timestamp, record: &Record) -> Self {
+    pub fn new(at: Timestamp, now: Timestamp, record: &ReportHistory) -> Self {
         if at > now {
             return Self::Future;
         }
         let Some(last) = record.last_report_at else { return Self::NeverReported };
-        // What is removed may be the first report, and gaps: the horizon is asked before them.
+        // Checked before the first report and gaps, which retention may have removed.
         if let Some(horizon) = record.horizon_at.filter(|horizon| at < *horizon) {
             return Self::BeforeHorizon(horizon);
         }
@@ -59,16 +59,16 @@ impl Hindsight {
         if let Some((from, to)) = record.gap {
             return Self::Gap(from, to);
         }
-        // As with a gap, which this becomes with the next report: nobody confirms what ran after the last one.
+        // Becomes a gap with the next report.
         if at > last && now.distance(last) > record.silent_after {
             return Self::Silent(last);
         }
         Self::Known
     }
 
-    /// Whether anything is known to have run then.
+    /// Whether any artifacts are known.
     #[must_use]
-    pub fn says_something(self) -> bool {
+    pub fn has_data(self) -> bool {
         !matches!(self, Self::Future | Self::NeverReported | Self::BeforeFirst(_))
     }
 }
@@ -82,48 +82,50 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_known_only_where_reports_surround_it() {
-        let record = Record {
+    fn coverage_depends_on_reports_around_the_point_in_time() {
+        let record = ReportHistory {
             first_report_at: Some(at(100)),
             last_report_at: Some(at(200)),
             silent_after: Duration::from_secs(10),
-            ..Record::default()
+            ..ReportHistory::default()
         };
-        let in_gap = Record { gap: Some((at(120), at(150))), ..record };
-        let cut = Record { horizon_at: Some(at(160)), ..in_gap };
-        for (moment, now, record, expected) in [
-            (99, 205, record, Hindsight::BeforeFirst(at(100))),
-            (100, 205, record, Hindsight::Known),
-            (200, 205, record, Hindsight::Known),
-            (205, 205, record, Hindsight::Known),
-            (206, 205, record, Hindsight::Future),
-            (210, 210, record, Hindsight::Known),
-            // Silent now: the silence began with the last report, and not later.
-            (200, 211, record, Hindsight::Known),
-            (201, 211, record, Hindsight::Silent(at(200))),
-            (211, 211, record, Hindsight::Silent(at(200))),
-            (130, 205, in_gap, Hindsight::Gap(at(120), at(150))),
-            (130, 205, cut, Hindsight::BeforeHorizon(at(160))),
-            (50, 205, cut, Hindsight::BeforeHorizon(at(160))),
-            (50, 205, Record::default(), Hindsight::NeverReported),
+        let in_gap = ReportHistory { gap: Some((at(120), at(150))), ..record };
+        let cut = ReportHistory { horizon_at: Some(at(160)), ..in_gap };
+        for (time, now, history, expected) in [
+            (99, 205, record, HistoryCoverage::BeforeFirst(at(100))),
+            (100, 205, record, HistoryCoverage::Known),
+            (200, 205, record, HistoryCoverage::Known),
+            (205, 205, record, HistoryCoverage::Known),
+            (206, 205, record, HistoryCoverage::Future),
+            (210, 210, record, HistoryCoverage::Known),
+            // Silent now: the silence starts at the last report.
+            (200, 211, record, HistoryCoverage::Known),
+            (201, 211, record, HistoryCoverage::Silent(at(200))),
+            (211, 211, record, HistoryCoverage::Silent(at(200))),
+            (130, 205, in_gap, HistoryCoverage::Gap(at(120), at(150))),
+            (130, 205, cut, HistoryCoverage::BeforeHorizon(at(160))),
+            (50, 205, cut, HistoryCoverage::BeforeHorizon(at(160))),
+            (50, 205, ReportHistory::default(), HistoryCoverage::NeverReported),
         ] {
-            assert_eq!(Hindsight::of(at(moment), at(now), &record), expected, "{moment} of {now}");
+            assert_eq!(HistoryCoverage::new(at(time), at(now), &history), expected, "{time} of {now}");
         }
     }
 
     #[test]
-    fn where_nothing_is_known_nothing_ran_for_all_we_know() {
-        let moment = at(1);
-        for nothing in [Hindsight::Future, Hindsight::NeverReported, Hindsight::BeforeFirst(moment)] {
-            assert!(!nothing.says_something(), "{nothing:?}");
+    fn only_future_and_times_before_the_first_report_have_no_data() {
+        let time = at(1);
+        for without_data in
+            [HistoryCoverage::Future, HistoryCoverage::NeverReported, HistoryCoverage::BeforeFirst(time)]
+        {
+            assert!(!without_data.has_data(), "{without_data:?}");
         }
-        for something in [
-            Hindsight::Known,
-            Hindsight::BeforeHorizon(moment),
-            Hindsight::Gap(moment, moment),
-            Hindsight::Silent(moment),
+        for with_data in [
+            HistoryCoverage::Known,
+            HistoryCoverage::BeforeHorizon(time),
+            HistoryCoverage::Gap(time, time),
+            HistoryCoverage::Silent(time),
         ] {
-            assert!(something.says_something(), "{something:?}");
+            assert!(with_data.has_data(), "{with_data:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The service's side of the domain: from a received report and attestations to verdicts, events and notifications.
+//! The service's decisions: from reports and attestations to verdicts, events and notifications.
 //!
-//! `service` and `store` call these modules. None of them imports [`live`](crate::domain::live), the agent's side; both
-//! share [`model`](crate::domain::model).
+//! Called by `service` and `store`. Does not import [`live`](crate::domain::live), the agent's side; both use
+//! [`model`](crate::domain::model).
 
 pub mod access;
 pub mod compliance;

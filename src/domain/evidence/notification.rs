@@ -1,140 +1,141 @@
-//! What is said of an event: to a machine as JSON, to a person in a few lines.
+//! The content of notifications: JSON for webhooks, lines of text for people.
 //!
-//! The service keeps a [`Content`] with each event, and makes a [`Notification`] of it for each target when
-//! it is sent; `docs/notifications.md` describes both for who receives them.
+//! The service stores a [`Content`] with each event and creates a [`Notification`] for each target when it is sent.
+//! `docs/notifications.md` describes the format for receivers.
 
 use serde::{Deserialize, Serialize};
 
-use super::event::Concerned;
-use crate::domain::escape::Visible;
+use super::event::AffectedArtifact;
+use crate::domain::escape::Escaped;
 use crate::domain::model::{Timestamp, Trigger};
 
-/// What a webhook gets.
+/// The body of a webhook request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "service", schemars(title = "supercargo notification"))]
 pub struct Notification<'a> {
-    /// Which version of this document it is.
+    /// Version of the document format.
     pub schema_version: u32,
-    /// Its identifier: the same at each try, so that a receiver can drop repeats.
+    /// Identifier of the notification: the same for each attempt, so that a receiver can deduplicate.
     pub id: String,
-    /// The action that it belongs to.
+    /// The action.
     pub action: ActionName<'a>,
-    /// The page of the environment.
+    /// The environment's page.
     pub html_url: &'a str,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub content: &'a Content,
 }
 
-/// An action, as a notification names it.
+/// An action in a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 pub struct ActionName<'a> {
-    /// Its number.
+    /// The action's number.
     pub number: i64,
-    /// Its name.
+    /// The action's name.
     pub name: &'a str,
 }
 
-/// What happened, the same for every target.
+/// An event, the same for every target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 pub struct Content {
-    /// What it is about.
+    /// The trigger.
     pub trigger: Trigger,
-    /// When, in seconds of Unix time.
+    /// Time of the event, in seconds of Unix time.
     #[cfg_attr(feature = "service", schemars(with = "f64"))]
     pub occurred_at: Timestamp,
     /// The organization.
     pub organization: String,
     /// The environment.
     pub environment: String,
-    /// Its current snapshot.
+    /// The environment's current snapshot.
     pub snapshot_index: i64,
-    /// Whether it is as its policy wants it: `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`.
+    /// The environment's compliance: `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`.
     pub compliance: String,
-    /// What brought it about.
+    /// The cause of the event.
     pub cause: Cause,
-    /// The artifacts that it is about: at most 100, by fingerprint. An environment that became non-compliant
-    /// has those that are.
-    pub artifacts: Vec<Concerned>,
-    /// How many artifacts it is about.
+    /// The affected artifacts by fingerprint, at most 100. For an environment that became non-compliant, its
+    /// non-compliant artifacts.
+    pub artifacts: Vec<AffectedArtifact>,
+    /// Number of affected artifacts.
     pub artifacts_total: usize,
 }
 
-/// What brought an event about.
+/// The cause of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 pub struct Cause {
-    /// What it was.
+    /// The kind of cause.
     #[serde(rename = "type")]
     pub kind: CauseKind,
-    /// The name of the token that a report or attestation came with.
+    /// Name of the token of the report or attestation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
 }
 
-/// What can bring an event about.
+/// The kind of cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CauseKind {
-    /// Something else runs.
+    /// A report changed the artifacts.
     Report,
-    /// Something was attested.
+    /// An attestation was recorded.
     Attestation,
     /// The bootstrap file changed: an approval, the allow-list, a policy.
     Bootstrap,
-    /// Nobody: an entry of the allow-list ended.
+    /// An entry of the allow-list expired.
     Time,
 }
 
-/// The version of what a webhook gets.
+/// Version of the document format.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// How many artifacts are named to a person.
-const NAMED: usize = 10;
+/// Maximum number of artifacts in a text.
+const MAX_LISTED_ARTIFACTS: usize = 10;
 
-/// How much of a fingerprint is shown to a person, in hex digits.
-const SHORT: usize = 12;
+/// Displayed hex digits of a fingerprint.
+const DISPLAYED_DIGITS: usize = 12;
 
 impl Content {
-    /// It in one line, without anything that a line cannot hold.
+    /// A summary in one escaped line.
     #[must_use]
     pub fn headline(&self) -> String {
-        let place = format!("{} ({})", self.environment, self.organization);
-        let some = match self.artifacts_total {
+        let environment = format!("{} ({})", self.environment, self.organization);
+        let artifacts = match self.artifacts_total {
             1 => "1 artifact".to_owned(),
             n => format!("{n} artifacts"),
         };
         let text = match self.trigger {
-            Trigger::StartedArtifact => format!("{some} started in {place}"),
-            Trigger::ExitedArtifact => format!("{some} exited in {place}"),
-            Trigger::ScaledArtifact => format!("{some} scaled in {place}"),
-            Trigger::AllowedArtifact => format!("{some} allow-listed in {place}"),
-            Trigger::NonCompliantEnvironment => format!("{place} is not compliant: {some}"),
-            Trigger::CompliantEnvironment => format!("{place} is compliant"),
+            Trigger::StartedArtifact => format!("{artifacts} started in {environment}"),
+            Trigger::ExitedArtifact => format!("{artifacts} exited in {environment}"),
+            Trigger::ScaledArtifact => format!("{artifacts} scaled in {environment}"),
+            Trigger::AllowedArtifact => format!("{artifacts} allow-listed in {environment}"),
+            Trigger::NonCompliantEnvironment => format!("{environment} is not compliant: {artifacts}"),
+            Trigger::CompliantEnvironment => format!("{environment} is compliant"),
         };
-        Visible(&text).to_string()
+        Escaped(&text).to_string()
     }
 
-    /// What more there is to say: a line for each artifact, one where there are more, and what caused it.
+    /// Details: a line for each artifact, a line for the number of further artifacts, and the cause.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let line = |artifact: &Concerned| {
-            let fingerprint: String = artifact.fingerprint.to_string().chars().take(SHORT).collect();
+        let line = |artifact: &AffectedArtifact| {
+            let fingerprint: String =
+                artifact.fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect();
             let more = match (self.trigger, artifact.pods_before) {
                 (Trigger::ScaledArtifact, Some(before)) => format!(": {before} to {} pods", artifact.pods),
                 _ if artifact.reasons.is_empty() => String::new(),
                 _ => format!(": {}", artifact.reasons.join(", ")),
             };
-            Visible(&format!("{} {fingerprint}{more}", artifact.name)).to_string()
+            Escaped(&format!("{} {fingerprint}{more}", artifact.name)).to_string()
         };
-        let mut lines: Vec<String> = self.artifacts.iter().take(NAMED).map(line).collect();
-        let unnamed = self.artifacts_total.saturating_sub(lines.len());
-        if unnamed > 0 {
-            lines.push(format!("and {unnamed} more"));
+        let mut lines: Vec<String> = self.artifacts.iter().take(MAX_LISTED_ARTIFACTS).map(line).collect();
+        let unlisted = self.artifacts_total.saturating_sub(lines.len());
+        if unlisted > 0 {
+            lines.push(format!("and {unlisted} more"));
         }
         let cause = match (self.cause.kind, &self.cause.by) {
             (CauseKind::Report, Some(by)) => format!("a report by {by}"),
@@ -142,9 +143,9 @@ impl Content {
             (CauseKind::Report, None) => "a report".to_owned(),
             (CauseKind::Attestation, None) => "an attestation".to_owned(),
             (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
-            (CauseKind::Time, _) => "an allow-list entry that ended".to_owned(),
+            (CauseKind::Time, _) => "an expired allow-list entry".to_owned(),
         };
-        lines.push(Visible(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
+        lines.push(Escaped(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
         lines
     }
 }
@@ -155,9 +156,9 @@ mod tests {
     use crate::domain::model::Fingerprint;
 
     fn content(trigger: Trigger, names: &[&str], reasons: &[&str]) -> Content {
-        let artifacts: Vec<Concerned> = names
+        let artifacts: Vec<AffectedArtifact> = names
             .iter()
-            .map(|name| Concerned {
+            .map(|name| AffectedArtifact {
                 fingerprint: Fingerprint::from([0xab; 32]),
                 name: (*name).to_owned(),
                 compliance: "NON-COMPLIANT".into(),
@@ -180,20 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_told_in_a_line_and_a_line_for_each_artifact() {
-        let ill = content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
-        assert_eq!(ill.headline(), "prod (acme) is not compliant: 1 artifact");
+    fn text_has_a_headline_and_a_line_for_each_artifact() {
+        let non_compliant =
+            content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
+        assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
-        assert_eq!(ill.lines(), ["web:2 abababababab: unit of the flow web is missing", cause]);
+        assert_eq!(non_compliant.lines(), ["web:2 abababababab: unit of the flow web is missing", cause]);
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
         assert_eq!(scaled.lines()[0], "web:2 abababababab: 2 to 5 pods");
-        let well = content(Trigger::CompliantEnvironment, &[], &[]);
-        assert_eq!((well.headline().as_str(), well.lines().len()), ("prod (acme) is compliant", 1));
+        let compliant = content(Trigger::CompliantEnvironment, &[], &[]);
+        assert_eq!((compliant.headline().as_str(), compliant.lines().len()), ("prod (acme) is compliant", 1));
     }
 
     #[test]
-    fn many_artifacts_are_counted_and_no_name_begins_a_line_of_its_own() {
+    fn further_artifacts_are_counted_and_line_breaks_are_escaped() {
         let many = content(Trigger::StartedArtifact, &["web:1\nFrom: root"; 13], &[]);
         let lines = many.lines();
         assert_eq!((lines.len(), lines[10].as_str()), (12, "and 3 more"));
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_gets_one_object() {
+    fn notification_is_one_flat_json_object() {
         let content = content(Trigger::StartedArtifact, &[], &[]);
         let action = ActionName { number: 7, name: "ops" };
         let notification = Notification {

@@ -1,56 +1,56 @@
-//! How long a browser stays signed in.
+//! Determines how long a browser stays signed in.
 //!
-//! The service asks for each page, and before it notes that a session was used. Pure; time is an argument.
+//! Called by the service for each page, and before it records the use of a session. Pure: time is an argument.
 
 use std::time::Duration;
 
 use crate::domain::model::Timestamp;
 
-/// How long a session lasts.
+/// Limits of sessions.
 #[derive(Debug, Clone, Copy)]
-pub struct Policy {
-    /// How long nobody may use it.
+pub struct Timeouts {
+    /// Maximum time without use.
     pub idle: Duration,
-    /// How long it lasts at most, however much it is used.
-    pub most: Duration,
-    /// How old the note may be of when it was last used: not every page has to write.
-    pub noted_within: Duration,
-    /// How many there are of one token at a time.
-    pub of_one: u32,
+    /// Maximum age.
+    pub max_age: Duration,
+    /// Minimum time between two recordings of use, so that not every page writes to the database.
+    pub touch_interval: Duration,
+    /// Maximum number of sessions of one token.
+    pub max_per_token: u32,
 }
 
-impl Default for Policy {
+impl Default for Timeouts {
     /// 30 min; 12 h; 1 min; 100.
     fn default() -> Self {
         Self {
             idle: Duration::from_mins(30),
-            most: Duration::from_hours(12),
-            noted_within: Duration::from_mins(1),
-            of_one: 100,
+            max_age: Duration::from_hours(12),
+            touch_interval: Duration::from_mins(1),
+            max_per_token: 100,
         }
     }
 }
 
-/// When a session began, and when it was last used, as far as that was noted.
+/// Start and last recorded use of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct Used {
-    /// When it began.
+pub struct SessionTimes {
+    /// Start of the session.
     pub created_at: Timestamp,
-    /// When it was last used.
+    /// Last recorded use.
     pub last_used_at: Timestamp,
 }
 
-impl Used {
-    /// Whether it is over. A clock that was set back ends none.
+impl SessionTimes {
+    /// Whether the session is expired. A clock that is set back expires no session.
     #[must_use]
-    pub fn is_over(&self, now: Timestamp, policy: &Policy) -> bool {
-        now.since(self.last_used_at) > policy.idle || now.since(self.created_at) > policy.most
+    pub fn is_expired(&self, now: Timestamp, timeouts: &Timeouts) -> bool {
+        now.since(self.last_used_at) > timeouts.idle || now.since(self.created_at) > timeouts.max_age
     }
 
-    /// Whether that it is used now has to be noted.
+    /// Whether the use of the session must be recorded.
     #[must_use]
-    pub fn has_to_be_noted(&self, now: Timestamp, policy: &Policy) -> bool {
-        now.since(self.last_used_at) >= policy.noted_within
+    pub fn needs_touch(&self, now: Timestamp, timeouts: &Timeouts) -> bool {
+        now.since(self.last_used_at) >= timeouts.touch_interval
     }
 }
 
@@ -63,9 +63,9 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_nobody_used_it_for_long_and_after_half_a_day() {
-        let policy = Policy::default();
-        for (created, used, now, is_over) in [
+    fn session_expires_when_idle_and_after_half_a_day() {
+        let timeouts = Timeouts::default();
+        for (created, used, now, is_expired) in [
             (0, 0, 0, false),
             (0, 0, 30, false),
             (0, 0, 31, true),
@@ -76,16 +76,16 @@ mod tests {
             // The clock was set back.
             (10, 10, 0, false),
         ] {
-            let used = Used { created_at: at(created), last_used_at: at(used) };
-            assert_eq!(used.is_over(at(now), &policy), is_over, "{used:?} {now}");
+            let times = SessionTimes { created_at: at(created), last_used_at: at(used) };
+            assert_eq!(times.is_expired(at(now), &timeouts), is_expired, "{times:?} {now}");
         }
     }
 
     #[test]
-    fn that_it_is_used_is_noted_once_a_minute() {
-        let used = Used { created_at: at(0), last_used_at: at(5) };
-        for (now, is_noted) in [(4, false), (5, false), (6, true), (20, true)] {
-            assert_eq!(used.has_to_be_noted(at(now), &Policy::default()), is_noted, "{now}");
+    fn use_is_recorded_once_a_minute() {
+        let times = SessionTimes { created_at: at(0), last_used_at: at(5) };
+        for (now, needs_touch) in [(4, false), (5, false), (6, true), (20, true)] {
+            assert_eq!(times.needs_touch(at(now), &Timeouts::default()), needs_touch, "{now}");
         }
     }
 }

@@ -1,44 +1,44 @@
-//! Whether what was decided of an environment still holds.
+//! Checks whether the stored compliance of an environment is still valid.
 //!
-//! Asked by whatever shows an environment as it stands now, the API and pages. Pure; time is an argument.
+//! Called by the API and the pages that show the current status of an environment. Pure: time is an argument.
 
 use std::time::Duration;
 
 use crate::domain::model::Timestamp;
 
-/// What the word for an environment, and for what runs there, rests on, as far as time takes it away.
+/// The conditions that time can end.
 #[derive(Debug, Clone, Copy)]
 pub struct Validity {
-    /// When it was last reported; `None`: never.
+    /// Time of the last report; `None` for never.
     pub last_report_at: Option<Timestamp>,
-    /// How long it may be silent.
+    /// Maximum time between two reports.
     pub silent_after: Duration,
-    /// When an entry of its allow-list ends that was relied on.
+    /// Expiry of the first allow-list entry that the compliance depends on.
     pub compliant_until: Option<Timestamp>,
 }
 
 impl Validity {
-    /// That of an environment which says itself how long it may be silent, or else may be so for as long as `otherwise`.
+    /// `silent_after` is the environment's own setting, `default` the one of the service.
     #[must_use]
-    pub fn of(
+    pub fn new(
         last_report_at: Option<Timestamp>,
         silent_after: Option<Duration>,
-        otherwise: Duration,
+        default: Duration,
         compliant_until: Option<Timestamp>,
     ) -> Self {
-        Self { last_report_at, silent_after: silent_after.unwrap_or(otherwise), compliant_until }
+        Self { last_report_at, silent_after: silent_after.unwrap_or(default), compliant_until }
     }
 
-    /// Whether nobody says what runs there.
+    /// Whether the environment is silent: the last report is too old.
     #[must_use]
     pub fn is_silent(&self, now: Timestamp) -> bool {
-        // A report from the future vouches for nothing either.
+        // The absolute difference, so that a report from the future does not stay fresh.
         self.last_report_at.is_none_or(|last| now.distance(last) > self.silent_after)
     }
 
-    /// Whether somebody does, and everything that was relied on is still there.
+    /// Whether the environment is reported and its compliance not expired.
     #[must_use]
-    pub fn holds(&self, now: Timestamp) -> bool {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         !self.is_silent(now) && self.compliant_until.is_none_or(|until| now < until)
     }
 }
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_decided_holds_until_a_silence_or_the_end_of_what_it_relied_on() {
+    fn compliance_is_valid_until_the_environment_is_silent_or_an_entry_expires() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
-        for (last, until, now, is_silent, holds) in [
+        for (last, until, now, is_silent, is_valid) in [
             (None, None, 100, true, false),
             (Some(100), None, 100, false, true),
             (Some(100), None, 110, false, true),
@@ -67,8 +67,8 @@ mod tests {
                 silent_after: Duration::from_secs(10),
                 compliant_until: until.map(at),
             };
-            let told = (validity.is_silent(at(now)), validity.holds(at(now)));
-            assert_eq!(told, (is_silent, holds), "{last:?}, {until:?}, {now}");
+            let actual = (validity.is_silent(at(now)), validity.is_valid(at(now)));
+            assert_eq!(actual, (is_silent, is_valid), "{last:?}, {until:?}, {now}");
         }
     }
 }

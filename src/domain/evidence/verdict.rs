@@ -1,61 +1,66 @@
-//! Verdicts: whether an attestation passes, and whether a trail is as its flow expects.
+//! Evaluates attestations and trails.
 //!
-//! The service asks when it records an attestation and when it shows a trail. Time is an argument.
+//! Called by the service when it records an attestation or shows a trail. Pure: time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::model::{
-    ArtifactStatus, AttestationStatus, ComplianceStatus, JunitResult, Required, Template, Timestamp,
+    ArtifactStatus, AttestationStatus, ComplianceStatus, JunitResult, RequiredAttestation, Template,
+    Timestamp,
 };
 
-/// Whether test results pass: at least one result, a total above zero, and no failure or error.
+/// Whether test results pass: at least one test, and no failure or error.
 #[must_use]
 pub fn passes(results: &[JunitResult]) -> bool {
     results.iter().any(|result| result.total > 0)
         && results.iter().all(|result| result.failures == 0 && result.errors == 0)
 }
 
-/// An attestation that may be the latest of its name: no later one has its very name and targets.
+/// An attestation without a later one of the same name and targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Latest {
-    /// Its identifier.
+pub struct LatestAttestation {
+    /// The attestation's identifier.
     pub id: String,
-    /// Its name.
+    /// The attestation's name.
     pub name: String,
-    /// Its type.
+    /// The attestation's type.
     pub kind: String,
-    /// The one before, of the same name and targets.
+    /// The previous attestation with the same name and targets.
     pub overrides: Option<String>,
-    /// Whether it passes.
+    /// Whether the attestation passes.
     pub passes: bool,
-    /// The artifacts of the template that it is about; none for the trail itself.
+    /// Artifacts of the template; empty for the trail itself.
     pub targets: BTreeSet<String>,
 }
 
-/// Whether a trail is as its flow expects, by the latest attestation of each name for the trail and for
-/// each artifact of the template; `attestations` are in the order in which they were received. With a
-/// template: every entry is there and passes, and what it does not ask for is `unexpected`, whatever it says.
-/// Without one: there is at least one attestation, and all pass.
+/// Evaluates a trail by the latest attestation of each name, for the trail and for each artifact.
+///
+/// `attestations` are in the order of receipt. With a template, every required attestation must exist and pass;
+/// others are `unexpected` and do not count. Without a template, there must be an attestation, and all must pass.
 #[must_use]
-pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestamp) -> ComplianceStatus {
+pub fn evaluate_trail(
+    template: Option<&Template>,
+    attestations: &[LatestAttestation],
+    now: Timestamp,
+) -> ComplianceStatus {
     let required = template.map(|template| &template.body);
-    let mut concerned = latest_of_each_name(attestations);
-    let declared: BTreeMap<&str, &[Required]> = required
+    let mut by_target = latest_by_target(attestations);
+    let declared: BTreeMap<&str, &[RequiredAttestation]> = required
         .iter()
         .flat_map(|body| &body.artifacts)
         .map(|artifact| (artifact.name.as_str(), artifact.attestations.as_slice()))
         .collect();
 
-    let of_trail = concerned.remove(&None).unwrap_or_default();
+    let of_trail = by_target.remove(&None).unwrap_or_default();
     let attestations_statuses = statuses(required.map(|body| body.attestations.as_slice()), of_trail);
-    let targets = concerned.keys().copied().flatten().chain(declared.keys().copied());
+    let targets = by_target.keys().copied().flatten().chain(declared.keys().copied());
     let artifacts: BTreeSet<&str> = targets.collect();
     let artifacts_statuses: BTreeMap<String, ArtifactStatus> = artifacts
         .into_iter()
         .map(|name| {
             let required = required.map(|_| declared.get(name).copied().unwrap_or_default());
-            let counting = concerned.remove(&Some(name)).unwrap_or_default();
-            let attestations_statuses = statuses(required, counting);
+            let latest = by_target.remove(&Some(name)).unwrap_or_default();
+            let attestations_statuses = statuses(required, latest);
             let is_compliant = all_expected_pass(&attestations_statuses);
             (name.to_owned(), ArtifactStatus { is_compliant, attestations_statuses })
         })
@@ -72,42 +77,47 @@ pub fn trail(template: Option<&Template>, attestations: &[Latest], now: Timestam
     }
 }
 
-/// An attestation, and the one that it takes the place of.
-type Counting<'a> = (&'a Latest, Option<&'a str>);
+/// An attestation and the identifier of the one that it overrides.
+type LatestAndOverridden<'a> = (&'a LatestAttestation, Option<&'a str>);
 
-/// What counts for the trail itself (`None`) and for each artifact of the template, in the order of their names'
-/// first attestations.
-fn latest_of_each_name(attestations: &[Latest]) -> BTreeMap<Option<&str>, Vec<Counting<'_>>> {
-    let mut counting: BTreeMap<Option<&str>, Vec<Counting<'_>>> = BTreeMap::new();
-    let mut places: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+/// The latest attestations of the trail itself (`None`) and of each artifact, in the order of the first attestation
+/// of each name.
+fn latest_by_target(
+    attestations: &[LatestAttestation],
+) -> BTreeMap<Option<&str>, Vec<LatestAndOverridden<'_>>> {
+    let mut latest: BTreeMap<Option<&str>, Vec<LatestAndOverridden<'_>>> = BTreeMap::new();
+    let mut indexes: HashMap<(Option<&str>, &str), usize> = HashMap::new();
     for attestation in attestations {
         let of_trail = attestation.targets.is_empty().then_some(None);
         for target in of_trail.into_iter().chain(attestation.targets.iter().map(|name| Some(name.as_str()))) {
-            let of_target = counting.entry(target).or_default();
+            let of_target = latest.entry(target).or_default();
             let own = attestation.overrides.as_deref();
-            let place = *places.entry((target, attestation.name.as_str())).or_insert(of_target.len());
-            match of_target.get_mut(place) {
+            let index = *indexes.entry((target, attestation.name.as_str())).or_insert(of_target.len());
+            match of_target.get_mut(index) {
                 // Identifiers grow with time (RFC 9562, section 5.7).
                 Some(earlier) => *earlier = (attestation, own.max(Some(earlier.0.id.as_str()))),
                 None => of_target.push((attestation, own)),
             }
         }
     }
-    counting
+    latest
 }
 
 fn all_expected_pass(statuses: &[AttestationStatus]) -> bool {
     statuses.iter().all(|status| status.is_compliant || status.unexpected)
 }
 
-/// What is required, in its order, then the rest; `required` is `None` where nothing can be
-/// unexpected, since there is no template.
-fn statuses(required: Option<&[Required]>, mut rest: Vec<Counting<'_>>) -> Vec<AttestationStatus> {
+/// Required attestations in the template's order, then the others. `required` is `None` without a template; then no
+/// attestation is unexpected.
+fn statuses(
+    required: Option<&[RequiredAttestation]>,
+    mut rest: Vec<LatestAndOverridden<'_>>,
+) -> Vec<AttestationStatus> {
     let mut statuses = Vec::new();
     for entry in required.unwrap_or_default() {
-        let found = rest.iter().position(|(a, _)| entry.is(&a.name, &a.kind));
+        let found = rest.iter().position(|(a, _)| entry.matches(&a.name, &a.kind));
         statuses.push(match found.map(|n| rest.remove(n)) {
-            Some(attestation) => present(attestation, false),
+            Some(attestation) => status(attestation, false),
             None => AttestationStatus {
                 attestation_name: entry.name.clone(),
                 attestation_type: entry.kind.clone(),
@@ -118,11 +128,11 @@ fn statuses(required: Option<&[Required]>, mut rest: Vec<Counting<'_>>) -> Vec<A
             },
         });
     }
-    statuses.extend(rest.into_iter().map(|attestation| present(attestation, required.is_some())));
+    statuses.extend(rest.into_iter().map(|attestation| status(attestation, required.is_some())));
     statuses
 }
 
-fn present((attestation, overridden): Counting<'_>, unexpected: bool) -> AttestationStatus {
+fn status((attestation, overridden): LatestAndOverridden<'_>, unexpected: bool) -> AttestationStatus {
     AttestationStatus {
         attestation_name: attestation.name.clone(),
         attestation_type: attestation.kind.clone(),
@@ -150,8 +160,8 @@ mod tests {
         }
     }
 
-    fn latest(name: &str, passes: bool, targets: &[&str]) -> Latest {
-        Latest {
+    fn latest(name: &str, passes: bool, targets: &[&str]) -> LatestAttestation {
+        LatestAttestation {
             id: format!("id of {name}"),
             name: name.to_owned(),
             kind: "junit".to_owned(),
@@ -161,11 +171,11 @@ mod tests {
         }
     }
 
-    fn required(name: &str, kind: &str) -> Required {
-        Required { name: name.to_owned(), kind: kind.to_owned() }
+    fn required(name: &str, kind: &str) -> RequiredAttestation {
+        RequiredAttestation { name: name.to_owned(), kind: kind.to_owned() }
     }
 
-    fn template(attestations: &[Required], web: &[Required]) -> Template {
+    fn template(attestations: &[RequiredAttestation], web: &[RequiredAttestation]) -> Template {
         let artifacts = if web.is_empty() {
             vec![]
         } else {
@@ -179,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attestation_passes_with_tests_and_without_failures_or_errors() {
+    fn results_pass_with_tests_and_without_failures_or_errors() {
         for (results, expected) in [
             (vec![], false),
             (vec![result(0, 0, 0, 0)], false),
@@ -195,8 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_template_a_trail_needs_an_attestation_and_all_of_them_passing() {
-        let verdict = |latest: &[Latest]| trail(None, latest, Timestamp::from_micros(0)).is_compliant;
+    fn trail_without_template_is_compliant_if_it_has_attestations_and_all_pass() {
+        let verdict = |latest: &[LatestAttestation]| {
+            evaluate_trail(None, latest, Timestamp::from_micros(0)).is_compliant
+        };
         assert!(!verdict(&[]));
         assert!(verdict(&[latest("unit", true, &[])]));
         assert!(!verdict(&[latest("unit", true, &[]), latest("e2e", false, &[])]));
@@ -204,14 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn with_a_template_every_entry_is_there_and_passes_and_the_rest_is_unexpected() {
+    fn trail_with_template_is_compliant_if_all_required_attestations_pass() {
         let template = template(&[required("unit", "junit")], &[required("e2e", "*")]);
-        let verdict = |latest: &[Latest]| trail(Some(&template), latest, Timestamp::from_micros(0));
+        let verdict =
+            |latest: &[LatestAttestation]| evaluate_trail(Some(&template), latest, Timestamp::from_micros(0));
         let complete = [latest("unit", true, &[]), latest("e2e", true, &["web"]), latest("lint", false, &[])];
         let status = verdict(&complete);
         assert!(status.is_compliant, "{status:#?}");
         assert!(status.attestations_statuses[1].unexpected);
-        // Missing, failed, and about something else.
+        // A missing attestation, a failed one, and one with another target.
         assert!(!verdict(&complete[..1]).is_compliant);
         assert!(!verdict(&[latest("unit", false, &[]), latest("e2e", true, &["web"])]).is_compliant);
         let elsewhere = verdict(&[latest("unit", true, &[]), latest("e2e", true, &[])]);
@@ -221,39 +234,40 @@ mod tests {
     }
 
     #[test]
-    fn a_later_attestation_of_some_of_the_targets_counts_for_those() {
+    fn later_attestation_overrides_only_its_own_targets() {
         let web = template(&[], &[required("e2e", "junit")]);
-        let attestation = |n: u8, passes: bool, targets: &[&str]| Latest {
+        let attestation = |n: u8, passes: bool, targets: &[&str]| LatestAttestation {
             id: n.to_string(),
             ..latest("e2e", passes, targets)
         };
         let (both, alone) = (attestation(1, true, &["api", "web"]), attestation(2, false, &["web"]));
         for template in [None, Some(&web)] {
-            let status = trail(template, &[both.clone(), alone.clone()], Timestamp::from_micros(0));
+            let status = evaluate_trail(template, &[both.clone(), alone.clone()], Timestamp::from_micros(0));
             assert!(!status.is_compliant, "{status:#?}");
             let web = &status.artifacts_statuses["web"].attestations_statuses[0];
             assert_eq!(web.attestation_id.as_deref(), Some("2"));
             assert_eq!(web.overridden_attestation_id.as_deref(), Some("1"));
             assert!(status.artifacts_statuses["api"].is_compliant);
         }
-        // And a failure is over once each of its targets has passed.
+        // A failure is overridden once each of its targets has passed.
         let failed = attestation(1, false, &["api", "web"]);
-        let mended = [failed, attestation(2, true, &["web"]), attestation(3, true, &["api"])];
-        assert!(trail(None, &mended, Timestamp::from_micros(0)).is_compliant);
+        let passed_later = [failed, attestation(2, true, &["web"]), attestation(3, true, &["api"])];
+        assert!(evaluate_trail(None, &passed_later, Timestamp::from_micros(0)).is_compliant);
     }
 
     #[test]
-    fn an_empty_template_asks_for_nothing() {
-        let status = trail(Some(&template(&[], &[])), &[], Timestamp::from_micros(5));
+    fn empty_template_requires_nothing() {
+        let status = evaluate_trail(Some(&template(&[], &[])), &[], Timestamp::from_micros(5));
         assert!(status.is_compliant);
         assert_eq!(status.evaluated_at.micros(), 5);
     }
 
     #[test]
-    fn a_type_that_differs_does_not_fulfil() {
+    fn attestation_of_another_type_does_not_fulfil_the_requirement() {
         let template = template(&[required("unit", "generic")], &[]);
         assert!(
-            !trail(Some(&template), &[latest("unit", true, &[])], Timestamp::from_micros(0)).is_compliant
+            !evaluate_trail(Some(&template), &[latest("unit", true, &[])], Timestamp::from_micros(0))
+                .is_compliant
         );
     }
 }

@@ -1,70 +1,69 @@
-//! Whether what would be missing from a report is not there, or only not seen.
+//! Confirms that an environment without pods is empty rather than misconfigured.
 //!
-//! A namespace that does not exist lists as empty, and so does one whose name was misspelt. `agent`
-//! asks here before an environment is reported, in the one shot and in the daemon; what the API server
-//! says of a namespace is looked up by `agent`.
+//! A namespace that does not exist, for example because its name is misspelt, lists as empty. `agent` calls
+//! [`confirm`] before it reports an environment, in `--once` runs and in the daemon, and looks up namespaces.
 
 use super::selection::Selection;
 use crate::domain::model::NamespaceName;
 
-/// Whether an environment without pods is one by intent.
+/// Whether an environment may be reported as empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emptiness {
-    /// It is more likely a mistake, so nothing is reported.
+    /// Probably a mistake: withhold reports.
     Withheld,
-    /// It is reported as empty: `--allow-empty`, `allowEmpty`.
+    /// Report it as empty: `--allow-empty`, `allowEmpty`.
     Allowed,
 }
 
-/// Whether a namespace is there.
+/// Whether a namespace exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
-    /// A pod was seen in it, or the API server says so.
+    /// A pod was seen in it, or the API server returned it.
     Exists,
-    /// The API server says that it is not.
+    /// The API server returned 404.
     Missing,
-    /// The API server does not say.
-    Unsaid,
-    /// There is only a file, which cannot say.
+    /// The lookup failed, for example because of missing permissions.
+    Unknown,
+    /// The pods come from a file, which has none of this namespace.
     NotInFile,
 }
 
-/// What was seen of an environment.
+/// Observations of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Artifacts that it would report.
+    /// Number of artifacts to report.
     pub artifacts: usize,
-    /// Whether any pod was seen in it, in whatever phase.
+    /// Whether a pod in any phase was seen.
     pub has_pods: bool,
-    /// Pods that cannot be read and may be in it.
+    /// Unreadable pods that may belong to it.
     pub unreadable: u64,
 }
 
 /// Why an environment is not reported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
-    /// A namespace that it names is not there.
+    /// A named namespace does not exist.
     #[error("the namespace \"{0}\" does not exist")]
     NoSuchNamespace(NamespaceName),
-    /// A namespace that it names is not in the file.
-    #[error("no pod in the file is in the namespace \"{0}\"")]
+    /// The file has no pod of a named namespace.
+    #[error("the file has no pods in the namespace \"{0}\"")]
     NotInFile(NamespaceName),
-    /// Nobody can say whether a namespace that it names is there.
-    #[error("no pod is in the namespace \"{0}\", and whether it exists cannot be told")]
+    /// A named namespace has no pods and may not exist.
+    #[error("the namespace \"{0}\" has no pods, and its existence cannot be verified")]
     Unconfirmed(NamespaceName),
-    /// The list of one of its namespaces failed.
-    #[error("the pods of the namespace \"{0}\" cannot be listed")]
+    /// The list of a namespace failed.
+    #[error("failed to list the pods of the namespace \"{0}\"")]
     NotListed(NamespaceName),
-    /// There are pods that cannot be read, and no other.
-    #[error("it has no artifact, and {0} of the listed pods, which may be in it, cannot be read")]
+    /// All pods are unreadable.
+    #[error("no artifacts; {0} listed pods that may belong to the environment cannot be read")]
     Unreadable(u64),
-    /// No pod is in its namespaces.
-    #[error("no pod is in {0}")]
+    /// The selected namespaces have no pods.
+    #[error("no pods in {0}")]
     NoPods(String),
 }
 
 impl Withheld {
-    /// The label of a metric.
+    /// The metric label.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -77,26 +76,26 @@ impl Withheld {
         }
     }
 
-    /// What to do about it, where that is known.
+    /// Hint for the operator.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unreadable(_) => None,
             Self::NoPods(_) => {
-                Some("if that is intended, give --allow-empty, or allowEmpty in the configuration file")
+                Some("if this is intended, set --allow-empty, or allowEmpty in the configuration file")
             }
             _ => Some(
-                "check the name; if it is intended, give --allow-empty, or allowEmpty in the configuration file",
+                "check the name; if it is intended to be empty, set --allow-empty, or allowEmpty in the configuration file",
             ),
         }
     }
 }
 
-/// Confirms that there is no more in an environment than was seen.
+/// Confirms that an environment contains no pods besides the observed ones.
 ///
 /// # Errors
 ///
-/// [`Withheld`] where that would be a guess.
+/// [`Withheld`] if it may contain others.
 pub fn confirm(
     selection: &Selection,
     emptiness: Emptiness,
@@ -113,7 +112,7 @@ pub fn confirm(
         match existence(name) {
             Existence::Exists => {}
             Existence::Missing => return Err(Withheld::NoSuchNamespace(name.clone())),
-            Existence::Unsaid => return Err(Withheld::Unconfirmed(name.clone())),
+            Existence::Unknown => return Err(Withheld::Unconfirmed(name.clone())),
             Existence::NotInFile => return Err(Withheld::NotInFile(name.clone())),
         }
     }
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn emptiness_is_never_a_guess() {
+    fn empty_environment_is_reported_only_if_confirmed() {
         let name = |n: &str| n.parse::<NamespaceName>().unwrap();
         let named = Selection::new([name("a")].into(), vec![], [].into(), vec![]).unwrap();
         let everything = Selection::default();
@@ -136,16 +135,16 @@ mod tests {
         let empty = Facts { has_pods: false, ..ended };
         let garbled = Facts { unreadable: 2, ..ended };
         let table = [
-            (&everything, Empty::Withheld, full, Is::Unsaid, Ok(())),
-            (&everything, Empty::Withheld, ended, Is::Unsaid, Ok(())),
-            (&everything, Empty::Withheld, empty, Is::Unsaid, Err(Withheld::NoPods("any namespace".into()))),
-            (&everything, Empty::Allowed, empty, Is::Unsaid, Ok(())),
-            (&everything, Empty::Allowed, garbled, Is::Unsaid, Err(Withheld::Unreadable(2))),
-            (&everything, Empty::Withheld, Facts { unreadable: 2, ..full }, Is::Unsaid, Ok(())),
+            (&everything, Empty::Withheld, full, Is::Unknown, Ok(())),
+            (&everything, Empty::Withheld, ended, Is::Unknown, Ok(())),
+            (&everything, Empty::Withheld, empty, Is::Unknown, Err(Withheld::NoPods("any namespace".into()))),
+            (&everything, Empty::Allowed, empty, Is::Unknown, Ok(())),
+            (&everything, Empty::Allowed, garbled, Is::Unknown, Err(Withheld::Unreadable(2))),
+            (&everything, Empty::Withheld, Facts { unreadable: 2, ..full }, Is::Unknown, Ok(())),
             (&named, Empty::Withheld, full, Is::Exists, Ok(())),
             (&named, Empty::Withheld, empty, Is::Exists, Err(Withheld::NoPods("the namespace \"a\"".into()))),
             (&named, Empty::Withheld, empty, Is::Missing, Err(Withheld::NoSuchNamespace(name("a")))),
-            (&named, Empty::Withheld, empty, Is::Unsaid, Err(Withheld::Unconfirmed(name("a")))),
+            (&named, Empty::Withheld, empty, Is::Unknown, Err(Withheld::Unconfirmed(name("a")))),
             (&named, Empty::Withheld, empty, Is::NotInFile, Err(Withheld::NotInFile(name("a")))),
             (&named, Empty::Allowed, empty, Is::Missing, Ok(())),
         ];

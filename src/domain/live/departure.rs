@@ -1,27 +1,26 @@
-//! What the live set says of an artifact that is in it no longer.
+//! Revisions of the live set, and departures: artifacts that are no longer in it.
 //!
-//! `roster` makes one of each pod that leaves, ends, or is first seen when it has already ended;
-//! `witness` keeps those that no accepted report held.
+//! `live_set` creates a departure for each pod that is deleted, ends, or has already ended when it is first
+//! seen; `departed_pods` keeps those that no accepted report contained.
 
 use crate::domain::model::Artifact;
 
-/// A state of the live set. It grows with each artifact that starts, differs or leaves, and with
-/// nothing else; zero is the set before anything was in it.
+/// A state of the live set. Increases with every artifact that is added, changed or removed, and only then;
+/// zero is the empty set at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(u64);
 
-/// An artifact that is in the live set no longer.
+/// An artifact that is no longer in the live set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure {
-    /// As it was last.
+    /// Its last state.
     pub artifact: Artifact,
-    /// The first revision that held it so. Every report of a later revision, up to its departure, held
-    /// it too.
+    /// The first revision with this state. Every report from this revision until the departure contains it.
     pub since: Revision,
 }
 
 impl Revision {
-    /// The next one.
+    /// The next revision.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)

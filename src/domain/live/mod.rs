@@ -1,7 +1,7 @@
-//! The agent's side of the domain: from a pod of the API server to the bytes of a report.
+//! The agent's part of the domain: from a pod of the API server to the bytes of a report.
 //!
-//! `agent` and `cluster` call these modules. None of them imports [`evidence`](crate::domain::evidence), the service's
-//! side; both share [`model`](crate::domain::model).
+//! `agent` and `cluster` call these modules. They never import [`evidence`](crate::domain::evidence), the
+//! service's part; both parts share [`model`](crate::domain::model).
 
 pub mod cadence;
 pub mod collapse;

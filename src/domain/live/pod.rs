@@ -1,18 +1,18 @@
-//! What supercargo keeps of a pod.
+//! The fields of a pod that supercargo reads.
 //!
-//! `cluster` makes it, from protobuf, JSON or YAML alike; `collapse` reads it. Nothing else of a
-//! pod (environment, arguments, annotations, volumes) is ever looked at.
+//! `cluster` decodes them from protobuf, JSON or YAML; `collapse` reads them. Environment variables,
+//! arguments, annotations and volumes are never decoded.
 
 use crate::domain::model::{OwnerReference, Timestamp};
 
-/// The dozen fields of a pod that decide what is reported of it.
+/// The fields of a pod that a report depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodView {
-    /// `metadata.namespace`; empty where there was none.
+    /// `metadata.namespace`; empty if absent.
     pub namespace: String,
-    /// `metadata.name`; empty where there was none.
+    /// `metadata.name`; empty if absent.
     pub name: String,
-    /// `metadata.uid`: what tells a pod from a later one of its name; empty where there was none.
+    /// `metadata.uid`: distinguishes a pod from a later one with the same name; empty if absent.
     pub uid: String,
     /// `metadata.creationTimestamp`, in seconds of Unix time.
     pub created_at: Option<i64>,
@@ -20,25 +20,25 @@ pub struct PodView {
     pub phase: Phase,
     /// `metadata.ownerReferences`.
     pub owners: Vec<OwnerReference>,
-    /// One for each container that has a status.
+    /// The containers with a status.
     pub containers: Vec<ContainerView>,
 }
 
 impl PodView {
-    /// When it was created, as a report can say it: nothing before 1970, and no later than the year 9999. A
-    /// service refuses the whole report for any other time.
+    /// The creation time for a report: `None` before 1970, at most the year 9999. The service rejects a report
+    /// with any other time.
     #[must_use]
-    pub fn time(&self) -> Option<i64> {
+    pub fn reported_creation_time(&self) -> Option<i64> {
         self.created_at.filter(|at| *at >= 0).map(|at| at.min(Timestamp::LAST_SECOND))
     }
 }
 
-/// A container's status, with the image that its specification asked for.
+/// The status of a container, with the image of its specification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct ContainerView {
-    /// Which of the pod's three lists it stands in.
+    /// The list of the pod that contains it.
     pub kind: ContainerKind,
-    /// Its name, which no other container of the pod has.
+    /// Its name, unique in the pod.
     pub name: String,
     /// `status.*ContainerStatuses[].image`.
     pub image: String,
@@ -51,28 +51,28 @@ pub struct ContainerView {
 /// The three kinds of containers (Kubernetes documentation, "Pods").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ContainerKind {
-    /// A regular one.
+    /// A regular container.
     #[default]
     App,
-    /// One that runs first, or beside the others as a native sidecar.
+    /// A container that runs first, or beside the others as a native sidecar.
     Init,
-    /// One attached to a running pod, as `kubectl debug` does.
+    /// A container attached to a running pod, for example by `kubectl debug`.
     Ephemeral,
 }
 
-/// Where a pod is in its life (Kubernetes documentation, "Pod Lifecycle").
+/// Phase of a pod (Kubernetes documentation, "Pod Lifecycle").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Phase {
-    /// Succeeded or Failed: all its containers have ended and none will start again.
+    /// Succeeded or Failed: all containers have ended and will not restart.
     Ended,
-    /// Anything else. Pending, since an init container may run; Unknown, since nobody knows that
-    /// it stopped; and any word that a later Kubernetes may add.
+    /// Any other phase: in Pending an init container may run, in Unknown the pod may still run, and
+    /// Kubernetes may add phases.
     #[default]
     Alive,
 }
 
 impl Phase {
-    /// Reads `status.phase`.
+    /// Parses `status.phase`.
     #[must_use]
     pub fn from_status(phase: &str) -> Self {
         match phase {

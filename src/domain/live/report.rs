@@ -1,23 +1,23 @@
-//! The writer of a report's bytes.
+//! Serializes a report.
 //!
-//! A report is never held whole: `api` walks it once to count, for an exact Content-Length, and
-//! once to send. The same snapshot gives the same bytes in every walk. Neighbours mostly run the same,
-//! so what they have in common is written once and copied from then on.
+//! The body is never in memory as a whole: it is generated once for its length and hash, and once more while
+//! `api` sends it. The same snapshot always yields the same bytes. Neighbours mostly share a workload, so
+//! their common bytes are serialized once and copied.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::live_set::{Place, Snapshot};
+use super::live_set::{Cursor, Snapshot};
 use crate::domain::model::{ArtifactView, Workload};
 
-/// How large a chunk grows before it is handed out, in bytes; one artifact may exceed it.
+/// Minimum size of a chunk except the last, in bytes.
 const CHUNK: usize = 64 * 1024;
 
 const OPENING: &[u8] = br#"{"type":"K8S","artifacts":["#;
 const CLOSING: &[u8] = b"]}";
-/// What an artifact begins with; the rest of its keys are in [`Common`].
+/// First key of an artifact; the other keys are in [`Common`].
 const POD_NAME: &[u8] = br#"{"podName":"#;
 
 /// The body of operation 7 (interface, "K8S report"): one JSON object, no line break.
@@ -39,28 +39,28 @@ pub struct Chunks {
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Opening,
-    /// The next artifacts, behind a comma.
-    Artifacts(Place),
-    Nothing,
+    /// More artifacts, preceded by a comma.
+    Artifacts(Cursor),
+    End,
 }
 
-/// What an artifact has in common with those before it, as it is written.
+/// Serialized fields that consecutive artifacts share.
 #[derive(Debug, Default)]
 struct Common {
-    of: Option<(Arc<str>, Arc<Workload>)>,
-    /// From behind the name to the time.
+    source: Option<(Arc<str>, Arc<Workload>)>,
+    /// The bytes between the name and the time.
     middle: Vec<u8>,
-    /// From behind the time to the end.
+    /// The bytes after the time.
     end: Vec<u8>,
 }
 
 impl Report {
-    /// The report of what a snapshot holds; it is walked once, to know its length and hash.
+    /// A report of this snapshot. Computes its length and hash.
     #[must_use]
     pub fn new(snapshot: Snapshot) -> Self {
         let mut length = OPENING.len() + CLOSING.len() + snapshot.len().saturating_sub(1);
         let (mut hasher, mut common, mut common_hash) = (DefaultHasher::new(), Common::default(), 0);
-        let mut odd_name = Vec::new();
+        let mut escaped_name = Vec::new();
         for artifact in &snapshot {
             if common.is_outdated(&artifact) {
                 common.set(&artifact);
@@ -70,13 +70,13 @@ impl Report {
             length += if is_plain(artifact.pod_name) {
                 artifact.pod_name.len() + 2
             } else {
-                odd_name.clear();
-                write(&mut odd_name, artifact.pod_name);
-                odd_name.len()
+                escaped_name.clear();
+                write(&mut escaped_name, artifact.pod_name);
+                escaped_name.len()
             };
-            length += decimals(artifact.created_at);
+            length += decimal_len(artifact.created_at);
             hasher.write(artifact.pod_name.as_bytes());
-            // No name holds this byte, so that none runs into what follows.
+            // Separator: no name contains this byte.
             hasher.write_u8(0xff);
             hasher.write_i64(artifact.created_at);
             hasher.write_u64(common_hash);
@@ -84,13 +84,13 @@ impl Report {
         Self { snapshot, content_length: length as u64, hash: hasher.finish() }
     }
 
-    /// How many artifacts it reports.
+    /// Number of artifacts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.snapshot.len()
     }
 
-    /// Whether it reports none.
+    /// Whether there are no artifacts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.snapshot.is_empty()
@@ -102,8 +102,7 @@ impl Report {
         self.content_length
     }
 
-    /// A hash of all that it says: within a process, two reports have the same one where their bytes
-    /// are the same.
+    /// Hash of the content. Within a process, equal bodies have equal hashes.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
@@ -121,19 +120,19 @@ impl Iterator for Chunks {
 
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut chunk = Vec::with_capacity(CHUNK + CHUNK / 16);
-        let (place, mut is_first) = match self.next {
-            Next::Nothing => return None,
+        let (cursor, mut is_first) = match self.next {
+            Next::End => return None,
             Next::Opening => {
                 chunk.extend_from_slice(OPENING);
-                (Place::default(), true)
+                (Cursor::default(), true)
             }
-            Next::Artifacts(place) => (place, false),
+            Next::Artifacts(cursor) => (cursor, false),
         };
-        let mut walk = self.snapshot.walk_from(place);
+        let mut artifacts = self.snapshot.iter_from(cursor);
         while chunk.len() < CHUNK {
-            let Some(artifact) = walk.next() else {
+            let Some(artifact) = artifacts.next() else {
                 chunk.extend_from_slice(CLOSING);
-                self.next = Next::Nothing;
+                self.next = Next::End;
                 return Some(chunk);
             };
             if !is_first {
@@ -155,21 +154,21 @@ impl Iterator for Chunks {
             write(&mut chunk, &artifact.created_at);
             chunk.extend_from_slice(&self.common.end);
         }
-        self.next = Next::Artifacts(walk.place());
+        self.next = Next::Artifacts(artifacts.cursor());
         Some(chunk)
     }
 }
 
 impl Common {
     fn is_outdated(&self, artifact: &ArtifactView<'_>) -> bool {
-        self.of.as_ref().is_none_or(|(namespace, workload)| {
+        self.source.as_ref().is_none_or(|(namespace, workload)| {
             !Arc::ptr_eq(namespace, artifact.namespace) || !Arc::ptr_eq(workload, artifact.workload)
         })
     }
 
     fn set(&mut self, artifact: &ArtifactView<'_>) {
-        let Self { of, middle, end } = self;
-        *of = Some((Arc::clone(artifact.namespace), Arc::clone(artifact.workload)));
+        let Self { source, middle, end } = self;
+        *source = Some((Arc::clone(artifact.namespace), Arc::clone(artifact.workload)));
         middle.clear();
         middle.extend_from_slice(br#","namespace":"#);
         write(middle, &**artifact.namespace);
@@ -190,22 +189,21 @@ impl Common {
     }
 }
 
-/// Whether a text stands in JSON as it is.
+/// Whether a text needs no escape in JSON.
 fn is_plain(text: &str) -> bool {
-    // Counting has no way out of the loop, so that it is done for many letters at once.
+    // Counting instead of an early exit lets the compiler vectorize the loop.
     text.bytes().filter(|byte| *byte < b' ' || *byte == b'"' || *byte == b'\\').count() == 0
 }
 
-/// How long a number is in decimal.
-fn decimals(number: i64) -> usize {
+/// Number of decimal digits, including a sign.
+fn decimal_len(number: i64) -> usize {
     let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
     digits + usize::from(number < 0)
 }
 
-#[expect(clippy::expect_used, reason = "see the message")]
+#[expect(clippy::expect_used, reason = "serialization to memory cannot fail")]
 fn write<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(bytes, value)
-        .expect("writing to memory cannot fail, and an artifact's keys are strings");
+    serde_json::to_writer(bytes, value).expect("keys are strings and memory writes do not fail");
 }
 
 #[cfg(test)]
@@ -214,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::domain::live::collapse::Counting;
-    use crate::domain::live::live_set::Roster;
+    use crate::domain::live::live_set::LiveSet;
     use crate::domain::live::pod::{ContainerView, PodView};
     use crate::domain::live::selection::Selection;
     use crate::domain::model::{Artifact, Digests, Fingerprint, OwnerReference};
@@ -230,7 +228,7 @@ mod tests {
         };
         let image_id = format!("sha256:{}", "0a".repeat(32));
         let container = ContainerView { image: "nginx".into(), image_id, ..Default::default() };
-        let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+        let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
         for n in 0..pods {
             let pod = PodView {
                 namespace: "shop".into(),
@@ -240,22 +238,21 @@ mod tests {
                 containers: vec![container.clone()],
                 ..Default::default()
             };
-            roster.apply(None, pod);
+            live_set.apply(None, pod);
         }
-        Report::new(roster.snapshot(0, vec![]))
+        Report::new(live_set.snapshot(0, vec![]))
     }
 
-    /// A report of artifacts as they are.
     fn report_of(artifacts: Vec<Artifact>) -> Report {
-        Report::new(Roster::new(vec![Selection::default()], Counting::All).snapshot(0, artifacts))
+        Report::new(LiveSet::new(vec![Selection::default()], Counting::All).snapshot(0, artifacts))
     }
 
     fn bytes(report: &Report) -> Vec<u8> {
         report.chunks().flatten().collect()
     }
 
-    /// The same by serde alone.
-    fn plainly(artifacts: &[Artifact]) -> Vec<u8> {
+    /// The expected bytes, without shared fields.
+    fn expected(artifacts: &[Artifact]) -> Vec<u8> {
         let json = |value: &str| serde_json::to_string(value).unwrap();
         let artifacts = artifacts.iter().map(|a| {
             format!(
@@ -271,16 +268,16 @@ mod tests {
         format!(r#"{{"type":"K8S","artifacts":[{}]}}"#, artifacts.join(",")).into_bytes()
     }
 
-    fn odd_text() -> impl Strategy<Value = String> {
+    fn any_text() -> impl Strategy<Value = String> {
         prop_oneof![Just("web".to_owned()), Just("w\"\\\u{1}\u{7f}ä".to_owned()), any::<String>()]
     }
 
     prop_compose! {
         fn artifact()(
             namespace in "[ab\"]",
-            pod_name in odd_text(),
+            pod_name in any_text(),
             created_at in prop_oneof![Just(0), Just(1_795_257_028), any::<i64>()],
-            image in odd_text(),
+            image in any_text(),
             digest in 0_u8..2,
         ) -> Artifact {
             let digests: Digests = [(image.into(), Fingerprint::from([digest; 32]))].into_iter().collect();
@@ -291,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_report_says_is_escaped_and_counted_and_hashed(
+        fn body_length_and_hash_match_for_any_artifacts(
             mut some in proptest::collection::vec(artifact(), 0..5),
             others in proptest::collection::vec(artifact(), 0..5),
         ) {
@@ -299,29 +296,29 @@ mod tests {
             let (one, other) = (report_of(some.clone()), report_of(others));
             let body = bytes(&one);
             prop_assert_eq!(body.len() as u64, one.content_length());
-            // What left twice, and just so, is said once.
-            let mut once: Vec<Artifact> = Vec::new();
+            // Identical departed pods are reported once.
+            let mut unique: Vec<Artifact> = Vec::new();
             for artifact in &some {
-                if !once.contains(artifact) {
-                    once.push(artifact.clone());
+                if !unique.contains(artifact) {
+                    unique.push(artifact.clone());
                 }
             }
-            prop_assert_eq!(one.len(), once.len());
-            prop_assert_eq!(String::from_utf8(body.clone()), String::from_utf8(plainly(&once)));
+            prop_assert_eq!(one.len(), unique.len());
+            prop_assert_eq!(String::from_utf8(body.clone()), String::from_utf8(expected(&unique)));
             prop_assert_eq!(body == bytes(&other), one.hash() == other.hash());
             prop_assert_eq!(one.hash(), report_of(some).hash());
         }
     }
 
     #[test]
-    fn a_report_has_the_fields_of_the_interface_and_leaves_out_what_kubernetes_left_out() {
+    fn report_has_the_interface_fields_and_omits_absent_ones() {
         let body: Vec<u8> = report(1).chunks().flatten().collect();
         insta::assert_snapshot!(String::from_utf8(body).unwrap(), @r#"{"type":"K8S","artifacts":[{"podName":"web-00000","namespace":"shop","digests":{"docker.io/library/nginx":"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"},"creationTimestamp":1795257028,"owners":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web\"","controller":true}]}]}"#);
         assert_eq!(report(0).chunks().flatten().collect::<Vec<u8>>(), br#"{"type":"K8S","artifacts":[]}"#);
     }
 
     #[test]
-    fn the_length_is_known_before_and_no_chunk_is_much_larger_than_64_kib() {
+    fn content_length_is_exact_and_chunks_are_about_64_kib() {
         let report = report(5_000);
         let chunks: Vec<_> = report.chunks().collect();
         assert!(chunks.len() > 5 && chunks.iter().all(|c| c.len() < 68 * 1024));

@@ -1,7 +1,7 @@
-//! Which namespaces belong to an environment, and what has to be listed to see them.
+//! Namespaces of an environment, and the scope of the lists that cover them.
 //!
-//! `agent` builds one [`Selection`] for each environment; the roster cuts its snapshots by it, and
-//! `cluster` lists the [`Scope`] that covers them all.
+//! `agent` builds one [`Selection`] per environment. The live set filters its snapshots by it, and `cluster`
+//! lists the [`Scope`] that covers all selections.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,12 +10,11 @@ use regex::Regex;
 
 use crate::domain::model::NamespaceName;
 
-/// How many namespaces are listed, and later watched, one by one: each holds a connection of its
-/// own.
-const MOST_NAMESPACES: usize = 50;
+/// Maximum number of namespaces that are listed and watched individually; each uses one connection.
+const MAX_NAMESPACES: usize = 50;
 
-/// The namespaces of one environment: those named or matched, less those excluded. With neither
-/// names nor patterns it starts from all.
+/// The namespaces of one environment: named or matched ones without excluded ones. Without names and
+/// patterns, all namespaces are selected.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     names: BTreeSet<NamespaceName>,
@@ -30,12 +29,11 @@ pub struct Selection {
 pub struct Contradiction(NamespaceName);
 
 impl Selection {
-    /// Selects namespaces by name, or by an expression that is found anywhere in the name, and
-    /// leaves others out in the same two ways.
+    /// Selects and excludes namespaces by name, or by a regular expression that matches any part of the name.
     ///
     /// # Errors
     ///
-    /// [`Contradiction`] where a namespace is named and left out.
+    /// [`Contradiction`] if a namespace is both named and excluded.
     pub fn new(
         names: BTreeSet<NamespaceName>,
         patterns: Vec<Regex>,
@@ -43,13 +41,13 @@ impl Selection {
         except_patterns: Vec<Regex>,
     ) -> Result<Self, Contradiction> {
         let selection = Self { names, patterns, except_names, except_patterns };
-        match selection.names.iter().find(|name| !selection.takes(name.as_str())) {
+        match selection.names.iter().find(|name| !selection.selects(name.as_str())) {
             Some(name) => Err(Contradiction(name.clone())),
             None => Ok(selection),
         }
     }
 
-    /// The namespaces that are named.
+    /// The named namespaces.
     #[must_use]
     pub fn names(&self) -> &BTreeSet<NamespaceName> {
         &self.names
@@ -57,7 +55,7 @@ impl Selection {
 
     /// Whether a pod in this namespace belongs to the environment.
     #[must_use]
-    pub fn takes(&self, namespace: &str) -> bool {
+    pub fn selects(&self, namespace: &str) -> bool {
         let named = |names: &BTreeSet<NamespaceName>| names.iter().any(|n| n.as_str() == namespace);
         let matched = |patterns: &[Regex]| patterns.iter().any(|p| p.is_match(namespace));
         let all = self.names.is_empty() && self.patterns.is_empty();
@@ -76,24 +74,24 @@ impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_plain(), self.names.len()) {
             (true, 0) => f.write_str("any namespace"),
-            (true, _) => f.write_str(&said(&self.names)),
-            (false, _) => f.write_str("a namespace that its options select"),
+            (true, _) => f.write_str(&quoted(&self.names)),
+            (false, _) => f.write_str("the selected namespaces"),
         }
     }
 }
 
-fn said(names: &BTreeSet<NamespaceName>) -> String {
+fn quoted(names: &BTreeSet<NamespaceName>) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     format!("the namespace{plural} {}", names.join(", "))
 }
 
-/// What is listed.
+/// Scope of the lists and watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All pods of the cluster; a `ClusterRole` must allow it.
+    /// All pods of the cluster; requires a `ClusterRole`.
     Cluster,
-    /// The pods of these namespaces; a `Role` in each is enough.
+    /// The pods of these namespaces; requires a `Role` in each.
     Namespaces(BTreeSet<NamespaceName>),
 }
 
@@ -102,23 +100,23 @@ impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cluster => f.write_str("all namespaces"),
-            Self::Namespaces(names) => f.write_str(&said(names)),
+            Self::Namespaces(names) => f.write_str(&quoted(names)),
         }
     }
 }
 
-/// More namespaces are named than are listed one by one.
+/// Too many namespaces are named to list them individually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} namespaces are named, and at most {MOST_NAMESPACES} are listed one by one")]
+#[error("{0} namespaces are named, but the agent watches at most {MAX_NAMESPACES} individually")]
 pub struct TooManyNamespaces(pub usize);
 
 impl Scope {
-    /// The least that covers every selection: namespaces one by one where all are named, the
-    /// cluster as soon as one selection has an expression, an exclusion, or nothing.
+    /// The smallest scope that covers all selections: individual namespaces if every selection has names
+    /// only, otherwise the cluster.
     ///
     /// # Errors
     ///
-    /// [`TooManyNamespaces`] where more than 50 are named.
+    /// [`TooManyNamespaces`] if the names exceed the maximum.
     pub fn covering<'a>(
         selections: impl IntoIterator<Item = &'a Selection>,
     ) -> Result<Self, TooManyNamespaces> {
@@ -129,7 +127,7 @@ impl Scope {
             }
             namespaces.extend(selection.names.iter().cloned());
         }
-        if namespaces.len() > MOST_NAMESPACES {
+        if namespaces.len() > MAX_NAMESPACES {
             return Err(TooManyNamespaces(namespaces.len()));
         }
         Ok(Self::Namespaces(namespaces))
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_takes_what_is_named_or_matched_and_not_excluded() {
+    fn selection_contains_named_or_matched_namespaces_without_excluded_ones() {
         let everything = Selection::default();
         let named = Selection { names: names(["shop"]), ..Default::default() };
         let mixed = Selection {
@@ -159,19 +157,19 @@ mod tests {
             except_patterns: patterns(&["-dev$"]),
         };
         let rest = Selection { except_patterns: patterns(&["^kube-"]), ..Default::default() };
-        for (selection, taken, left) in [
+        for (selection, selected, other) in [
             (everything, &["shop", "kube-system"][..], &[][..]),
             (named, &["shop"], &["shop-2", "sho", ""]),
             (mixed, &["kube-system", "team-a"], &["team-x", "team-a-dev", "shop", "my-team-a"]),
             (rest, &["shop"], &["kube-system"]),
         ] {
-            assert!(taken.iter().all(|n| selection.takes(n)), "{selection:?}");
-            assert!(!left.iter().any(|n| selection.takes(n)), "{selection:?}");
+            assert!(selected.iter().all(|n| selection.selects(n)), "{selection:?}");
+            assert!(!other.iter().any(|n| selection.selects(n)), "{selection:?}");
         }
     }
 
     #[test]
-    fn a_namespace_that_is_named_and_left_out_is_a_contradiction() {
+    fn namespace_named_and_excluded_is_a_contradiction() {
         for (except_names, except_patterns) in [(&["pay"][..], &[][..]), (&[], &["^p"])] {
             let both = Selection::new(
                 names(["pay", "shop"]),
@@ -184,17 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_says_what_it_selects() {
+    fn selection_is_displayed() {
         let of = |names: BTreeSet<_>| Selection { names, ..Default::default() }.to_string();
         assert_eq!(of(names([])), "any namespace");
         assert_eq!(of(names(["a"])), "the namespace \"a\"");
         assert_eq!(of(names(["b", "a"])), "the namespaces \"a\", \"b\"");
         let matched = Selection { patterns: patterns(&["x"]), ..Default::default() };
-        assert_eq!(matched.to_string(), "a namespace that its options select");
+        assert_eq!(matched.to_string(), "the selected namespaces");
     }
 
     #[test]
-    fn only_exact_names_can_do_without_the_right_to_list_the_cluster() {
+    fn scope_is_the_cluster_unless_all_selections_have_names_only() {
         let shop = Selection { names: names(["shop"]), ..Default::default() };
         let batch = Selection { names: names(["batch", "shop"]), ..Default::default() };
         let one_by_one = Scope::covering([&shop, &batch]).unwrap();
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn fifty_namespaces_are_listed_one_by_one_and_no_more() {
+    fn at_most_fifty_namespaces_are_listed_individually() {
         let of = |n: usize| Selection {
             names: (0..n).map(|i| format!("ns-{i}").parse().unwrap()).collect(),
             ..Default::default()

@@ -1,6 +1,6 @@
-//! Actions: what is sent where when something happens (interface, "Action / environment notification").
+//! Actions: the targets that are notified of events (interface, "Action / environment notification").
 //!
-//! The list of an organization's actions and get-action each have a variant of their own.
+//! [`ListedAction`] is an action in the list of an organization, [`Action`] the response of get-action.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,92 +9,91 @@ use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
-/// What may happen (interface, "Events").
+/// An event (interface, "Events").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
 pub enum Trigger {
-    /// An artifact runs that did not.
+    /// An artifact started.
     #[serde(rename = "ON_STARTED_ARTIFACT")]
     StartedArtifact,
-    /// An artifact runs no longer.
+    /// An artifact stopped.
     #[serde(rename = "ON_EXITED_ARTIFACT")]
     ExitedArtifact,
-    /// An artifact runs in more pods, or in fewer.
+    /// The number of an artifact's pods changed.
     #[serde(rename = "ON_SCALED_ARTIFACT")]
     ScaledArtifact,
-    /// An artifact of the allow-list starts, or one that runs is put on it.
+    /// An allow-listed artifact started, or a running artifact was allow-listed.
     #[serde(rename = "ON_ALLOWED_ARTIFACT")]
     AllowedArtifact,
-    /// An environment is no longer as its policy wants it, or never was.
+    /// An environment became non-compliant, or is non-compliant from the start.
     #[serde(rename = "ON_NON_COMPLIANT_ENV")]
     NonCompliantEnvironment,
-    /// It is now.
+    /// An environment became compliant.
     #[serde(rename = "ON_COMPLIANT_ENV")]
     CompliantEnvironment,
 }
 
-/// What kind of place something is sent to.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum TargetKind {
-    /// An address that takes JSON with a signature.
+    /// An address that receives signed JSON.
     Webhook,
     /// A chat's incoming webhook.
     Slack,
-    /// Mail boxes.
+    /// Email addresses.
     Email,
 }
 
-/// Where something is sent, as an answer shows it. `webhook` and `context` are the interface's; `name` and
-/// `recipients` are not.
+/// A target in a response. The interface defines `webhook` and `context`, but not `name` and `recipients`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "UPPERCASE")]
 pub enum Target {
-    /// An address that takes JSON with a signature.
+    /// An address that receives signed JSON.
     Webhook {
-        /// Its name within its action.
+        /// The target's name, unique in its action.
         name: String,
-        /// The address; for who is not admin its scheme and host.
+        /// The address; only scheme and host unless the caller is an admin.
         webhook: String,
-        /// When something was last sent there, and failed to be.
+        /// The last deliveries.
         #[serde(flatten)]
-        sent: Sent,
+        deliveries: DeliveryTimes,
     },
     /// A chat's incoming webhook.
     Slack {
-        /// Its name within its action.
+        /// The target's name, unique in its action.
         name: String,
-        /// The address; for who is not admin its scheme and host.
+        /// The address; only scheme and host unless the caller is an admin.
         webhook: String,
-        /// The channel behind it, as far as that was declared.
+        /// The channel, if declared.
         #[serde(skip_serializing_if = "Option::is_none")]
         context: Option<Channel>,
-        /// When something was last sent there, and failed to be.
+        /// The last deliveries.
         #[serde(flatten)]
-        sent: Sent,
+        deliveries: DeliveryTimes,
     },
-    /// Mail boxes.
+    /// Email addresses.
     Email {
-        /// Its name within its action.
+        /// The target's name, unique in its action.
         name: String,
-        /// Their addresses.
+        /// The addresses.
         recipients: Vec<String>,
-        /// When something was last sent there, and failed to be.
+        /// The last deliveries.
         #[serde(flatten)]
-        sent: Sent,
+        deliveries: DeliveryTimes,
     },
 }
 
-/// When something was last sent to a target.
+/// The last deliveries to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-pub struct Sent {
-    /// When something last arrived.
+pub struct DeliveryTimes {
+    /// Time of the last successful delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Timestamp>,
-    /// When something last did not.
+    /// Time of the last failed delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_at: Option<Timestamp>,
 }
@@ -122,38 +121,38 @@ pub struct ListedAction {
     #[serde(rename = "type")]
     pub kind: &'static str,
     pub number: i64,
-    /// `*` is all of them.
+    /// Environment names; `*` is all environments.
     pub environments: Vec<String>,
     pub triggers: Vec<Trigger>,
     pub targets: Vec<Target>,
     pub created_by: String,
     pub is_created_from_chat_app: bool,
     pub last_modified_at: Timestamp,
-    /// Whether what was last sent to one of its targets did not arrive; `null` before anything was sent.
+    /// Whether the last delivery to a target failed; `null` before the first delivery.
     pub is_failing: Option<bool>,
     pub last_success_timestamp: Option<Timestamp>,
     pub last_failure_timestamp: Option<Timestamp>,
     pub created_at: Timestamp,
 }
 
-/// An action as operation 9 gives it.
+/// The response of operation 9.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct Action {
-    /// What the list shows of it.
+    /// The fields of the list.
     #[serde(flatten)]
     pub listed: ListedAction,
-    /// `null`: actions are for environments.
+    /// Always `null`: actions are for environments.
     pub flows: Option<Vec<String>>,
 }
 
-/// A word that names nothing of its kind.
+/// Text that is not a trigger or a kind of target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such word")]
-pub struct UnknownWord;
+#[error("unknown value")]
+pub struct UnknownVariant;
 
 impl Trigger {
-    /// All of them, in the interface's order.
+    /// All triggers, in the interface's order.
     pub const ALL: [Self; 6] = [
         Self::StartedArtifact,
         Self::ExitedArtifact,
@@ -163,7 +162,7 @@ impl Trigger {
         Self::CompliantEnvironment,
     ];
 
-    /// The interface's word for it.
+    /// The interface's spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -178,10 +177,10 @@ impl Trigger {
 }
 
 impl TargetKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
 
-    /// The word for it.
+    /// The interface's spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -193,18 +192,18 @@ impl TargetKind {
 }
 
 impl FromStr for Trigger {
-    type Err = UnknownWord;
+    type Err = UnknownVariant;
 
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|trigger| trigger.as_str() == word).ok_or(UnknownWord)
+    fn from_str(word: &str) -> Result<Self, UnknownVariant> {
+        Self::ALL.into_iter().find(|trigger| trigger.as_str() == word).ok_or(UnknownVariant)
     }
 }
 
 impl FromStr for TargetKind {
-    type Err = UnknownWord;
+    type Err = UnknownVariant;
 
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownWord)
+    fn from_str(word: &str) -> Result<Self, UnknownVariant> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownVariant)
     }
 }
 
@@ -214,8 +213,8 @@ impl fmt::Display for Trigger {
     }
 }
 
-impl Sent {
-    /// Whether what was last sent did not arrive; `None` before anything was sent.
+impl DeliveryTimes {
+    /// Whether the last delivery failed; `None` before the first delivery.
     #[must_use]
     pub fn is_failing(self) -> Option<bool> {
         match (self.last_success_at, self.last_failure_at) {
@@ -226,11 +225,13 @@ impl Sent {
 }
 
 impl Target {
-    /// When something was last sent there.
+    /// The last deliveries.
     #[must_use]
-    pub fn sent(&self) -> Sent {
+    pub fn deliveries(&self) -> DeliveryTimes {
         match self {
-            Self::Webhook { sent, .. } | Self::Slack { sent, .. } | Self::Email { sent, .. } => *sent,
+            Self::Webhook { deliveries, .. }
+            | Self::Slack { deliveries, .. }
+            | Self::Email { deliveries, .. } => *deliveries,
         }
     }
 }
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_what_the_interface_writes() {
+    fn trigger_and_target_kind_round_trip_through_the_interface_spelling() {
         for trigger in Trigger::ALL {
             assert_eq!(serde_json::to_string(&trigger).unwrap(), format!("\"{trigger}\""));
             assert_eq!(trigger.as_str().parse(), Ok(trigger));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_fails_while_what_was_last_sent_did_not_arrive() {
+    fn target_is_failing_if_its_last_delivery_failed() {
         let at = |seconds: i64| Some(Timestamp::from_micros(seconds * 1_000_000));
         for (last_success_at, last_failure_at, expected) in [
             (None, None, None),
@@ -262,15 +263,16 @@ mod tests {
             (at(1), at(2), Some(true)),
             (at(2), at(1), Some(false)),
         ] {
-            assert_eq!(Sent { last_success_at, last_failure_at }.is_failing(), expected);
+            assert_eq!(DeliveryTimes { last_success_at, last_failure_at }.is_failing(), expected);
         }
     }
 
     #[test]
-    fn a_target_is_told_apart_by_its_type() {
-        let sent = Sent { last_success_at: Some(Timestamp::from_micros(1_500_000)), last_failure_at: None };
+    fn target_is_tagged_with_its_type() {
+        let deliveries =
+            DeliveryTimes { last_success_at: Some(Timestamp::from_micros(1_500_000)), last_failure_at: None };
         let target =
-            Target::Webhook { name: "ops".into(), webhook: "https://hooks.example.com".into(), sent };
+            Target::Webhook { name: "ops".into(), webhook: "https://hooks.example.com".into(), deliveries };
         assert_eq!(
             serde_json::to_string(&target).unwrap(),
             r#"{"type":"WEBHOOK","name":"ops","webhook":"https://hooks.example.com","last_success_at":1.5}"#

@@ -1,4 +1,4 @@
-//! Approvals: whether an artifact may take another's place (interface, "Approval").
+//! Approvals of artifacts for release (interface, "Approval").
 
 use std::str::FromStr;
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{EnvironmentName, Fingerprint, Timestamp};
 
-/// Where an approval stands.
+/// The state of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ApprovalState {
-    /// It was given.
+    /// The approval was given.
     Approved,
-    /// It was refused, or withdrawn.
+    /// The approval was denied or withdrawn.
     Unapproved,
-    /// Nobody decided yet.
+    /// The decision is pending.
     Pending,
 }
 
-/// An approval. Its commits, `C`, are [`SourceCommit`] in get-approval (operation 6) and [`CommitHash`] in the
-/// list of an artifact's approvals (operation 8).
+/// An approval. The commits `C` are [`SourceCommit`] in get-approval (operation 6) and [`CommitHash`] in the list
+/// of an artifact's approvals (operation 8).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct Approval<C> {
-    /// Its number in its flow, which no other approval there ever had.
+    /// Number of the approval, unique in its flow.
     pub release_number: i64,
     pub base_artifact: Fingerprint,
     pub artifact_name: String,
@@ -36,18 +36,18 @@ pub struct Approval<C> {
     pub last_modified_at: Timestamp,
     pub state: ApprovalState,
     pub approvals: Vec<SignOff>,
-    /// `null`: it is valid for any.
+    /// `null`: valid for any environment.
     pub environment: Option<EnvironmentName>,
     pub user_data: serde_json::Value,
 }
 
-/// A commit that comes with what is approved.
+/// A commit of an approved artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct SourceCommit {
-    /// Its hash.
+    /// The commit's hash.
     pub commit_sha: String,
-    /// What was attested as built from it.
+    /// The artifacts that are attested as built from the commit.
     pub artifact_fingerprints: Vec<Fingerprint>,
 }
 
@@ -56,7 +56,7 @@ pub struct SourceCommit {
 #[serde(transparent)]
 pub struct CommitHash(pub String);
 
-/// What one person said.
+/// The decision of one person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -67,13 +67,13 @@ pub struct SignOff {
     pub timestamp: Timestamp,
 }
 
-/// A word that is no state.
+/// Text that is not a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such state; APPROVED, UNAPPROVED or PENDING was expected")]
+#[error("unknown state: expected APPROVED, UNAPPROVED or PENDING")]
 pub struct UnknownState;
 
 impl ApprovalState {
-    /// The interface's word for it.
+    /// The interface's spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

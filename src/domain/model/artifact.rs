@@ -1,16 +1,16 @@
-//! The K8S artifact: what one pod becomes in a report.
+//! The K8S artifact: one pod in a report.
 
 use std::cmp::Ordering;
 use std::iter::once;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::Fingerprint;
+use super::Digests;
 
 /// One pod in a report (interface, "K8S report").
 ///
-/// The pods of one `ReplicaSet` differ only in name and time, so what they have in common is shared.
+/// The pods of one `ReplicaSet` differ only in name and time, so they share the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     /// The pod's namespace.
@@ -19,11 +19,11 @@ pub struct Artifact {
     pub pod_name: Box<str>,
     /// When the pod was created, in seconds of Unix time.
     pub created_at: i64,
-    /// What the pod runs and who owns it.
+    /// The pod's images and owners.
     pub workload: Arc<Workload>,
 }
 
-/// An [`Artifact`] that lies where it is kept: what a walk over the live set hands out.
+/// A borrowed [`Artifact`], as iterating over the live set yields it.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the fields of Artifact")]
 pub struct ArtifactView<'a> {
@@ -33,20 +33,16 @@ pub struct ArtifactView<'a> {
     pub workload: &'a Arc<Workload>,
 }
 
-/// What the pods of one owner have in common.
+/// The common part of the pods of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
-    /// Each image's name in full and the digest that runs under it.
+    /// Full image names and their digests.
     pub digests: Digests,
-    /// The owner references, in the order in which Kubernetes keeps them.
+    /// The owner references, in Kubernetes' order.
     pub owners: Box<[OwnerReference]>,
 }
 
-/// Image names and their digests, sorted by name, each name once.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Digests(Box<[(Box<str>, Fingerprint)]>);
-
-/// One owner of a pod; a field that Kubernetes left out is `None` and stays out of the report.
+/// One owner of a pod. A field that Kubernetes omits is `None` and is omitted from the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -66,15 +62,15 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// Compares two namespaces as the beginnings of `namespace/name`, bytewise. Their names alone would
-/// not do: in `a-b/x` and `a/x` the hyphen sorts before the slash.
+/// Compares two namespaces as prefixes of `namespace/name`, bytewise. Comparing the names alone gives another
+/// order: in `a-b/x` and `a/x` the hyphen sorts before the slash.
 #[must_use]
 pub fn namespace_order(one: &str, other: &str) -> Ordering {
     one.bytes().chain(once(b'/')).cmp(other.bytes().chain(once(b'/')))
 }
 
 impl Artifact {
-    /// The same, lent.
+    /// Borrows the artifact.
     #[must_use]
     pub fn view(&self) -> ArtifactView<'_> {
         ArtifactView {
@@ -87,8 +83,8 @@ impl Artifact {
 }
 
 impl ArtifactView<'_> {
-    /// Compares by `namespace/name`, bytewise: the order of a report, and the order in which the
-    /// API server lists. Of two pods that had one name, the older comes first.
+    /// Compares by `namespace/name`, bytewise: the order of a report and of API server lists. The older of two
+    /// pods with one name comes first.
     #[must_use]
     pub fn report_order(&self, other: &Self) -> Ordering {
         namespace_order(self.namespace, other.namespace)
@@ -96,7 +92,7 @@ impl ArtifactView<'_> {
             .then_with(|| self.created_at.cmp(&other.created_at))
     }
 
-    /// A copy that outlives what it was lent from.
+    /// An owned copy.
     #[must_use]
     pub fn to_artifact(&self) -> Artifact {
         Artifact {
@@ -105,26 +101,5 @@ impl ArtifactView<'_> {
             created_at: self.created_at,
             workload: Arc::clone(self.workload),
         }
-    }
-}
-
-impl Digests {
-    /// The pairs of name and digest.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
-        self.0.iter().map(|(name, digest)| (&**name, *digest))
-    }
-}
-
-/// Of pairs with one name, the last is kept.
-impl FromIterator<(Box<str>, Fingerprint)> for Digests {
-    fn from_iter<I: IntoIterator<Item = (Box<str>, Fingerprint)>>(pairs: I) -> Self {
-        let sorted: std::collections::BTreeMap<_, _> = pairs.into_iter().collect();
-        Self(sorted.into_iter().collect())
-    }
-}
-
-impl Serialize for Digests {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter())
     }
 }

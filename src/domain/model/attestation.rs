@@ -1,25 +1,24 @@
-//! Attestations: what a client sends (operation 5) and what a list shows (operation 2).
+//! Attestations, as a client sends them (operation 5) and as a list returns them (operation 2).
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Fingerprint, FreeForm, RepositoryInfo, ShortText, Text, Timestamp, UrlText};
+use super::{Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, Timestamp, UrlText};
 
-/// `data_json` of operation 5 (interface, "JUnit attestation input"). Fields that the interface does
-/// not know are refused by name.
+/// `data_json` of operation 5 (interface, "JUnit attestation input"). Unknown fields are rejected by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JunitAttestation {
-    /// What was attested, as `unit-tests`.
+    /// The attestation's name, for example `unit-tests`.
     pub attestation_name: ShortText,
-    /// The results, one a suite or file.
+    /// The results, one for each suite or file.
     pub junit_results: Vec<JunitResult>,
-    /// Where it came from, as a pipeline's page.
+    /// The origin, for example the page of a pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_url: Option<UrlText>,
-    /// What a person wrote about it.
+    /// A description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
     /// The artifact that was tested.
@@ -32,16 +31,16 @@ pub struct JunitAttestation {
     /// The commit that was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit_info: Option<GitCommit>,
-    /// The repository that it is in.
+    /// The repository of the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo_info: Option<RepositoryInfo>,
-    /// Addresses by name.
+    /// URLs by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_urls: Option<FreeForm>,
-    /// Anything by name.
+    /// Free-form annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<FreeForm>,
-    /// Anything.
+    /// Free-form data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_data: Option<FreeForm>,
 }
@@ -51,18 +50,18 @@ pub struct JunitAttestation {
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JunitResult {
-    /// The suite.
+    /// The suite's name.
     #[serde(default)]
     pub name: Text,
     /// Tests that failed.
     #[serde(deserialize_with = "count")]
     #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
     pub failures: u32,
-    /// Tests that could not be run to their end.
+    /// Tests that ended with an error.
     #[serde(deserialize_with = "count")]
     #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
     pub errors: u32,
-    /// Tests that were not run.
+    /// Skipped tests.
     #[serde(default, deserialize_with = "count")]
     #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
     pub skipped: u32,
@@ -70,47 +69,14 @@ pub struct JunitResult {
     #[serde(deserialize_with = "count")]
     #[cfg_attr(feature = "service", schema(maximum = 1_000_000_000))]
     pub total: u32,
-    /// How long they took, in seconds.
+    /// Duration in seconds.
     #[serde(default, deserialize_with = "duration")]
     #[cfg_attr(feature = "service", schema(minimum = 0, maximum = 1_000_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<f64>,
-    /// When they began.
+    /// Start of the tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-}
-
-/// `git_commit_info` as a client sends it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct GitCommit {
-    /// The commit's hash: 40 hex digits, or 64 in a SHA-256 repository.
-    #[serde(default, deserialize_with = "commit_hash")]
-    #[cfg_attr(feature = "service", schema(pattern = "^([a-f0-9]{40}|[a-f0-9]{64})$"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sha1: Option<String>,
-    /// The commit's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Text>,
-    /// Who wrote it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub author: Option<Text>,
-    /// The author's name at the provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub author_username: Option<Text>,
-    /// The branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<Text>,
-    /// When it was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timestamp: Option<Timestamp>,
-    /// Its page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<UrlText>,
-    /// The hashes of its parents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parents: Option<Vec<Text>>,
 }
 
 /// An attestation in a list (interface, "Attestation").
@@ -134,42 +100,42 @@ pub struct Attestation {
 }
 
 impl JunitResult {
-    /// Several as one.
+    /// The sum of several results.
     #[must_use]
-    pub fn of_all(results: &[Self]) -> Self {
-        let mut all = Self::default();
+    pub fn sum(results: &[Self]) -> Self {
+        let mut sum = Self::default();
         for result in results {
-            all.include(result);
+            sum.add(result);
         }
-        all
+        sum
     }
 
-    /// Counts another's tests with its own, and adds its time.
-    pub fn include(&mut self, other: &Self) {
+    /// Adds the tests and the duration of another result.
+    pub fn add(&mut self, other: &Self) {
         self.total = self.total.saturating_add(other.total);
         self.failures = self.failures.saturating_add(other.failures);
         self.errors = self.errors.saturating_add(other.errors);
         self.skipped = self.skipped.saturating_add(other.skipped);
         let durations = [self.duration, other.duration].into_iter().flatten();
-        self.duration = durations.reduce(|one, other| (one + other).min(LONGEST_DURATION));
+        self.duration = durations.reduce(|one, other| (one + other).min(MAX_DURATION_SECONDS));
         self.timestamp = [self.timestamp, other.timestamp].into_iter().flatten().min();
     }
 
-    /// How many went wrong.
+    /// Number of failures and errors.
     #[must_use]
-    pub fn wrong(&self) -> u32 {
+    pub fn unsuccessful(&self) -> u32 {
         self.failures.saturating_add(self.errors)
     }
 
-    /// How many passed.
+    /// Number of passed tests.
     #[must_use]
     pub fn passed(&self) -> u32 {
-        self.total.saturating_sub(self.wrong().saturating_add(self.skipped))
+        self.total.saturating_sub(self.unsuccessful().saturating_add(self.skipped))
     }
 }
 
 impl JunitAttestation {
-    /// Every artifact that it is about: `artifact_fingerprint`, and those of `target_artifacts`.
+    /// The artifacts by fingerprint: `artifact_fingerprint`, and fingerprints in `target_artifacts`.
     #[must_use]
     pub fn fingerprints(&self) -> BTreeSet<Fingerprint> {
         let targets =
@@ -177,7 +143,7 @@ impl JunitAttestation {
         self.artifact_fingerprint.into_iter().chain(targets).collect()
     }
 
-    /// The artifacts of the flow's template that it is about, in order and each once.
+    /// The artifacts by name in the flow's template, sorted, each once.
     #[must_use]
     pub fn template_targets(&self) -> BTreeSet<&str> {
         let names = self.target_artifacts.iter().flatten().map(ShortText::as_str);
@@ -185,23 +151,23 @@ impl JunitAttestation {
     }
 }
 
-/// As many artifacts an attestation may name: each is told again wherever its trail is.
-const MOST_TARGETS: usize = 1_000;
+/// Limit for the artifacts of an attestation, because each response about its trail repeats them.
+const MAX_TARGETS: usize = 1_000;
 
 fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ShortText>>, D::Error> {
     let targets = Option::<Vec<ShortText>>::deserialize(deserializer)?;
     match targets.as_ref().map_or(0, Vec::len) {
-        many if many > MOST_TARGETS => Err(serde::de::Error::custom(format!(
-            "it names {many} artifacts; at most {MOST_TARGETS} were expected"
-        ))),
+        many if many > MAX_TARGETS => {
+            Err(serde::de::Error::custom(format!("expected at most {MAX_TARGETS} artifacts, got {many}")))
+        }
         _ => Ok(targets),
     }
 }
 
-/// The longest duration that is taken, in seconds.
-const LONGEST_DURATION: f64 = 1e9;
+/// Limit for a duration, in seconds.
+const MAX_DURATION_SECONDS: f64 = 1e9;
 
-/// A whole number of tests, written with or without a fraction of zero.
+/// Reads a number of tests, also with a zero fraction (`3.0`).
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let number = f64::deserialize(deserializer)?;
     if number.fract() == 0.0 && (0.0..=1e9).contains(&number) {
@@ -212,34 +178,16 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         )]
         return Ok(number as u32);
     }
-    let expected = "a whole number from 0 to 1000000000 was expected";
-    Err(serde::de::Error::custom(format!("{number:?} is no number of tests; {expected}")))
+    Err(serde::de::Error::custom(format!("expected an integer from 0 to 1000000000, got {number:?}")))
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
-        Some(seconds) if !(0.0..=LONGEST_DURATION).contains(&seconds) => {
-            let expected = "seconds from 0 to 1000000000 were expected";
-            Err(serde::de::Error::custom(format!("{seconds:?} is no duration; {expected}")))
+        Some(seconds) if !(0.0..=MAX_DURATION_SECONDS).contains(&seconds) => {
+            Err(serde::de::Error::custom(format!("expected seconds from 0 to 1000000000, got {seconds:?}")))
         }
         duration => Ok(duration),
     }
-}
-
-/// Whether a text is the whole hash of a commit: 40 lowercase hex digits, or 64 in a SHA-256 repository.
-#[must_use]
-pub fn is_commit_hash(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-}
-
-fn commit_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let hash = Option::<String>::deserialize(deserializer)?;
-    if hash.as_deref().is_some_and(|hash| !is_commit_hash(hash)) {
-        return Err(serde::de::Error::custom(
-            "it is no commit hash; 40 lowercase hex digits were expected, or 64 in a SHA-256 repository",
-        ));
-    }
-    Ok(hash)
 }
 
 #[cfg(test)]
@@ -249,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_fingerprints_or_names_in_the_template() {
+    fn targets_are_split_into_fingerprints_and_template_names() {
         let (one, two) = ("1".repeat(64), "2".repeat(64));
         let sent = json!({
             "attestation_name": "unit", "junit_results": [],
@@ -262,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attestation_names_a_thousand_targets_and_no_more() {
+    fn more_than_1000_targets_are_rejected() {
         let sent = |targets: serde_json::Value| json!({"attestation_name": "unit", "junit_results": [], "target_artifacts": targets});
         let read = |targets| serde_json::from_value::<JunitAttestation>(sent(targets));
         assert_eq!(read(json!(vec!["web"; 1_000])).unwrap().template_targets().len(), 1);
@@ -271,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_whole_and_durations_finite() {
+    fn invalid_counts_and_durations_are_rejected() {
         let result = |key: &str, value: serde_json::Value| {
             let mut sent = json!({"failures": 0, "errors": 0, "total": 1});
             sent[key] = value;

@@ -1,4 +1,4 @@
-//! The SHA-256 digest by which an artifact is known.
+//! The SHA-256 digest that identifies an artifact.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,19 +7,19 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 
 /// A SHA-256 digest: 64 lowercase hex digits on the wire (interface, Limits), 32 bytes here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
-/// The digest of bytes that come in parts.
+/// Computes a fingerprint from chunks.
 #[derive(Debug, Clone, Default)]
-pub struct Fingerprinting(Sha256);
+pub struct FingerprintHasher(Sha256);
 
-/// Text that is no fingerprint.
+/// Text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{}\" is no fingerprint; 64 lowercase hex digits were expected", Visible(.0))]
+#[error("invalid fingerprint \"{}\": expected 64 lowercase hex digits", Escaped(.0))]
 pub struct InvalidFingerprint(String);
 
 impl Fingerprint {
@@ -29,14 +29,13 @@ impl Fingerprint {
         &self.0
     }
 
-    /// The digest of bytes that are at hand.
+    /// The digest of this content.
     #[must_use]
-    pub fn of(content: &[u8]) -> Self {
+    pub fn from_content(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
     }
 
-    /// Reads 64 hex digits in upper, lower or mixed case, as container runtimes write them; `None`
-    /// for anything else.
+    /// Parses 64 hex digits in any case, because container runtimes write both. `None` for other text.
     #[must_use]
     pub fn from_hex(digits: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -45,13 +44,13 @@ impl Fingerprint {
     }
 }
 
-impl Fingerprinting {
-    /// Takes the next part.
-    pub fn update(&mut self, part: &[u8]) {
-        self.0.update(part);
+impl FingerprintHasher {
+    /// Adds the next chunk.
+    pub fn update(&mut self, chunk: &[u8]) {
+        self.0.update(chunk);
     }
 
-    /// The digest of all parts.
+    /// The digest of all chunks.
     #[must_use]
     pub fn finish(self) -> Fingerprint {
         Fingerprint(self.0.finalize().into())
@@ -98,12 +97,12 @@ impl Serialize for Fingerprint {
     }
 }
 
-/// Lends the 64 digits without allocating: a report writes one for each image of each pod.
-fn with_hex<T>(fingerprint: &Fingerprint, lend: impl FnOnce(&str) -> T) -> T {
+/// Formats the 64 digits without allocating, because a report contains one for each image of each pod.
+fn with_hex<T>(fingerprint: &Fingerprint, write: impl FnOnce(&str) -> T) -> T {
     let mut digits = [b'0'; 64];
-    // Neither step can fail: the buffer is twice the bytes, and hex digits are ASCII.
+    // Cannot fail: the buffer has twice the length, and hex digits are ASCII.
     let _ = hex::encode_to_slice(fingerprint.0, &mut digits);
-    lend(std::str::from_utf8(&digits).unwrap_or_default())
+    write(std::str::from_utf8(&digits).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -113,7 +112,7 @@ mod tests {
     const H: &str = "9c11e630879ee9aa3d5aac251ed3226dff41c9418fbba92c47299c80e8bcfdf9";
 
     #[test]
-    fn a_fingerprint_is_64_lowercase_hex_digits_and_nothing_else() {
+    fn only_64_lowercase_hex_digits_are_a_fingerprint() {
         assert_eq!(H.parse::<Fingerprint>().unwrap().to_string(), H);
         let upper = H.to_uppercase();
         let prefixed = format!("sha256:{H}");
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_runtime_wrote_in_upper_case_is_the_same_fingerprint() {
+    fn from_hex_accepts_upper_case() {
         assert_eq!(Fingerprint::from_hex(&H.to_uppercase()), H.parse().ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What runs now, of one repository (interface, "Live artifact response").
+//! Running artifacts of one repository (interface, "Live artifact response").
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,46 +7,46 @@ use serde::Serialize;
 
 use super::{Fingerprint, Timestamp};
 
-/// The answer of operation 4.
+/// The response of operation 4.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct LiveArtifacts {
-    /// One for each artifact and environment that it runs in.
+    /// One entry for each artifact and environment.
     pub live_artifacts: Vec<LiveArtifact>,
-    /// Addresses of what is near.
+    /// Links to related resources.
     #[serde(rename = "_links")]
     pub links: BTreeMap<&'static str, Link>,
-    /// The artifacts and environments that the list names by identifier.
+    /// The artifacts and environments that the entries refer to.
     #[serde(rename = "_embedded")]
     pub embedded: Embedded,
 }
 
-/// Addresses that all entries of an artifact share, by what they lead to.
+/// Links by relation, shared by all entries of an artifact.
 type Links = Arc<BTreeMap<&'static str, Link>>;
 
-/// An artifact that runs in an environment.
+/// An artifact in an environment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct LiveArtifact {
-    /// The environment, in `_embedded.environments`.
+    /// Identifier of the environment in `_embedded.environments`.
     pub environment_id: String,
-    /// The artifact, in `_embedded.artifacts`: its fingerprint, which is its identity.
+    /// Identifier of the artifact in `_embedded.artifacts`: its fingerprint.
     pub artifact_id: Fingerprint,
-    /// The name of the image under which it was last reported.
+    /// The image name of the last report.
     pub artifact_name: String,
     /// The environment's current snapshot.
     pub snapshot_index: i64,
-    /// When it was first reported in this run of snapshots.
+    /// Time of the first report in this sequence of snapshots.
     pub started_at: Timestamp,
-    /// `COMPLIANT`, `NON-COMPLIANT`, or `UNKNOWN` where the environment has no policy or is silent.
+    /// `COMPLIANT`, `NON-COMPLIANT`, or `UNKNOWN` if the environment has no policy or is silent.
     pub compliance: &'static str,
-    /// Addresses of what is near: those of its artifact.
+    /// Links to related resources of the artifact.
     #[serde(rename = "_links")]
     #[cfg_attr(feature = "service", schema(value_type = BTreeMap<&'static str, Link>))]
     pub links: Links,
 }
 
-/// What the list names by identifier.
+/// Resources that the entries refer to by identifier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -55,7 +55,7 @@ pub struct Embedded {
     pub environments: Vec<EmbeddedEnvironment>,
 }
 
-/// An artifact and the commit that it was attested for.
+/// An artifact and the commit of its attestation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -71,30 +71,30 @@ pub struct EmbeddedArtifact {
     pub links: Links,
 }
 
-/// An environment, and how far its word can be taken.
+/// An environment, and whether its reports are current.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct EmbeddedEnvironment {
-    /// Its identifier.
+    /// The environment's identifier.
     pub id: String,
-    /// Its name.
+    /// The environment's name.
     pub name: String,
     /// `K8S`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// When it was last reported: what it shows is confirmed until then. Not in the interface.
+    /// Time of the last report. Not in the interface.
     pub last_report_at: Timestamp,
-    /// Whether it has been silent for longer than it may be. Not in the interface.
+    /// Whether the environment has been silent for longer than `silentAfter`. Not in the interface.
     pub is_silent: bool,
-    /// Addresses of what is near.
+    /// Links to related resources.
     #[serde(rename = "_links")]
     pub links: BTreeMap<&'static str, Link>,
 }
 
-/// An address.
+/// A link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct Link {
-    /// Where it is.
+    /// The URL.
     pub href: String,
 }

@@ -1,12 +1,13 @@
-//! The words of the compliance service's interface, as types that cannot hold wrong values.
+//! The types of the compliance service's interface. They cannot hold invalid values.
 //!
-//! Every room uses them. Parsing is the one place that can fail; what stands here is never checked
-//! again.
+//! Used by every layer. Only parsing can fail; a parsed value is never checked again.
 
 mod action;
 mod approval;
 mod artifact;
 mod attestation;
+mod commit;
+mod digests;
 mod fingerprint;
 mod live;
 mod name;
@@ -17,18 +18,24 @@ mod text;
 mod timestamp;
 mod trail;
 
-pub use action::{Action, Channel, ListedAction, Sent, Target, TargetKind, Trigger, UnknownWord};
+pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKind, Trigger, UnknownVariant};
 pub use approval::{Approval, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState};
-pub use artifact::{Artifact, ArtifactView, Digests, OwnerReference, Workload, namespace_order};
-pub use attestation::{Attestation, GitCommit, JunitAttestation, JunitResult, is_commit_hash};
-pub use fingerprint::{Fingerprint, Fingerprinting, InvalidFingerprint};
+pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
+pub use attestation::{Attestation, JunitAttestation, JunitResult};
+pub use commit::{GitCommit, is_commit_hash};
+pub(crate) use digests::DIGEST_PATTERN;
+pub use digests::Digests;
+pub use fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
 pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};
 pub use name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
-pub use repository::{Ambiguous, Known, Meant, Provider, RepositoryInfo, commit_url, meant};
-pub use template::{Required, RequiredArtifact, Template, TemplateBody};
+pub use repository::{
+    AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, commit_url,
+    match_repository,
+};
+pub use template::{RequiredArtifact, RequiredAttestation, Template, TemplateBody};
 pub use text::{FreeForm, InvalidObject, InvalidText, ShortText, Text, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{

@@ -1,15 +1,15 @@
-//! Names that become a segment of a request's path.
+//! Names that become segments of a request path.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 
-/// A name that cannot be used, with what was expected of it.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} \"{}\" {problem}", Visible(input))]
+#[error("invalid {what} name \"{}\": {problem}", Escaped(input))]
 pub struct InvalidName {
     what: &'static str,
     input: String,
@@ -58,7 +58,7 @@ macro_rules! name {
 }
 
 name! {
-    /// The organization that owns what is reported: `{org}` of every operation.
+    /// The organization that owns reports and attestations: `{org}` of every operation.
     OrganizationName, "organization", path_segment
 }
 
@@ -68,7 +68,7 @@ name! {
 }
 
 name! {
-    /// A flow: `{flow_name}`, of the pattern that the interface gives under Limits,
+    /// A flow: `{flow_name}`, with the pattern of the interface's Limits,
     /// `^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`.
     FlowName, "flow", flow_name
 }
@@ -79,78 +79,74 @@ name! {
 }
 
 name! {
-    /// A repository: `{repo_name}` of operation 4, which may hold slashes.
+    /// A repository: `{repo_name}` of operation 4, which may contain slashes.
     RepositoryName, "repository", repository_name
 }
 
 name! {
-    /// A Kubernetes namespace: an RFC 1123 label, which is what the API server accepts as one
-    /// (Kubernetes documentation, "Object Names and IDs").
+    /// A Kubernetes namespace: an RFC 1123 label (Kubernetes documentation, "Object Names and IDs").
     NamespaceName, "namespace", rfc_1123_label
 }
 
-/// What a name may take, in bytes: the length of a file's name, and short enough for any index.
-const LONGEST: usize = 255;
+/// Limit for a name, in bytes: the maximum of file names, and short enough for any database index.
+const MAX_NAME_BYTES: usize = 255;
 
-/// What a repository's name may take with its owners, in bytes.
-const LONGEST_REPOSITORY: usize = 1000;
+/// Limit for a repository with its owners, in bytes.
+const MAX_REPOSITORY_BYTES: usize = 1000;
 
-/// What one segment of a path can hold without changing its meaning on the way: a `/`, even
-/// encoded, is split by some proxies, and `.` and `..` are removed by every URL parser (RFC 3986
-/// section 5.2.4).
+/// Checks one segment of a path. Some proxies split at a `/` even if it is encoded, and every URL parser removes
+/// `.` and `..` (RFC 3986 section 5.2.4).
 fn path_segment(name: &str) -> Result<(), &'static str> {
     if name.contains(['/', '\\']) {
-        return Err("holds a slash; a name without one was expected");
+        return Err("expected a name without a slash");
     }
     any_segment(name)
 }
 
-/// Segments with a slash between them, as `owner/name`.
+/// Checks segments that are separated by slashes, for example `owner/name`.
 fn repository_name(name: &str) -> Result<(), &'static str> {
     if name.contains("://") {
-        return Err("is a URL; a name with its owners, as acme/cart, was expected");
+        return Err("expected a name with its owners, for example acme/cart, got a URL");
     }
     if name.contains("//") || name.starts_with('/') || name.ends_with('/') {
-        return Err("has an empty part; a name with its owners, as acme/cart, was expected");
+        return Err("expected a name with its owners, for example acme/cart, got an empty part");
     }
     name.split('/').try_for_each(any_segment)?;
-    no_longer_than(LONGEST_REPOSITORY, name)
+    if name.len() > MAX_REPOSITORY_BYTES {
+        return Err("expected at most 1000 bytes");
+    }
+    Ok(())
 }
 
 fn any_segment(name: &str) -> Result<(), &'static str> {
-    no_longer_than(LONGEST, name)?;
-    if name.is_empty() {
-        Err("is empty; a name was expected")
+    if name.len() > MAX_NAME_BYTES {
+        Err("expected at most 255 bytes")
+    } else if name.is_empty() {
+        Err("expected a name, got an empty text")
     } else if name == "." || name == ".." {
-        Err("is a relative path; a name was expected")
+        Err("expected a name, got a relative path")
     } else if name.chars().any(char::is_control) {
-        Err("holds a control character; a name without one was expected")
+        Err("expected a name without control characters")
     } else if name.trim() != name {
-        Err("begins or ends with white space; a name without it was expected")
-    } else {
-        Ok(())
-    }
-}
-
-fn no_longer_than(most: usize, name: &str) -> Result<(), &'static str> {
-    if name.len() > most {
-        Err("is too long; at most 255 bytes were expected, or 1,000 for a repository with its owners")
+        Err("expected a name without leading or trailing white space")
     } else {
         Ok(())
     }
 }
 
 fn flow_name(name: &str) -> Result<(), &'static str> {
-    no_longer_than(LONGEST, name)?;
+    if name.len() > MAX_NAME_BYTES {
+        return Err("expected at most 255 bytes");
+    }
     if name.contains('/') {
-        return Err("holds a slash, as a repository's name does; a flow's has none");
+        return Err("expected a flow name, which has no slash, got a repository name");
     }
     let mut bytes = name.bytes();
-    let begins_well = bytes.next().is_some_and(|first| first.is_ascii_alphanumeric());
-    if begins_well && bytes.all(|b| b.is_ascii_alphanumeric() || b".-_~".contains(&b)) {
+    let has_valid_start = bytes.next().is_some_and(|first| first.is_ascii_alphanumeric());
+    if has_valid_start && bytes.all(|b| b.is_ascii_alphanumeric() || b".-_~".contains(&b)) {
         Ok(())
     } else {
-        Err("was expected to be a letter or digit, then letters, digits, '.', '-', '_' or '~'")
+        Err("expected a letter or digit, then letters, digits, '.', '-', '_' or '~'")
     }
 }
 
@@ -163,9 +159,7 @@ fn rfc_1123_label(name: &str) -> Result<(), &'static str> {
     {
         Ok(())
     } else {
-        Err(
-            "was expected to be 1 to 63 lowercase letters, digits and hyphens, without a hyphen at either end",
-        )
+        Err("expected 1 to 63 lowercase letters, digits and hyphens, without a leading or trailing hyphen")
     }
 }
 
@@ -174,34 +168,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_a_path_would_not_carry_is_refused_with_the_name_and_the_reason() {
+    fn name_that_is_unsafe_in_a_path_is_rejected_with_the_reason() {
         for (input, reason) in [
-            ("", "is empty"),
+            ("", "empty"),
             (".", "relative path"),
             ("..", "relative path"),
             ("a/b", "slash"),
             ("a\\b", "slash"),
             ("a\nb", "control character"),
             ("a ", "white space"),
-            (&"a".repeat(256), "too long"),
+            (&"a".repeat(256), "at most 255 bytes"),
         ] {
             let error = input.parse::<EnvironmentName>().unwrap_err().to_string();
             assert!(error.contains(reason), "{input:?}: {error}");
-            assert!(error.starts_with("environment \""), "{error}");
+            assert!(error.starts_with("invalid environment name \""), "{error}");
             assert!(!error.contains('\n'), "{error:?}");
             assert!(input.parse::<OrganizationName>().is_err());
         }
     }
 
     #[test]
-    fn other_names_are_kept_as_they_are() {
+    fn other_names_are_accepted_unchanged() {
         for input in ["prod", "prod eu-1", "...", "прод", "100%", "a?b#c"] {
             assert_eq!(input.parse::<EnvironmentName>().unwrap().as_str(), input);
         }
     }
 
     #[test]
-    fn a_repository_is_named_with_its_owners() {
+    fn repository_name_may_contain_owners() {
         for good in ["cart", "acme/cart", "group/sub/cart", "100%/ä"] {
             assert_eq!(good.parse::<RepositoryName>().unwrap().as_str(), good);
         }
@@ -212,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_an_rfc_1123_label() {
+    fn namespace_must_be_an_rfc_1123_label() {
         let longest = "n".repeat(63);
         for good in ["a", "kube-system", "0", &longest] {
             assert_eq!(good.parse::<NamespaceName>().unwrap().as_str(), good);
@@ -223,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_name_follows_the_interface_s_pattern() {
+    fn flow_name_must_match_the_interface_pattern() {
         for good in ["a", "9", "shop.cart_v2~x-1"] {
             assert_eq!(good.parse::<FlowName>().unwrap().to_string(), good);
         }

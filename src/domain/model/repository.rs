@@ -1,4 +1,4 @@
-//! Where an artifact was built from: repositories and their hosts.
+//! Source repositories and their hosting providers.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GitCommit, RepositoryName, Text, UrlText};
 
-/// The version-control providers that `provider` of operation 4 tells apart.
+/// The values of `provider` in operation 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -19,38 +19,38 @@ pub enum Provider {
     Circleci,
 }
 
-/// Text that names no provider.
+/// Text that is not a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such provider; one of github, gitlab, bitbucket, azure-devops and circleci was expected")]
+#[error("unknown provider: expected github, gitlab, bitbucket, azure-devops or circleci")]
 pub struct UnknownProvider;
 
-/// `repo_info` of a JUnit attestation; `provider` is taken from its URL where it is not said.
+/// `repo_info` of a JUnit attestation. Without `provider`, the provider is derived from the URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RepositoryInfo {
-    /// The repository with its owners, as `acme/cart`; the same that operation 4 asks for.
+    /// The repository with its owners, for example `acme/cart`; also the key of operation 4.
     pub name: RepositoryName,
-    /// Where a person finds it.
+    /// The repository's page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<UrlText>,
     /// The provider's own identifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Text>,
-    /// What it is about.
+    /// The repository's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
-    /// Who hosts it.
+    /// The hosting provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
 }
 
 impl Provider {
-    /// All of them.
+    /// All providers.
     pub const ALL: [Self; 5] =
         [Self::Github, Self::Gitlab, Self::Bitbucket, Self::AzureDevops, Self::Circleci];
 
-    /// The interface's word for it.
+    /// The interface's spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,9 +62,9 @@ impl Provider {
         }
     }
 
-    /// Whose host a repository's URL names: a word of the host, so that `gitlab.example.com` counts.
+    /// Derives the provider from a label of the URL's host, so that `gitlab.example.com` is GitLab.
     #[must_use]
-    pub fn of_url(url: &str) -> Option<Self> {
+    pub fn from_url(url: &str) -> Option<Self> {
         let host = host(url)?.to_ascii_lowercase();
         if host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com") {
             return Some(Self::AzureDevops);
@@ -82,19 +82,19 @@ impl FromStr for Provider {
 }
 
 impl RepositoryInfo {
-    /// The provider that is said, or that the URL's host tells.
+    /// The explicit provider, or the one of the URL's host.
     #[must_use]
     pub fn provider(&self) -> Option<Provider> {
-        self.provider.or_else(|| Provider::of_url(self.url.as_ref()?.as_str()))
+        self.provider.or_else(|| Provider::from_url(self.url.as_ref()?.as_str()))
     }
 }
 
-/// The page of a commit: the one that is said, or that its provider is known to show it at. `None` where
-/// neither is an address that a browser opens.
+/// The page of a commit: its explicit URL, or the provider's page for it. `None` unless one of them is an http or
+/// https URL.
 #[must_use]
 pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Option<String> {
-    if let Some(said) = commit.url.as_ref().filter(|url| url.is_web()) {
-        return Some(said.as_str().to_owned());
+    if let Some(explicit) = commit.url.as_ref().filter(|url| url.is_web()) {
+        return Some(explicit.as_str().to_owned());
     }
     let (repository, sha) = (repository?, commit.sha1.as_ref()?);
     let url = repository.url.as_ref().filter(|url| url.is_web())?.as_str().trim_end_matches('/');
@@ -107,59 +107,69 @@ pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Op
     }
 }
 
-/// A repository that is known by the name that an attestation gives.
+/// A stored repository with the name that an attestation gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// Who hosts it; `None` where nobody has said.
+pub struct KnownRepository {
+    /// The hosting provider; `None` if no attestation named it.
     pub provider: Option<Provider>,
-    /// Where it is.
+    /// The repository's URL.
     pub url: Option<String>,
 }
 
-/// Which repository an attestation means.
+/// The repository that an attestation refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meant {
-    /// The known one of this provider, which may be none.
-    Known(Option<Provider>),
-    /// The known one without a provider: this is its provider.
+pub enum RepositoryMatch {
+    /// The stored repository with this provider, or without one.
+    Existing(Option<Provider>),
+    /// The stored repository without a provider, which gets this provider.
     Adopted(Provider),
-    /// One that is not known yet, of this provider.
+    /// A new repository of this provider.
     New(Option<Provider>),
 }
 
-/// A repository that could be any of several.
+/// Several stored repositories match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("several providers have this repository; one of {} was expected", .0.join(", "))]
-pub struct Ambiguous(Vec<&'static str>);
+#[error("several providers have this repository: expected one of {}", .0.join(", "))]
+pub struct AmbiguousRepository(Vec<&'static str>);
 
-/// Which of the known repositories of its name `named` is. One whose provider nobody has said is the
-/// same as one that has a provider as long as their URLs do not differ.
+/// Finds the stored repository that an attestation refers to. A repository without a provider matches one with a
+/// provider unless their URLs differ.
 ///
 /// # Errors
 ///
-/// [`Ambiguous`] where it says no provider and several have it.
-pub fn meant(known: &[Known], named: &RepositoryInfo) -> Result<Meant, Ambiguous> {
+/// [`AmbiguousRepository`] if `named` has no provider and several providers match.
+pub fn match_repository(
+    known: &[KnownRepository],
+    named: &RepositoryInfo,
+) -> Result<RepositoryMatch, AmbiguousRepository> {
     let url = named.url.as_ref().map(UrlText::as_str);
-    let may_be = |known: &&Known| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
+    let may_be =
+        |known: &&KnownRepository| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
     if let Some(provider) = named.provider() {
         if known.iter().any(|known| known.provider == Some(provider)) {
-            return Ok(Meant::Known(Some(provider)));
+            return Ok(RepositoryMatch::Existing(Some(provider)));
         }
         let adopted = known.iter().filter(may_be).any(|known| known.provider.is_none());
-        return Ok(if adopted { Meant::Adopted(provider) } else { Meant::New(Some(provider)) });
+        return Ok(if adopted {
+            RepositoryMatch::Adopted(provider)
+        } else {
+            RepositoryMatch::New(Some(provider))
+        });
     }
     if let Some(same) = known.iter().find(|known| url.is_some() && known.url.as_deref() == url) {
-        return Ok(Meant::Known(same.provider));
+        return Ok(RepositoryMatch::Existing(same.provider));
     }
-    let candidates: Vec<&Known> = known.iter().filter(may_be).collect();
+    let candidates: Vec<&KnownRepository> = known.iter().filter(may_be).collect();
     match candidates.as_slice() {
-        [] => Ok(Meant::New(None)),
-        [only] => Ok(Meant::Known(only.provider)),
-        several => Err(Ambiguous(several.iter().filter_map(|k| k.provider).map(Provider::as_str).collect())),
+        [] => Ok(RepositoryMatch::New(None)),
+        [only] => Ok(RepositoryMatch::Existing(only.provider)),
+        several => Err(AmbiguousRepository(
+            several.iter().filter_map(|k| k.provider).map(Provider::as_str).collect(),
+        )),
     }
 }
 
-/// The host of a URL, or of what git takes for one (`git@github.com:acme/cart.git`).
+/// The host of a URL or of an scp-like git address (`git@github.com:acme/cart.git`).
 fn host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -176,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_s_host_tells_the_provider() {
+    fn provider_is_derived_from_the_host() {
         for (url, provider) in [
             ("https://github.com/acme/cart", Some(Provider::Github)),
             ("https://GitHub.com/acme/cart", Some(Provider::Github)),
@@ -191,14 +201,14 @@ mod tests {
             ("github", None),
             ("", None),
         ] {
-            assert_eq!(Provider::of_url(url), provider, "{url}");
+            assert_eq!(Provider::from_url(url), provider, "{url}");
         }
     }
 
     #[test]
-    fn a_commit_s_page_is_where_its_provider_shows_it_and_never_code() {
+    fn commit_page_follows_the_provider_and_is_always_http() {
         let sha = "a".repeat(40);
-        for (url, said, page) in [
+        for (url, explicit, page) in [
             ("https://github.com/acme/cart.git", None, Some("https://github.com/acme/cart/commit/SHA")),
             ("https://u:p@gitlab.com/acme/cart/", None, Some("https://gitlab.com/acme/cart/-/commit/SHA")),
             ("https://bitbucket.org/acme/cart", None, Some("https://bitbucket.org/acme/cart/commits/SHA")),
@@ -216,42 +226,49 @@ mod tests {
             ("javascript:alert(1)//github.com", None, None),
             ("https://git.example.com/cart", None, None),
         ] {
-            let commit = serde_json::from_value(serde_json::json!({"sha1": sha, "url": said})).unwrap();
+            let commit = serde_json::from_value(serde_json::json!({"sha1": sha, "url": explicit})).unwrap();
             let expected = page.map(|page| page.replace("SHA", &sha));
-            assert_eq!(commit_url(Some(&repository(url)), &commit), expected, "{url} {said:?}");
+            assert_eq!(commit_url(Some(&repository(url)), &commit), expected, "{url} {explicit:?}");
         }
     }
 
     #[test]
-    fn a_name_means_the_repository_that_it_can_mean() {
+    fn repository_matches_by_provider_and_url() {
         let named = |provider: Option<&str>, url: Option<&str>| -> RepositoryInfo {
             serde_json::from_value(serde_json::json!({"name": "a/b", "provider": provider, "url": url}))
                 .unwrap()
         };
-        let known =
-            |provider: Option<Provider>, url: Option<&str>| Known { provider, url: url.map(str::to_owned) };
+        let known = |provider: Option<Provider>, url: Option<&str>| KnownRepository {
+            provider,
+            url: url.map(str::to_owned),
+        };
         let (github, gitlab) = (Some(Provider::Github), Some(Provider::Gitlab));
         let (hub, corp) = (Some("https://github.com/a/b"), Some("https://git.corp.example/a/b"));
         let bare = || known(None, None);
         for (there, named, expected) in [
-            (vec![], named(None, None), Ok(Meant::New(None))),
-            (vec![], named(None, hub), Ok(Meant::New(github))),
-            (vec![bare()], named(None, None), Ok(Meant::Known(None))),
-            (vec![bare()], named(Some("github"), None), Ok(Meant::Adopted(Provider::Github))),
-            (vec![known(None, corp)], named(None, hub), Ok(Meant::New(github))),
-            (vec![known(None, corp)], named(None, corp), Ok(Meant::Known(None))),
-            (vec![known(github, hub)], named(None, None), Ok(Meant::Known(github))),
-            (vec![known(github, hub)], named(None, corp), Ok(Meant::New(None))),
+            (vec![], named(None, None), Ok(RepositoryMatch::New(None))),
+            (vec![], named(None, hub), Ok(RepositoryMatch::New(github))),
+            (vec![bare()], named(None, None), Ok(RepositoryMatch::Existing(None))),
+            (vec![bare()], named(Some("github"), None), Ok(RepositoryMatch::Adopted(Provider::Github))),
+            (vec![known(None, corp)], named(None, hub), Ok(RepositoryMatch::New(github))),
+            (vec![known(None, corp)], named(None, corp), Ok(RepositoryMatch::Existing(None))),
+            (vec![known(github, hub)], named(None, None), Ok(RepositoryMatch::Existing(github))),
+            (vec![known(github, hub)], named(None, corp), Ok(RepositoryMatch::New(None))),
             (
                 vec![known(github, hub), known(gitlab, None)],
                 named(Some("gitlab"), None),
-                Ok(Meant::Known(gitlab)),
+                Ok(RepositoryMatch::Existing(gitlab)),
             ),
-            (vec![known(github, hub), known(None, corp)], named(None, corp), Ok(Meant::Known(None))),
+            (
+                vec![known(github, hub), known(None, corp)],
+                named(None, corp),
+                Ok(RepositoryMatch::Existing(None)),
+            ),
         ] {
-            assert_eq!(meant(&there, &named), expected, "{there:?} {named:?}");
+            assert_eq!(match_repository(&there, &named), expected, "{there:?} {named:?}");
         }
-        let several = meant(&[known(github, None), known(gitlab, None)], &named(None, None)).unwrap_err();
-        assert!(several.to_string().contains("one of github, gitlab"), "{several}");
+        let several =
+            match_repository(&[known(github, None), known(gitlab, None)], &named(None, None)).unwrap_err();
+        assert!(several.to_string().contains("expected one of github, gitlab"), "{several}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a flow expects of its trails.
+//! Templates: the attestations that a flow requires of its trails.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,51 +9,51 @@ use serde::{Deserialize, Serialize};
 pub struct TemplateBody {
     /// Attestations of the trail itself.
     #[serde(default)]
-    pub attestations: Vec<Required>,
-    /// Artifacts that the trail builds, and the attestations of each.
+    pub attestations: Vec<RequiredAttestation>,
+    /// Artifacts of the trail, with the attestations of each.
     #[serde(default)]
     pub artifacts: Vec<RequiredArtifact>,
 }
 
-/// An attestation that has to be there.
+/// A required attestation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Required {
-    /// Its name.
+pub struct RequiredAttestation {
+    /// The attestation's name.
     pub name: String,
-    /// Its type, as `junit`; `*` takes any.
+    /// The attestation's type, for example `junit`; `*` is any type.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// An artifact that has to be attested.
+/// An artifact with required attestations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequiredArtifact {
     /// The name by which attestations target it (`target_artifacts`).
     pub name: String,
-    /// Its attestations.
+    /// The required attestations.
     #[serde(default)]
-    pub attestations: Vec<Required>,
+    pub attestations: Vec<RequiredAttestation>,
 }
 
-/// A template that stands, or stood.
+/// A version of a flow's template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Its identifier.
+    /// The template's identifier.
     pub id: String,
-    /// Counts the changes, from 1.
+    /// Number of the version, from 1.
     pub version: i64,
-    /// What it expects.
+    /// The requirements.
     pub body: TemplateBody,
 }
 
-impl Required {
-    /// Whether an attestation of this name and type is the one.
+impl RequiredAttestation {
+    /// Whether an attestation of this name and type fulfils the requirement.
     #[must_use]
-    pub fn is(&self, name: &str, kind: &str) -> bool {
+    pub fn matches(&self, name: &str, kind: &str) -> bool {
         self.name == name && (self.kind == "*" || self.kind == kind)
     }
 }

@@ -1,4 +1,4 @@
-//! Strings and objects that a client is free in, but for what no database keeps.
+//! Free-form strings and objects of clients, limited to values that every database can store.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::Fingerprint;
 
-/// How long a text or a free-form object may be, in bytes: a page of a list holds up to 500 of them.
-const LONGEST: usize = 64 * 1024;
+/// Limit for a text or a free-form object, in bytes. A page of a list contains up to 500 of them.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Any text of at most 64 KiB without a NUL, which PostgreSQL cannot store (PostgreSQL documentation,
 /// "Character Types").
@@ -17,57 +17,57 @@ const LONGEST: usize = 64 * 1024;
 #[serde(transparent)]
 pub struct Text(String);
 
-/// A [`Text`] of 1 to 255 bytes: a name that is looked up by.
+/// A [`Text`] of 1 to 255 bytes: a name that is used as a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ShortText(String);
 
-/// A [`Text`] that is an address, without the user and password that a pipeline may have in it.
+/// A URL. Credentials in it are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct UrlText(String);
 
-/// A free-form object, kept and given back as it came: numbers keep their digits and keys their order.
-/// It takes at most 64 KiB and nests no deeper than readers go (128 levels, as `serde_json` does).
+/// A free-form JSON object that is stored and returned unchanged, with the digits of numbers and the order of
+/// keys. Limited to 64 KiB and to `serde_json`'s 128 nested levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeForm(String);
 
-/// A text that no database keeps, or that is not of the length that is wanted.
+/// An invalid text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidText {
-    /// A NUL.
-    #[error("it holds a NUL character; text without one was expected")]
+    /// The text contains NUL.
+    #[error("expected text without a NUL character")]
     Nul,
-    /// Too long.
-    #[error("it takes {0} bytes; at most {LONGEST} were expected")]
+    /// The text is too long.
+    #[error("expected at most {MAX_TEXT_BYTES} bytes, got {0}")]
     Long(usize),
-    /// Not of the length of what is looked up by.
-    #[error("it takes {0} bytes; 1 to 255 were expected")]
+    /// The length of a [`ShortText`] is invalid.
+    #[error("expected 1 to 255 bytes, got {0}")]
     Short(usize),
 }
 
-/// What is no free-form object.
+/// An invalid free-form object.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidObject {
-    /// Too long.
+    /// The object is too long.
     #[error(transparent)]
     Length(#[from] InvalidText),
-    /// No JSON object.
-    #[error("it is no JSON object: {0}")]
+    /// The text is not a JSON object.
+    #[error("expected a JSON object: {0}")]
     Json(#[from] serde_json::Error),
 }
 
 impl Text {
-    /// A text.
+    /// Checks a text.
     ///
     /// # Errors
     ///
-    /// [`InvalidText`] with a NUL, and above 64 KiB.
+    /// [`InvalidText`] for a NUL, or more than 64 KiB.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
         let text = text.into();
         match text.len() {
             _ if text.contains('\0') => Err(InvalidText::Nul),
-            0..=LONGEST => Ok(Self(text)),
+            0..=MAX_TEXT_BYTES => Ok(Self(text)),
             length => Err(InvalidText::Long(length)),
         }
     }
@@ -80,11 +80,11 @@ impl Text {
 }
 
 impl ShortText {
-    /// A text of 1 to 255 bytes.
+    /// Checks a text of 1 to 255 bytes.
     ///
     /// # Errors
     ///
-    /// [`InvalidText`] with a NUL, and of another length.
+    /// [`InvalidText`] for a NUL or another length.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
         let Text(text) = Text::new(text)?;
         match text.len() {
@@ -101,22 +101,22 @@ impl ShortText {
 }
 
 impl UrlText {
-    /// An address, without the user and password that may be in it.
+    /// Removes credentials from a URL.
     ///
     /// # Errors
     ///
-    /// [`InvalidText`] with a NUL, and above 64 KiB.
+    /// [`InvalidText`] for a NUL, or more than 64 KiB.
     pub fn new(url: impl Into<String>) -> Result<Self, InvalidText> {
         Text::new(url).map(|Text(url)| Self(without_credentials(&url)))
     }
 
-    /// The address.
+    /// The URL.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is one that a browser opens: what comes back as a link must not be code.
+    /// Whether the scheme is http or https. Other schemes (`javascript:`) must not become links.
     #[must_use]
     pub fn is_web(&self) -> bool {
         let scheme = self.0.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -130,7 +130,7 @@ impl From<Fingerprint> for ShortText {
     }
 }
 
-/// Cuts `user:password@` out of a URL.
+/// Removes `user:password@` from a URL.
 fn without_credentials(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -149,13 +149,13 @@ impl<'de> Deserialize<'de> for UrlText {
 }
 
 impl FreeForm {
-    /// An object, as JSON.
+    /// Checks a JSON object.
     ///
     /// # Errors
     ///
-    /// [`InvalidObject`] for other JSON and what is none, and above 64 KiB.
+    /// [`InvalidObject`] for invalid or other JSON, or more than 64 KiB.
     pub fn new(json: &str) -> Result<Self, InvalidObject> {
-        if json.len() > LONGEST {
+        if json.len() > MAX_TEXT_BYTES {
             return Err(InvalidText::Long(json.len()).into());
         }
         serde_json::from_str::<Map<String, Value>>(json)?;
@@ -218,8 +218,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_no_credentials_and_says_whether_it_is_the_web_s() {
-        for (sent, kept, is_web) in [
+    fn credentials_are_removed_from_urls_and_only_http_is_web() {
+        for (sent, stored, is_web) in [
             ("https://u:p@git.example.com/x?y#z", "https://git.example.com/x?y#z", true),
             ("https://token@git.example.com", "https://git.example.com", true),
             ("HTTP://git.example.com/a@b", "HTTP://git.example.com/a@b", true),
@@ -229,12 +229,12 @@ mod tests {
             ("", "", false),
         ] {
             let url: UrlText = serde_json::from_value(sent.into()).unwrap();
-            assert_eq!((url.as_str(), url.is_web()), (kept, is_web));
+            assert_eq!((url.as_str(), url.is_web()), (stored, is_web));
         }
     }
 
     #[test]
-    fn a_free_form_object_comes_back_as_it_came() {
+    fn free_form_object_is_serialized_unchanged() {
         let text = r#"{"b": 123456789012345678901234567890, "a":1.10,  "deep": [{"er": null}]}"#;
         let read: FreeForm = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), text);

@@ -1,30 +1,29 @@
-//! A moment, as the interface writes it: seconds of Unix time, with or without a fraction.
+//! Timestamps of the interface: seconds of Unix time, with or without a fraction.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Microseconds since 1970-01-01T00:00:00Z: exact where a double of seconds is not, and between the
-/// year 1970 and the year 9999.
+/// Microseconds since 1970-01-01T00:00:00Z, up to the year 9999. Exact, unlike seconds as a double.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 const MICROS: i64 = 1_000_000;
 
 impl Timestamp {
-    /// The beginning of Unix time.
+    /// The start of Unix time.
     pub const EPOCH: Self = Self(0);
 
-    /// The last moment that RFC 3339 can write, in whole seconds.
+    /// The last second that RFC 3339 can represent.
     pub const LAST_SECOND: i64 = 253_402_300_799;
 
-    /// From microseconds, clipped to what can be written.
+    /// From microseconds, clamped to the valid range.
     #[must_use]
     pub fn from_micros(micros: i64) -> Self {
         Self(micros.clamp(0, Self::LAST_SECOND * MICROS))
     }
 
-    /// From seconds; `None` before 1970, after 9999, and for what is no number.
+    /// From seconds; `None` before 1970, after 9999, and for NaN.
     #[must_use]
     pub fn from_seconds(seconds: f64) -> Option<Self> {
         #[expect(clippy::cast_precision_loss, reason = "it is exact below 2^53")]
@@ -33,7 +32,7 @@ impl Timestamp {
         (0.0..=last).contains(&seconds).then(|| Self((seconds * 1e6).round() as i64))
     }
 
-    /// Reads ISO 8601; without an offset it is UTC. `None` for anything else, and before 1970.
+    /// Parses ISO 8601, without an offset as UTC. `None` for other text, and before 1970.
     #[cfg(feature = "agent")]
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -43,32 +42,32 @@ impl Timestamp {
         (at >= jiff::Timestamp::UNIX_EPOCH).then(|| Self::from_micros(at.as_microsecond()))
     }
 
-    /// This moment, or the first one after `last`: what is recorded in order has times in order, though a
-    /// clock was set back, or another machine's is ahead.
+    /// This timestamp, or the first one after `last` if that is later. Keeps recorded times in order despite clock
+    /// changes and clock skew.
     #[must_use]
     pub fn after(self, last: Option<Self>) -> Self {
         last.map_or(self, |last| self.max(Self::from_micros(last.0.saturating_add(1))))
     }
 
-    /// So much earlier.
+    /// Subtracts a duration.
     #[must_use]
     pub fn earlier(self, by: Duration) -> Self {
         Self::from_micros(self.0.saturating_sub(micros(by)))
     }
 
-    /// So much later.
+    /// Adds a duration.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
         Self::from_micros(self.0.saturating_add(micros(by)))
     }
 
-    /// How long ago another moment was; a moment that has not come yet is as far away as it is.
+    /// The absolute difference of two timestamps.
     #[must_use]
     pub fn distance(self, other: Self) -> Duration {
         Duration::from_micros(self.0.abs_diff(other.0))
     }
 
-    /// How long ago another moment was; no time where it has not come yet, as after a clock was set back.
+    /// The time since `earlier`; zero if that is in the future, as after a clock was set back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or_default())
@@ -107,8 +106,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
         Self::from_seconds(seconds).ok_or_else(|| {
-            let expected = "seconds of Unix time between the years 1970 and 9999 were expected";
-            serde::de::Error::custom(format!("{seconds:?} is no time; {expected}"))
+            let expected = "seconds of Unix time between the years 1970 and 9999";
+            serde::de::Error::custom(format!("expected {expected}, got {seconds:?}"))
         })
     }
 }
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_keeps_its_microseconds_and_is_written_as_short_as_it_is() {
+    fn timestamp_keeps_microseconds_and_is_written_in_its_shortest_form() {
         for (read, written) in [("0", "0"), ("1700000000.0", "1700000000"), ("1.5", "1.5"), ("1e3", "1000")] {
             let time: Timestamp = serde_json::from_str(read).unwrap();
             assert_eq!(serde_json::to_string(&time).unwrap(), written);
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn time_only_goes_forward_whatever_the_clock_says() {
+    fn after_is_monotonic_if_the_clock_is_set_back() {
         let at = Timestamp::from_micros;
         assert_eq!(at(5).after(None), at(5));
         assert_eq!(at(5).after(Some(at(3))), at(5));
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_calendar_holds_is_no_time() {
+    fn timestamp_out_of_range_is_rejected() {
         for bad in ["-1", "-0.5", "253402300800", "1e300", "\"1\"", "null"] {
             assert!(serde_json::from_str::<Timestamp>(bad).is_err(), "{bad}");
         }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{FreeForm, TemplateBody, Timestamp};
 
-/// One trail of operation 1. What no operation of the interface can tell about a trail
-/// (`description`, `origin_url`, `user_data`, `external_urls`, `events`) is empty.
+/// One trail of operation 1. Fields that no operation can set (`description`, `origin_url`, `user_data`,
+/// `external_urls`, `events`) are empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -21,7 +21,7 @@ pub struct Trail {
     pub is_compliant: bool,
     pub created_by: String,
     pub flow: Flow,
-    /// Its page.
+    /// The trail's page.
     pub html_url: String,
     pub description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct Trail {
     pub external_urls: FreeForm,
 }
 
-/// The flow that a trail is in.
+/// The flow of a trail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -42,7 +42,7 @@ pub struct Flow {
     pub tags: BTreeMap<String, String>,
 }
 
-/// `git_commit_info` as a trail shows it: that of its latest attestation that has one.
+/// `git_commit_info` of a trail: from its latest attestation that has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -61,31 +61,31 @@ pub struct TrailCommit {
     pub url: Option<String>,
 }
 
-/// The template that a trail is held to.
+/// The template that a trail is evaluated against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct TrailTemplate {
-    /// What it expects.
+    /// The requirements.
     pub trail: TemplateBody,
-    /// Counts the changes, from 1.
+    /// Number of the version, from 1.
     pub version: i64,
-    /// The same as text: JSON.
+    /// The requirements as JSON text.
     pub content: String,
 }
 
-/// Whether a trail is as its flow expects, and why.
+/// Whether a trail fulfils its flow's template, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ComplianceStatus {
     /// The verdict.
     pub is_compliant: bool,
-    /// Attestations of the trail itself: required ones, then unexpected ones.
+    /// Attestations of the trail itself: required ones first, then unexpected ones.
     pub attestations_statuses: Vec<AttestationStatus>,
     /// Attestations of the template's artifacts, by the artifact's name.
     pub artifacts_statuses: BTreeMap<String, ArtifactStatus>,
-    /// When the verdict was reached.
+    /// Time of the evaluation.
     pub evaluated_at: Timestamp,
-    /// The template that it was reached by.
+    /// The template of the evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_template_id: Option<String>,
 }
@@ -94,9 +94,9 @@ pub struct ComplianceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ArtifactStatus {
-    /// Whether all that is required of it is there and passes.
+    /// Whether all required attestations exist and pass.
     pub is_compliant: bool,
-    /// Its attestations: required ones, then unexpected ones.
+    /// Required attestations first, then unexpected ones.
     pub attestations_statuses: Vec<AttestationStatus>,
 }
 
@@ -104,18 +104,18 @@ pub struct ArtifactStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct AttestationStatus {
-    /// Its name.
+    /// The attestation's name.
     pub attestation_name: String,
-    /// Its type, or the required one where it is missing.
+    /// The attestation's type, or the required type if the attestation is missing.
     pub attestation_type: String,
-    /// The latest attestation of that name; absent where it is missing.
+    /// The latest attestation with this name; absent if the attestation is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attestation_id: Option<String>,
-    /// The one before, which no longer counts.
+    /// The previous attestation, which no longer counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overridden_attestation_id: Option<String>,
-    /// Whether it is there and passes.
+    /// Whether the attestation exists and passes.
     pub is_compliant: bool,
-    /// Whether the template does not ask for it.
+    /// Whether the template does not require the attestation.
     pub unexpected: bool,
 }

@@ -1,25 +1,26 @@
-//! What the system says of this process: what it takes, and what it may have. Linux alone says it; elsewhere nothing
-//! is known, and what rests on it goes by what it does without.
+//! Resource usage and limits of this process: open files, memory, CPU time.
+//!
+//! Metrics and the default limits of `serve` use them. They are known on Linux only; elsewhere callers use defaults.
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
-
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{memory, open_files, usage};
-#[cfg(target_os = "linux")]
-pub use linux::{memory, open_files, usage};
+mod unsupported;
 
-/// What a process takes, in the units of its metrics: seconds, bytes, seconds of Unix time, and files.
+#[cfg(target_os = "linux")]
+pub use linux::{max_open_files, memory_limit, usage};
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::{max_open_files, memory_limit, usage};
+
+/// Resource usage in the units of the metrics: seconds, bytes, Unix time, and number of files.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "described by the metrics")]
 pub struct Usage {
     pub cpu: f64,
     pub resident: f64,
     pub virtual_memory: f64,
     pub started: f64,
     pub open_files: f64,
-    /// Infinite where there is no bound.
-    pub most_files: f64,
+    /// Infinite without a limit.
+    pub max_files: f64,
 }

@@ -1,21 +1,21 @@
-//! Names in the file that nobody knows: most likely misspelt, and otherwise silent for ever. They may also come
-//! into being later, so they are no error.
+//! Warnings of names that exist nowhere: they are probably misspelled and would have no effect. They are no errors, since
+//! a later report or attestation may create the name.
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::store::bootstrap::{Organization, Plan};
-use crate::store::events::EVERY;
+use crate::store::events::ALL_ENVIRONMENTS;
 use crate::store::{Error, Transaction};
 
-/// What to warn of, once the file is in the database.
-pub(super) async fn doubts(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
-    let mut doubts = Vec::new();
+/// The warnings of an applied file.
+pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
     for organization in &plan.organizations {
         let known = transaction.known_names(organization.name.as_str()).await?;
         for (what, name) in environments(organization) {
-            if name != EVERY && !known.environments.contains(name) {
-                let name = Visible(name);
-                doubts.push(format!(
-                    "{what} names the environment \"{name}\", which is neither declared nor was ever reported"
+            if name != ALL_ENVIRONMENTS && !known.environments.contains(name) {
+                let name = Escaped(name);
+                warnings.push(format!(
+                    "{what} names environment \"{name}\", which is neither declared nor reported"
                 ));
             }
         }
@@ -24,22 +24,24 @@ pub(super) async fn doubts(transaction: &mut Transaction, plan: &Plan) -> Result
             for flow in required.map(|required| required.flow.as_str()).filter(|f| !known.flows.contains(*f))
             {
                 let name = &environment.name;
-                doubts.push(format!("the policy of {name} wants attestations of the flow \"{flow}\", in which nothing was ever attested"));
+                warnings.push(format!(
+                    "the policy of {name} requires attestations of flow \"{flow}\", which has none"
+                ));
             }
         }
     }
-    Ok(doubts)
+    Ok(warnings)
 }
 
-/// The environments that actions and approvals name, and who does.
+/// The environments that actions and approvals name, each with a description of its user.
 fn environments(organization: &Organization) -> Vec<(String, &str)> {
     let actions = organization.actions.iter().flat_map(|action| {
-        let what = format!("the action {} of {}", action.number, organization.name);
+        let what = format!("action {} of {}", action.number, organization.name);
         action.environments.iter().map(move |name| (what.clone(), name.as_str()))
     });
     let approvals = organization.flows.iter().flat_map(|flow| {
         flow.approvals.iter().filter_map(move |approval| {
-            let what = format!("the approval {} of the flow {}", approval.number, flow.name);
+            let what = format!("approval {} of flow {}", approval.number, flow.name);
             Some((what, approval.environment.as_ref()?.as_str()))
         })
     });

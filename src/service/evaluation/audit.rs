@@ -1,43 +1,44 @@
-//! The audit log: what the bootstrap file and tokens of role admin changed. It is in the database, written in
-//! the transaction of the change, and is logged once that is committed.
+//! The audit log: changes by the bootstrap file and by tokens of role `admin`.
+//!
+//! Entries are written in the transaction of the change and logged after its commit.
 
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::Role;
 use crate::domain::model::Timestamp;
 use crate::service::access::Caller;
 use crate::store::{Error, Transaction};
 
-/// Changes that somebody makes.
-#[must_use = "it has to be recorded, and told"]
+/// The audit entries of a change.
+#[must_use = "audit entries must be recorded and logged"]
 pub(crate) struct Audit {
     actor: String,
-    /// Each with the organization that it is in.
+    /// Organization and description of each change.
     changes: Vec<(String, String)>,
 }
 
 impl Audit {
-    /// What the bootstrap file of a generation changes.
-    pub(crate) fn of_bootstrap(generation: i64, changes: Vec<(String, String)>) -> Self {
+    /// Changes by the bootstrap file.
+    pub(crate) fn from_bootstrap(generation: i64, changes: Vec<(String, String)>) -> Self {
         Self { actor: format!("bootstrap file, generation {generation}"), changes }
     }
 
-    /// What a caller changes: nothing that is looked after, unless it is one who may change anything.
-    pub(crate) fn of(caller: &Caller, organization: &str, change: impl FnOnce() -> String) -> Self {
+    /// A change by a caller; empty unless the caller's role is `admin`.
+    pub(crate) fn from_caller(caller: &Caller, organization: &str, change: impl FnOnce() -> String) -> Self {
         let is_admin = caller.role == Role::Admin;
         let changes = is_admin.then(|| (organization.to_owned(), change())).into_iter().collect();
         Self { actor: format!("token {}", caller.name), changes }
     }
 
-    /// Writes them down.
+    /// Writes the entries.
     pub(crate) async fn record(&self, transaction: &mut Transaction, at: Timestamp) -> Result<(), Error> {
         transaction.insert_audit(&self.actor, &self.changes, at).await
     }
 
-    /// Logs them, once they are committed.
-    pub(crate) fn tell(self) {
-        let actor = Visible(&self.actor);
+    /// Logs the entries, after the commit.
+    pub(crate) fn log(self) {
+        let actor = Escaped(&self.actor);
         for (organization, change) in &self.changes {
-            let (organization, change) = (Visible(organization), Visible(change));
+            let (organization, change) = (Escaped(organization), Escaped(change));
             tracing::info!(
                 target: "supercargo::audit",
                 actor = %actor, organization = %organization, change = %change,

@@ -1,70 +1,71 @@
-//! What only the time changes: an entry of the allow-list that ends. Besides, what was not judged for long is
-//! judged again, should something bear on it that nobody judged.
+//! Re-evaluation without a change: environments whose allow-list entries expired, and environments whose evaluation is
+//! too old.
+//!
+//! `service` runs one task per replica. All replicas may evaluate the same environment; the locks make that harmless.
 
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::evaluate;
+use super::guard::Evaluating;
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::failure_log::{Outage, Say};
+use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::process::error_causes;
 use crate::service::app::App;
 use crate::store;
-use crate::store::verdicts::Due;
+use crate::store::verdicts::DueEnvironment;
 
-/// From one line about a database that does not answer to the next.
-const REMIND: Duration = Duration::from_mins(1);
+/// Interval between log lines while the database is unavailable.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Judges such environments again, until `shutdown`; all of them when it starts, for another version may have
-/// written before.
-pub(crate) async fn keep(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.policy.expiry_interval);
-    let mut within = Duration::ZERO;
-    let mut outage = Outage::new(REMIND);
+/// Re-evaluates until `shutdown`. The first pass evaluates all environments, since another version of the program may
+/// have written before.
+pub(crate) async fn run(app: App, shutdown: CancellationToken) {
+    let mut interval = tokio::time::interval(app.limits.expiry_interval);
+    let mut max_age = Duration::ZERO;
+    let mut failures = FailureLog::new(REMINDER_INTERVAL);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
             _ = interval.tick() => {}
         }
-        match due(&app, within).await {
+        match due(&app, max_age).await {
             Ok(due) => {
-                within = app.policy.judged_within;
+                max_age = app.limits.evaluated_within;
                 let mut failed = false;
                 for environment in due {
-                    // One that fails does not keep the others.
-                    if let Err(error) = judge(&app, &environment).await {
+                    // A failure of one environment does not stop the others.
+                    if let Err(error) = evaluate(&app, &environment).await {
                         failed = true;
-                        behind(&mut outage, &error);
+                        log_failure(&mut failures, &error);
                     }
                 }
                 if !failed {
-                    outage.over(Instant::now());
+                    failures.recovered(Instant::now());
                 }
             }
-            Err(error) => behind(&mut outage, &error),
+            Err(error) => log_failure(&mut failures, &error),
         }
     }
 }
 
-fn behind(outage: &mut Outage, error: &store::Error) {
-    let words = error_causes::said_once(error).join(": ");
-    if outage.failed(&words, Instant::now()) != Say::Nothing {
-        tracing::warn!("verdicts are behind: {words}");
+fn log_failure(failures: &mut FailureLog, error: &store::Error) {
+    let cause = error_causes::describe(error);
+    if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+        tracing::warn!("failed to re-evaluate environments: {cause}");
     }
 }
 
-async fn due(app: &App, within: Duration) -> Result<Vec<Due>, store::Error> {
-    app.store.read().await?.due_environments(app.now(), app.now().earlier(within)).await
+async fn due(app: &App, max_age: Duration) -> Result<Vec<DueEnvironment>, store::Error> {
+    app.site.store.read().await?.due_environments(app.site.now(), app.site.now().earlier(max_age)).await
 }
 
-async fn judge(app: &App, Due { organization, name }: &Due) -> Result<(), store::Error> {
-    let _gate = app.gates.share(organization).await;
-    let mut transaction = app.store.write().await?;
-    transaction.share_verdicts(organization).await?;
+async fn evaluate(
+    app: &App,
+    DueEnvironment { organization, name }: &DueEnvironment,
+) -> Result<(), store::Error> {
+    let mut evaluating = Evaluating::shared(app, organization).await?;
     let cause = Cause { kind: CauseKind::Time, by: None };
-    let judged = evaluate::again(&mut transaction, organization, &[name], &cause, &app.clock).await?;
-    transaction.commit().await?;
-    judged.tell(app);
-    Ok(())
+    evaluating.reevaluate(organization, &[name], &cause).await?;
+    evaluating.commit().await
 }

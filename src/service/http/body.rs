@@ -1,4 +1,6 @@
-//! Reading bodies: no larger, no slower and no more at once than the service can bear.
+//! Request bodies, with limits on size, speed and memory.
+//!
+//! Operations read every body through [`Paced`] and hold a [`Share`] of the memory until its contents are recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +13,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::problem::Problem;
-use crate::domain::model::{Fingerprint, Fingerprinting};
-use crate::service::limits::keyed_semaphore::Places;
+use crate::domain::model::{Fingerprint, FingerprintHasher};
+use crate::service::limits::keyed_semaphore::KeyedSemaphore;
 
-/// How slow a body may come.
+/// The minimum speed of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How long it has before its pace counts.
+    /// Time before the speed counts.
     pub grace: Duration,
-    /// How many bytes it has to bring in each second after that.
+    /// Minimum speed after that.
     pub bytes_per_second: u32,
 }
 
@@ -29,66 +31,65 @@ impl Default for Pace {
     }
 }
 
-/// The memory that all bodies together may take, in KiB: while they are received and until what they say is recorded, or,
-/// for answers, until their clients have them. Those of one organization take half of it at most: whoever sends or reads
-/// slowly, or much, leaves the rest to others.
+/// Memory for all request bodies, or for all responses, in KiB. A request body holds its share until its contents are
+/// recorded, a response until the client has read it. One organization gets at most half, so that slow or large transfers
+/// of one do not block the others.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    all: Arc<Semaphore>,
-    of: Places<String>,
+    total: Arc<Semaphore>,
+    organizations: KeyedSemaphore<String>,
 }
 
-/// The part of the budget that one body takes, until it is dropped.
+/// The part of the budget that one body uses, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// The organization's, and that of all.
+    /// The organization's budget, and the total.
     budgets: [Arc<Semaphore>; 2],
-    /// What an organization may have, in bytes.
-    most: usize,
+    /// Maximum for an organization, in bytes.
+    max: usize,
     held: [Option<OwnedSemaphorePermit>; 2],
     bytes: usize,
 }
 
-/// How long a body waits for more of the budget.
+/// How long a body waits for memory.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// By how much a share grows, in KiB.
+/// Granularity of shares, in KiB.
 const STEP: u32 = 64;
 
 impl Budget {
     pub(crate) fn new(kibibytes: u32) -> Self {
-        Self { all: Arc::new(Semaphore::new(kibibytes as usize)), of: Places::new(half(kibibytes)) }
+        let total = Arc::new(Semaphore::new(kibibytes as usize));
+        Self { total, organizations: KeyedSemaphore::new(half(kibibytes)) }
     }
 
-    /// How many bytes those of one organization may take, where all may take so many KiB.
-    pub(crate) fn of_one(kibibytes: u32) -> u64 {
+    /// The maximum for one organization, in bytes, of a budget in KiB.
+    pub(crate) fn max_per_organization(kibibytes: u32) -> u64 {
         u64::from(half(kibibytes)) * 1024
     }
 
-    /// A share of nothing yet: who only announces a body takes nothing from others. It is an organization's, or
-    /// nobody's (`""`).
+    /// An empty share of an organization; `""` for requests without one. A body that is only announced uses no memory.
     pub(crate) fn share(&self, organization: &str) -> Share {
-        let budgets = [self.of.of(organization.to_owned()), Arc::clone(&self.all)];
-        Share { budgets, most: self.of.each as usize * 1024, held: [None, None], bytes: 0 }
+        let budgets = [self.organizations.get(organization.to_owned()), Arc::clone(&self.total)];
+        Share { budgets, max: self.organizations.each as usize * 1024, held: [None, None], bytes: 0 }
     }
 }
 
-/// Half of it, in steps: what is exactly as large has a share of its size.
+/// Half of the budget, rounded down to a multiple of `STEP`.
 fn half(kibibytes: u32) -> u32 {
     kibibytes / 2 / STEP * STEP
 }
 
 impl Share {
-    /// Becomes what was read of the body, which is not held any longer; one that takes more than an organization may
-    /// have is refused at once.
-    pub(crate) async fn become_at_least(&mut self, what: &str, bytes: usize) -> Result<(), Problem> {
-        if bytes > self.most {
-            return Err(Problem::too_much(what, bytes, self.most));
+    /// Grows to at least `bytes`, the memory that the parsed body needs. Returns 413 if an organization cannot have it.
+    pub(crate) async fn grow_to(&mut self, what: &str, bytes: usize) -> Result<(), Problem> {
+        if bytes > self.max {
+            return Err(Problem::too_much(what, bytes, self.max));
         }
         self.grow(bytes.saturating_sub(self.bytes)).await
     }
 
-    /// Grows by so many bytes.
+    /// Grows by this many bytes. Returns 503 if the memory does not become free in time.
     pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.bytes += bytes;
         let step = STEP as usize;
@@ -100,7 +101,7 @@ impl Share {
             }
             let more = Arc::clone(budget).acquire_many_owned(u32::try_from(missing).unwrap_or(u32::MAX));
             let Ok(Ok(more)) = timeout(WAIT, more).await else {
-                return Err(Problem::unavailable("too much is being received at once"));
+                return Err(Problem::unavailable("too many request bodies are being received; retry later"));
             };
             match held {
                 Some(held) => held.merge(more),
@@ -111,17 +112,17 @@ impl Share {
     }
 }
 
-/// A body that was received.
+/// A received body.
 pub(crate) struct Received {
-    /// Its bytes.
+    /// The bytes of the body.
     pub(crate) bytes: Vec<u8>,
-    /// Their hash.
+    /// SHA-256 of the bytes.
     pub(crate) hash: Fingerprint,
-    /// What they take of the budget, until what they say is recorded.
+    /// The memory of the body, to be held until its contents are recorded.
     pub(crate) share: Share,
 }
 
-/// A body as it comes in, which fails when it falls behind its pace.
+/// A body that is being received; it fails when it is slower than its [`Pace`].
 pub(crate) struct Paced {
     body: Body,
     pace: Pace,
@@ -145,7 +146,7 @@ impl Paced {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(Problem::broken_off()),
                 Some(Ok(frame)) => {
-                    // Trailers say nothing to us.
+                    // Trailers are ignored.
                     let Ok(bytes) = frame.into_data() else { continue };
                     self.received += bytes.len() as u64;
                     return Ok(Some(bytes));
@@ -154,22 +155,21 @@ impl Paced {
         }
     }
 
-    /// All of it, up to a limit that is kept while reading. Each part is hashed as it comes, while it is
-    /// still in the processor's cache.
+    /// The whole body, up to `max` bytes. Each chunk is hashed on arrival, while it is in the CPU cache.
     pub(crate) async fn read(
         mut self,
         what: &str,
-        most: u64,
+        max: u64,
         expected: u64,
         mut share: Share,
     ) -> Result<Received, Problem> {
-        // What is only announced is not allocated at once.
-        let capacity = usize::try_from(expected.min(most)).unwrap_or_default().min(LARGEST_GUESS);
+        // An announced length is not allocated before the bytes arrive.
+        let capacity = usize::try_from(expected.min(max)).unwrap_or_default().min(MAX_PREALLOCATED_BYTES);
         let mut bytes = Vec::with_capacity(capacity);
-        let mut hash = Fingerprinting::default();
+        let mut hash = FingerprintHasher::default();
         while let Some(chunk) = self.next().await? {
-            if bytes.len() as u64 + chunk.len() as u64 > most {
-                return Err(Problem::too_large(what, most));
+            if bytes.len() as u64 + chunk.len() as u64 > max {
+                return Err(Problem::too_large(what, max));
             }
             share.grow(chunk.len()).await?;
             hash.update(&chunk);
@@ -179,14 +179,14 @@ impl Paced {
     }
 }
 
-/// How much is allocated for a body before it comes, in bytes.
-const LARGEST_GUESS: usize = 1024 * 1024;
+/// Maximum allocation before a body arrives, in bytes.
+const MAX_PREALLOCATED_BYTES: usize = 1024 * 1024;
 
-/// The length that a request announces; one that is over the limit is refused unread.
-pub(crate) fn announced(headers: &HeaderMap, what: &str, most: u64) -> Result<Option<u64>, Problem> {
+/// The announced length of a body. Returns 413 without reading the body if it is over the limit.
+pub(crate) fn content_length(headers: &HeaderMap, what: &str, max: u64) -> Result<Option<u64>, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > most) {
-        return Err(Problem::too_large(what, most));
+    if length.is_some_and(|length| length > max) {
+        return Err(Problem::too_large(what, max));
     }
     Ok(length)
 }

@@ -1,18 +1,18 @@
-//! JSON bodies, with the place of what is wrong in them.
+//! JSON request bodies; errors name the invalid field.
 
 use serde::Deserialize;
 
 use super::problem::Problem;
-use crate::domain::escape::{Visible, shortened};
+use crate::domain::escape::{Escaped, shortened};
 
-/// How much of a reason is told, in characters: it quotes what was sent.
-const TOLD: usize = 300;
+/// Maximum length of a quoted error or path, in characters: both contain text from the client.
+const MAX_QUOTED_CHARS: usize = 300;
 
-/// Reads a JSON object: serde would take an array of a struct's fields for it. The second reading, which knows
-/// the place, is only made for what is wrong.
+/// Reads a JSON object; serde would also accept an array of the struct's fields. Only invalid input is parsed a second
+/// time, to find the path of the error.
 pub(crate) fn read<'de, T: Deserialize<'de>>(what: &str, bytes: &'de [u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
-        return Err(Problem::invalid(format!("{what} cannot be read: an object was expected")));
+        return Err(Problem::invalid(format!("failed to parse {what}: expected an object")));
     }
     let error = match serde_json::from_slice(bytes) {
         Ok(value) => return Ok(value),
@@ -21,9 +21,9 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(what: &str, bytes: &'de [u8]) -> Re
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let place =
         serde_path_to_error::deserialize::<_, T>(&mut reader).err().map(|error| error.path().to_string());
-    let why = Visible(&shortened(&error.to_string(), TOLD)).to_string();
+    let why = Escaped(&shortened(&error.to_string(), MAX_QUOTED_CHARS)).to_string();
     match place.filter(|place| place != "." && !error.is_syntax() && !error.is_eof()) {
-        Some(place) => Err(Problem::field(Visible(&shortened(&place, TOLD)).to_string(), &why)),
-        None => Err(Problem::invalid(format!("{what} cannot be read: {why}"))),
+        Some(place) => Err(Problem::field(Escaped(&shortened(&place, MAX_QUOTED_CHARS)).to_string(), &why)),
+        None => Err(Problem::invalid(format!("failed to parse {what}: {why}"))),
     }
 }

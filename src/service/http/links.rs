@@ -1,4 +1,4 @@
-//! Addresses of what the service holds, below the public URL and never below a request's Host.
+//! Links in responses and pages. They start with the public URL, never with the `Host` of a request.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::domain::model::{Fingerprint, Link, Provider};
 
-/// Builds addresses.
+/// Builds links.
 #[derive(Debug, Clone)]
 pub(crate) struct Links {
     base: Url,
@@ -15,17 +15,17 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Below this URL; whether it is reached over TLS that ends here.
+    /// Links below `public_url`. `is_tls`: whether this process terminates TLS.
     pub(crate) fn new(public_url: Url, is_tls: bool) -> Self {
         Self { base: public_url, is_tls }
     }
 
-    /// Whether requests come over TLS that ends here, and not at a proxy.
+    /// Whether this process terminates TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// The public URL, without a slash at its end.
+    /// The public URL, without a trailing slash.
     pub(crate) fn base(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
@@ -44,7 +44,7 @@ impl Links {
         BTreeMap::from([("self", link(&url))])
     }
 
-    /// An artifact: what attests it, and its page.
+    /// An artifact: its trails and its page.
     pub(crate) fn artifact(&self, organization: &str, artifact: Fingerprint) -> BTreeMap<&'static str, Link> {
         let mut trails = self.operation(&["trails", organization]);
         trails.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
@@ -57,7 +57,7 @@ impl Links {
         BTreeMap::from([("html", Link { href: self.environment_page(organization, environment) })])
     }
 
-    /// The address of that page.
+    /// The URL of that page.
     pub(crate) fn environment_page(&self, organization: &str, environment: &str) -> String {
         self.below(&["ui"], &[organization, "environments", environment]).into()
     }
@@ -78,18 +78,17 @@ impl Links {
         format!("{}/attestations/{attestation}", self.trail(organization, flow, trail))
     }
 
-    /// The path of a page. Pages lead to each other by paths alone, so that they work whichever way a browser
-    /// came to the host.
+    /// The path of a page. Pages link to each other by path, so that the links work for every host name.
     pub(crate) fn page(&self, segments: &[&str]) -> String {
         self.below(&["ui"], segments).path().to_owned()
     }
 
-    /// A request's path as browsers see it: a proxy takes off what the public URL has before it.
+    /// The path of a request as browsers see it: a proxy may have removed a prefix of the public URL.
     pub(crate) fn seen(&self, path: &str) -> String {
         format!("{}{path}", self.base.path().trim_end_matches('/'))
     }
 
-    /// Where a link leads that signs in once. The code is no part of the path, which logs show.
+    /// A link that signs in once. The code is a query parameter, since logs contain paths.
     pub(crate) fn invitation(&self, code: &str) -> String {
         let mut url = self.below(&["ui"], &["sign-in"]);
         url.query_pairs_mut().append_pair("once", code);
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_encoded_and_a_path_of_the_public_url_is_kept() {
+    fn names_are_encoded_and_path_of_public_url_is_kept() {
         let pages = Links::new("https://example.com/evidence/".parse().unwrap(), false);
         let links = pages.live_artifacts("acme & co", "group/cart?", Some(Provider::Gitlab));
         assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");

@@ -5,6 +5,7 @@
 
 pub(crate) mod access_log;
 pub(crate) mod body;
+pub(crate) mod context;
 pub(crate) mod json;
 pub(crate) mod links;
 pub(crate) mod openapi;
@@ -12,4 +13,3 @@ pub(crate) mod parameters;
 pub(crate) mod problem;
 pub(crate) mod response;
 pub(crate) mod routes;
-pub(crate) mod segments;

@@ -1,34 +1,33 @@
-//! How the OpenAPI document describes the types whose rules lie in their parsing.
+//! Schemas of types whose rules are in their parsers, for the OpenAPI document.
 //!
-//! Lengths are characters in a document and bytes of UTF-8 in the service: a name of other letters than
-//! ASCII may be shorter than the document says.
+//! The document counts characters and the service bytes of UTF-8, so the limit of a non-ASCII name is lower than documented.
 
 use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, SchemaFormat, Type};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::domain::evidence::snapshot::reported::{ImageDigests, Name};
+use crate::domain::evidence::snapshot::report::{ImageDigests, Name};
 use crate::domain::model::{
     CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName, ShortText, Text,
     Timestamp, TrailName, UrlText,
 };
 
-/// No control character.
+/// Text without control characters.
 const TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
 
-/// Neither slash nor control character, and no white space at either end.
+/// Text without slashes and control characters, and without leading or trailing white space.
 const SEGMENT: &str = r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\]([^\x00-\x1f\x7f-\x9f/\\]*[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\])?$";
 
-/// Such segments, with a slash between them.
+/// Segments separated by slashes.
 const REPOSITORY: &str = r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/]([^\x00-\x1f\x7f-\x9f/]{0,253}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/])?(/[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/]([^\x00-\x1f\x7f-\x9f/]{0,253}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/])?)*$";
 
-/// No NUL.
+/// Text without NUL.
 const WITHOUT_NUL: &str = r"^[^\x00]*$";
 
-/// The pattern that the interface gives under Limits.
+/// The pattern of the interface, section "Limits".
 const FLOW: &str = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$";
 
-/// The pattern that the interface gives under Limits.
+/// The pattern of the interface, section "Limits".
 const FINGERPRINT: &str = "^[a-f0-9]{64}$";
 
 fn text(pattern: &str) -> ObjectBuilder {
@@ -50,7 +49,7 @@ fn seconds() -> Object {
         .build()
 }
 
-/// Image names and their digests.
+/// Digests by image name.
 fn digests() -> Object {
     ObjectBuilder::new()
         .property_names(Some(text(WITHOUT_NUL).min_length(Some(1)).build()))
@@ -60,7 +59,7 @@ fn digests() -> Object {
         .build()
 }
 
-/// `provider` of operation 4: nullable, so it may be empty.
+/// `provider` of operation 4, which may be empty.
 pub(crate) struct NullableProvider;
 
 fn provider() -> Object {

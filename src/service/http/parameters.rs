@@ -1,4 +1,4 @@
-//! Query parameters, each with its name in the error that refuses it.
+//! Query parameters; errors name the invalid parameter.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,8 +15,8 @@ use crate::domain::model::Page;
 pub(crate) struct Parameters(BTreeMap<String, String>);
 
 impl Parameters {
-    /// Reads a query. A parameter that the operation does not know would silently filter nothing, so
-    /// it is refused, as is one that is there twice.
+    /// Parses a query. Unknown parameters are rejected, since an ignored filter would return wrong results; so are
+    /// duplicates.
     pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut parameters = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
@@ -25,13 +25,13 @@ impl Parameters {
                     [] => "none".to_owned(),
                     known => format!("one of {}", known.join(", ")),
                 };
-                return Err(Problem::field(name, &format!("no such parameter; {expected} was expected")));
+                return Err(Problem::field(name, &format!("unknown parameter: expected {expected}")));
             }
             if value.contains('\0') {
-                return Err(Problem::field(name, "it holds a NUL character"));
+                return Err(Problem::field(name, "must not contain a NUL character"));
             }
             if parameters.insert(name.clone().into_owned(), value.into_owned()).is_some() {
-                return Err(Problem::field(name, "it is there twice"));
+                return Err(Problem::field(name, "must not occur twice"));
             }
         }
         Ok(Self(parameters))
@@ -42,24 +42,24 @@ impl Parameters {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A field of a form, without the space around it. One that is left empty is one that is absent.
+    /// A field of a form, trimmed; `None` if it is empty.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.text(name).map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// A field with a whole number from 1.
+    /// A form field with an integer from 1.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Problem> {
         self.field(name).map(|text| Problem::number(name, text)).transpose()
     }
 
-    /// A parameter of a type of its own.
+    /// A parameter, parsed.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name).map(|text| Problem::parse(name, text)).transpose()
     }
 
-    /// A whole number.
+    /// A parameter with an integer.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Problem> {
-        let expected = || Problem::field(name, "a whole number was expected");
+        let expected = || Problem::field(name, "expected an integer");
         self.text(name).map(|text| text.parse().map_err(|_| expected())).transpose()
     }
 

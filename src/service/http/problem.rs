@@ -1,4 +1,4 @@
-//! What a request is answered with when it cannot be done: JSON, or a page below `/ui`, always with a reason.
+//! Error responses: JSON, or a page below `/ui`, always with the reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -10,70 +10,69 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::domain::evidence::access::Refusal;
+use crate::domain::evidence::access::Denial;
 use crate::process::error_causes;
 use crate::store;
 
-/// The body of every answer that is not a success.
+/// The body of every error response.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(crate) struct ErrorBody {
-    /// What went wrong.
+    /// The error.
     message: String,
-    /// Which field or parameter is at fault, and why.
+    /// The reason per invalid field or parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<String, String>,
 }
 
-/// What every operation may answer.
+/// Error responses of every operation.
 #[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "it describes answers to the OpenAPI document")]
-pub(crate) enum Refused {
-    /// What was sent is wrong
+#[expect(dead_code, reason = "describes responses in the OpenAPI document")]
+pub(crate) enum ErrorResponses {
+    /// Invalid request
     #[response(status = 400)]
     Invalid(ErrorBody),
     /// No valid token
     #[response(status = 401)]
     Unauthorized(ErrorBody),
-    /// The token may not do this
+    /// The token lacks the permission
     #[response(status = 403)]
     Forbidden(ErrorBody),
-    /// Too many requests without a valid token came from this address
+    /// Too many requests without a valid token from this address
     #[response(status = 429)]
     TooMany(ErrorBody),
-    /// The service failed
+    /// Internal error
     #[response(status = 500)]
     Defect(ErrorBody),
-    /// The database is not available, too much is being received, or too many answers are under way or wait to be read
+    /// The database is unavailable, or too many requests or responses are in progress
     #[response(status = 503)]
     Unavailable(ErrorBody),
 }
 
-/// What an operation that reads a body may answer.
+/// Error responses of operations that read a body.
 #[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "it describes answers to the OpenAPI document")]
-pub(crate) enum RefusedBody {
-    /// The body came too slowly
+#[expect(dead_code, reason = "describes responses in the OpenAPI document")]
+pub(crate) enum BodyErrorResponses {
+    /// The body was received too slowly
     #[response(status = 408)]
     TooSlow(ErrorBody),
     /// The body, or a part of it, is too large
     #[response(status = 413)]
     TooLarge(ErrorBody),
-    /// The body is of another type
+    /// Unsupported content type
     #[response(status = 415)]
     Unsupported(ErrorBody),
 }
 
-/// A request that cannot be done.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
     body: ErrorBody,
-    /// After how many seconds it is worth another try, where that can be told.
+    /// `Retry-After`, in seconds.
     retry_after: Option<u64>,
 }
 
-/// After how many seconds a request is worth another try where the database or memory was not
-/// available.
+/// `Retry-After` when the database or memory is unavailable, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
 impl Problem {
@@ -87,40 +86,40 @@ impl Problem {
         self.status
     }
 
-    /// What went wrong and what was expected, for people.
-    pub(crate) fn told(&self) -> String {
+    /// The error and its details, as text.
+    pub(crate) fn text(&self) -> String {
         let expected = self.body.errors.values().map(|why| format!(": {why}"));
         std::iter::once(self.body.message.clone()).chain(expected).collect()
     }
 
-    /// 400: what was sent is wrong.
+    /// 400: invalid request.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// 400: one field or parameter is wrong.
+    /// 400: invalid field or parameter.
     pub(crate) fn field(field: impl Into<String>, why: &(impl Display + ?Sized)) -> Self {
         let field = field.into();
-        let mut problem = Self::invalid(format!("\"{field}\" cannot be used"));
+        let mut problem = Self::invalid(format!("invalid value of \"{field}\""));
         problem.body.errors.insert(field, why.to_string());
         problem
     }
 
-    /// 409: one field does not go with what is recorded.
+    /// 409: a field conflicts with recorded data.
     pub(crate) fn conflict(field: &str, why: &(impl Display + ?Sized)) -> Self {
         Self { status: StatusCode::CONFLICT, ..Self::field(field, why) }
     }
 
-    /// A field or parameter of a type of its own, or 400.
+    /// Parses a field or parameter; 400 if it is invalid.
     pub(crate) fn parse<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Self> {
         text.parse().map_err(|error| Self::field(field, &error))
     }
 
-    /// A number that is counted from 1, or 400.
+    /// Parses an integer from 1; 400 if it is invalid.
     pub(crate) fn number(field: &str, text: &str) -> Result<i64, Self> {
         let is_plain = text.bytes().all(|b| b.is_ascii_digit());
         let number = text.parse().ok().filter(|number| is_plain && *number > 0);
-        number.ok_or_else(|| Self::field(field, "a whole number from 1 was expected"))
+        number.ok_or_else(|| Self::field(field, "expected an integer from 1"))
     }
 
     /// 401: no valid token.
@@ -128,14 +127,17 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "a valid token is required: Authorization: Bearer TOKEN")
     }
 
-    /// 403: the same whether what was asked for exists or not.
-    pub(crate) fn forbidden(refusal: Refusal) -> Self {
-        Self::new(StatusCode::FORBIDDEN, refusal.to_string())
+    /// 403: the same whether or not the requested object exists.
+    pub(crate) fn forbidden(denial: Denial) -> Self {
+        Self::new(StatusCode::FORBIDDEN, denial.to_string())
     }
 
-    /// 403: a form that another site's page sent.
+    /// 403: a form that a page of another site sent.
     pub(crate) fn foreign() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "this form did not come from a page of this service: open it again")
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "the form was not sent by a page of this service: reload the page and retry",
+        )
     }
 
     /// 404.
@@ -143,38 +145,35 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// A request that the framework refuses with this status.
+    /// A request that axum rejects with this status.
     pub(crate) fn unreadable(status: StatusCode) -> Self {
-        Self::new(status, "this request cannot be read")
+        Self::new(status, "malformed request")
     }
 
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "this path does not take this method; the Allow header lists those that it does",
+            "method not allowed; the Allow header lists the allowed methods",
         )
     }
 
-    /// 408: the body comes too slowly.
+    /// 408: the body is received too slowly.
     pub(crate) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timed out: the body was received too slowly")
     }
 
     /// 413.
-    pub(crate) fn too_large(what: &str, most: u64) -> Self {
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("{what} is too large: at most {most} bytes were expected"),
-        )
+    pub(crate) fn too_large(what: &str, max: u64) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("{what} is too large: expected at most {max} bytes"))
     }
 
-    /// 413 for what is small enough as it is sent, and not as it is recorded.
-    pub(crate) fn too_much(what: &str, bytes: usize, most: usize) -> Self {
+    /// 413: the body is small enough, but recording it needs too much memory.
+    pub(crate) fn too_much(what: &str, bytes: usize, max: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
-                "{what} names too many pods and images: to record it takes {bytes} bytes of memory, and {most} were expected at most"
+                "{what} has too many pods and images: recording it needs {bytes} bytes of memory, expected at most {max}"
             ),
         )
     }
@@ -183,24 +182,24 @@ impl Problem {
     pub(crate) fn unsupported(expected: &str) -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("the Content-Type was expected to be {expected}"),
+            format!("unsupported Content-Type: expected {expected}"),
         )
     }
 
-    /// 429: too many requests without a valid token came from the same address.
+    /// 429: too many requests without a valid token from the same address.
     pub(crate) fn too_many(wait: Duration) -> Self {
-        let message = "too many requests without a valid token came from this address; \
-                       Retry-After says when to try again";
+        let message = "too many requests without a valid token from this address; \
+                       Retry-After says when to retry";
         let seconds = wait.as_millis().div_ceil(1000);
         Self { retry_after: u64::try_from(seconds).ok(), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 
     /// 500: a defect.
     pub(crate) fn defect() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says how")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the log of the service")
     }
 
-    /// In how many seconds it is worth another try.
+    /// `Retry-After`, in seconds.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
@@ -210,29 +209,35 @@ impl Problem {
         Self { retry_after: Some(RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    /// 400 for a body whose connection broke off: nobody is likely to read it.
+    /// 400: the connection ended within the body.
     pub(crate) fn broken_off() -> Self {
-        Self::invalid("the body broke off")
+        Self::invalid("the connection was closed before the end of the body")
     }
 }
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
-        let causes = error_causes::said_once(&error).join(": ");
+        let causes = error_causes::describe(&error);
         if matches!(error, store::Error::Unavailable(_)) {
             tracing::warn!(kind = "unavailable", "{causes}");
-            return Self::unavailable("the database is not available; nothing was recorded");
+            return Self::unavailable("the database is unavailable; nothing was recorded");
         }
         if matches!(error, store::Error::InDoubt(_)) {
             tracing::warn!(kind = "in doubt", "{causes}");
             return Self::unavailable(
-                "the database went away, and whether this was recorded is not known: a report can be sent again, \
-                 an attestation may then be there twice",
+                "the connection to the database was lost during the commit, which may have succeeded: \
+                 retry a report; a retried attestation may be recorded twice",
             );
         }
         tracing::error!(kind = "failed", "{causes}");
         Self::defect()
     }
+}
+
+/// The response to a request whose handler panicked. The text of the panic goes to the log only.
+pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    tracing::error!("the handler of a request panicked");
+    Problem::defect().into_response()
 }
 
 impl IntoResponse for Problem {
@@ -246,7 +251,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // Below `/ui` it is told by a page.
+        // The middleware of pages renders it below `/ui`.
         response.extensions_mut().insert(self);
         response
     }

@@ -1,5 +1,5 @@
-//! An answer on its way: how large it may become, and that whoever asked for it keeps their turn, and a large one its part
-//! of the memory for answers, until the last of it is handed to their connection.
+//! Responses that are being sent: their size limit, and the permits and memory that they hold until the connection has
+//! taken the last byte.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,54 +12,62 @@ use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::body::{Budget, Share};
+use super::context::RequestContext;
 use super::problem::Problem;
-use crate::service::access::Turn;
 use crate::service::app::App;
 
-/// An answer up to this size, in bytes, takes no part of the memory: there are as many as connections at most.
+/// Maximum size of a response that needs no share of the memory, in bytes: the number of connections bounds these.
 const SMALL: u64 = 64 * 1024;
 
-/// How much is handed over at a time, in bytes: what the connection has of it no longer counts.
-const PIECE: usize = 64 * 1024;
+/// Size of a chunk, in bytes. Chunks that the connection has taken no longer count.
+const CHUNK: usize = 64 * 1024;
 
-/// The most that a page of a list is made of, in bytes as they are told: enough for twenty attestations, the default, as
-/// large as they may be.
-const MOST: u64 = 20_000_000;
+/// Maximum size of a page of a list, in bytes: enough for 20 attestations, the default, of maximum size.
+const MAX_PAGE_BYTES: u64 = 20_000_000;
 
-/// Refuses what would take more memory than an answer may: what of it would be left out, nobody could ask for.
-pub(crate) fn fits(bytes: u64) -> Result<(), String> {
+/// Rejects a page over the maximum: truncating it would make the rest unreachable.
+pub(crate) fn check_size(bytes: u64) -> Result<(), String> {
     let megabytes = |bytes: u64| bytes / 1_000_000;
-    if bytes <= MOST {
+    if bytes <= MAX_PAGE_BYTES {
         return Ok(());
     }
-    Err(format!("it would take {} MB, and at most {} MB are told at once", megabytes(bytes), megabytes(MOST)))
+    Err(format!(
+        "the page would have {} MB: expected at most {} MB",
+        megabytes(bytes),
+        megabytes(MAX_PAGE_BYTES)
+    ))
 }
 
-/// A body that holds a turn, and a part of the memory for answers.
-struct Sent {
+/// A body that holds the permits of its request, and its memory.
+struct HeldBody {
     body: Body,
-    /// What came of it and was not handed over yet.
+    /// The part of the current frame that the connection has not taken yet.
     rest: Bytes,
-    _held: (Turn, Option<Share>),
+    _held: (RequestContext, Option<Share>),
 }
 
-/// Has a large answer wait until those before it were read, and be given up where they are not.
-pub(crate) async fn sent(State(app): State<App>, request: Request, next: Next) -> Response {
-    let turn: Turn = request.extensions().get().cloned().unwrap_or_default();
-    let answer = next.run(request).await;
-    let size = answer.body().size_hint().lower();
-    let mut share = (size > SMALL).then(|| app.outbound.share(turn.organization()));
+/// Delays a large response until memory is free. Returns 503 if clients do not read earlier responses in time.
+pub(crate) async fn limit_memory(
+    State(app): State<App>,
+    context: RequestContext,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    let size = response.body().size_hint().lower();
+    let mut share = (size > SMALL).then(|| app.outbound.share(context.organization()));
     if let Some(share) = &mut share {
-        // One that is larger than all that its organization may have is sent when nothing else of it is.
-        let most = Budget::of_one(app.policy.outbound_kibibytes);
-        if share.grow(usize::try_from(size.min(most)).unwrap_or(usize::MAX)).await.is_err() {
-            return Problem::unavailable("too many answers wait to be read").into_response();
+        // A response over the maximum of its organization is sent when the organization has no other.
+        let max = Budget::max_per_organization(app.limits.outbound_kibibytes);
+        if share.grow(usize::try_from(size.min(max)).unwrap_or(usize::MAX)).await.is_err() {
+            return Problem::unavailable("too many responses are waiting to be read; retry later")
+                .into_response();
         }
     }
-    answer.map(|body| Body::new(Sent { body, rest: Bytes::new(), _held: (turn, share) }))
+    response.map(|body| Body::new(HeldBody { body, rest: Bytes::new(), _held: (context, share) }))
 }
 
-impl HttpBody for Sent {
+impl HttpBody for HeldBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -76,8 +84,8 @@ impl HttpBody for Sent {
                 other => return Poll::Ready(other),
             }
         }
-        let piece = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+        let chunk = self.rest.len().min(CHUNK);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(chunk)))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Wrong tokens cost whoever sends them a wait, before the database is asked.
+//! Rate limit for requests without a valid token. It applies before the database is queried.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,44 +7,43 @@ use std::time::Instant;
 use crate::domain::evidence::rate_limit;
 use crate::domain::model::Fingerprint;
 use crate::process::peers::network;
-use crate::service::app::Policy;
 use crate::service::http::problem::Problem;
+use crate::service::limits::Limits;
 
-/// Shared by all requests. Requests that are asked about at once are all let through: what is bounded is what
-/// follows, and how many there are at once is bounded elsewhere.
+/// Shared by all requests. Concurrent requests may pass the check together; their number is limited elsewhere.
 #[derive(Debug)]
-pub(crate) struct Throttle(Mutex<rate_limit::Throttle<IpAddr, Fingerprint>>);
+pub(crate) struct AuthenticationLimiter(Mutex<rate_limit::RateLimiter<IpAddr, Fingerprint>>);
 
-impl Throttle {
-    pub(crate) fn new(policy: &Policy) -> Self {
-        Self(Mutex::new(rate_limit::Throttle::new(policy.wrong_tokens, policy.wrong_tokens_within)))
+impl AuthenticationLimiter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self(Mutex::new(rate_limit::RateLimiter::new(limits.invalid_tokens, limits.invalid_tokens_within)))
     }
 
-    /// 429 where too many wrong tokens came from this peer.
+    /// Returns 429 if this peer sent too many invalid tokens.
     pub(crate) fn check(&self, peer: IpAddr, token: Option<Fingerprint>) -> Result<(), Problem> {
-        match self.lock().wait(network(peer), token, Instant::now()) {
+        match self.lock().retry_after(network(peer), token, Instant::now()) {
             None => Ok(()),
             Some(wait) => Err(Problem::too_many(wait)),
         }
     }
 
-    /// A wrong token came from this peer, or none.
+    /// Records a request with an invalid token, or without one.
     pub(crate) fn refused(&self, peer: IpAddr, token: Option<Fingerprint>) {
-        let waits = self.lock().refused(network(peer), token, Instant::now());
+        let waits = self.lock().record_failure(network(peer), token, Instant::now());
         if waits {
             tracing::warn!(
                 %peer,
-                "too many wrong tokens came from {peer}: for a while, others of it that are wrong are not looked up"
+                "rate limit: too many invalid tokens from {peer}; its requests without a valid token get 429"
             );
         }
     }
 
-    /// This token is valid.
+    /// Records that this token is valid.
     pub(crate) fn admitted(&self, token: Fingerprint) {
-        self.lock().admitted(token);
+        self.lock().record_success(token);
     }
 
-    fn lock(&self) -> MutexGuard<'_, rate_limit::Throttle<IpAddr, Fingerprint>> {
+    fn lock(&self) -> MutexGuard<'_, rate_limit::RateLimiter<IpAddr, Fingerprint>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

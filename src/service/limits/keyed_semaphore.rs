@@ -1,5 +1,4 @@
-//! How much of what all share one of them may take at a time: a token of what is read, an organization of what is
-//! written.
+//! Concurrency limits per key: per token for reads, per organization for reads, writes and memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
-/// So many places for each that was asked for: no more of these than there are tokens, or organizations.
+/// A semaphore per key, created on first use. Keys are tokens or organizations, so their number is bounded.
 #[derive(Debug)]
-pub(crate) struct Places<Key> {
-    /// How many.
+pub(crate) struct KeyedSemaphore<Key> {
+    /// Permits per key.
     pub(crate) each: u32,
-    of: Mutex<HashMap<Key, Arc<Semaphore>>>,
+    semaphores: Mutex<HashMap<Key, Arc<Semaphore>>>,
 }
 
-impl<Key: Eq + Hash> Places<Key> {
-    /// So many for each.
+impl<Key: Eq + Hash> KeyedSemaphore<Key> {
+    /// A semaphore with this many permits for each key, at least one.
     pub(crate) fn new(each: u32) -> Self {
-        Self { each: each.max(1), of: Mutex::default() }
+        Self { each: each.max(1), semaphores: Mutex::default() }
     }
 
-    /// The places of one.
-    pub(crate) fn of(&self, key: Key) -> Arc<Semaphore> {
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = of.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.each as usize)));
-        Arc::clone(places)
+    /// The semaphore of a key.
+    pub(crate) fn get(&self, key: Key) -> Arc<Semaphore> {
+        let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        let semaphore = semaphores.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.each as usize)));
+        Arc::clone(semaphore)
     }
 }

@@ -1,8 +1,169 @@
 //! Limits of the service: what is limited, per token, per organization and in total, and how long a request waits.
 //!
-//! Handlers and pages take a permit here before they read a body or use the store. Nothing here decides what is evaluated or
-//! recorded.
+//! Handlers and pages take a permit here before they read a body or use the store. Nothing here decides what is evaluated
+//! or recorded.
 
 pub(crate) mod authentication;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod organization_lock;
+
+use std::time::Duration;
+
+use super::http::body::{Budget, Pace};
+use crate::domain::evidence::session;
+use crate::domain::retry::Backoff;
+
+/// The maximum size of `data_json` of an attestation, in bytes.
+pub(crate) const MAX_DATA: u64 = 1024 * 1024;
+
+/// Pages rendered at the same time. Each holds a connection of the pool that reports read with, and memory for all running
+/// artifacts: readers of pages wait for each other, and reports do not wait for them.
+pub(crate) const MAX_PAGES: usize = 3;
+
+/// Pages rendered at the same time per token, and per organization.
+pub(crate) const MAX_PAGES_PER_KEY: u32 = 2;
+
+/// Limits and durations of the service; the defaults are those of `serve`.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Maximum size of a report, in bytes.
+    pub report: u64,
+    /// Maximum size of an attestation's attachment, in bytes.
+    pub attachment: u64,
+    /// Minimum speed of request bodies.
+    pub pace: Pace,
+    /// Memory for request bodies, in KiB; one organization gets at most half of it.
+    pub inbound_kibibytes: u32,
+    /// How long a read or a page waits for a permit.
+    pub permit_timeout: Duration,
+    /// Memory for responses until clients have read them, in KiB; one organization gets at most half of it.
+    pub outbound_kibibytes: u32,
+    /// Concurrent requests, including those whose clients have disconnected.
+    pub requests: usize,
+    /// Default of `silent_after` of environments.
+    pub silent_after: Duration,
+    /// Interval of the retention.
+    pub retention_interval: Duration,
+    /// Requests without a valid token that an address may send per `invalid_tokens_within`.
+    pub invalid_tokens: u32,
+    /// Window of the rate limit for invalid tokens.
+    pub invalid_tokens_within: Duration,
+    /// Interval for rereading the files of the certificate.
+    pub certificate_interval: Duration,
+    /// Interval of the search for expired allow-list entries.
+    pub expiry_interval: Duration,
+    /// Maximum age of an evaluation; older ones are repeated.
+    pub evaluated_within: Duration,
+    /// Delivery of notifications.
+    pub delivery: Delivery,
+    /// Lifetime of browser sessions.
+    pub session: session::Timeouts,
+}
+
+/// Durations and limits of the delivery of notifications.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery {
+    /// Interval for polling the outbox, for retries and for notifications of other replicas.
+    pub interval: Duration,
+    /// Timeout of an attempt.
+    pub timeout: Duration,
+    /// Lease of a replica on a notification that it sends; longer than an attempt.
+    pub lease: Duration,
+    /// Delays between attempts.
+    pub backoff: Backoff,
+    /// Maximum pause of a target that fails.
+    pub max_pause: Duration,
+    /// Age at which an undelivered notification is dropped.
+    pub max_age: Duration,
+    /// Maximum number of targets that are sent to at the same time.
+    pub max_targets: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            report: 64 * 1024 * 1024,
+            attachment: 10 * 1024 * 1024,
+            pace: Pace::default(),
+            inbound_kibibytes: 256 * 1024,
+            permit_timeout: Duration::from_secs(10),
+            outbound_kibibytes: 256 * 1024,
+            requests: 1024,
+            silent_after: Duration::from_mins(3),
+            retention_interval: Duration::from_hours(1),
+            invalid_tokens: 10,
+            invalid_tokens_within: Duration::from_mins(1),
+            certificate_interval: Duration::from_secs(10),
+            expiry_interval: Duration::from_secs(1),
+            evaluated_within: Duration::from_mins(10),
+            delivery: Delivery::default(),
+            session: session::Timeouts::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// These limits for a process with this much memory, in bytes. Bodies and responses get a quarter each: parsing them,
+    /// and the database, need the rest.
+    #[must_use]
+    pub fn within(self, memory: u64) -> Self {
+        let quarter = u32::try_from(memory / 4 / 1024).unwrap_or(u32::MAX);
+        let inbound_kibibytes = self.inbound_kibibytes.min(quarter);
+        // A larger body could never acquire its memory.
+        let max = Budget::max_per_organization(inbound_kibibytes);
+        Self {
+            report: self.report.min(max),
+            attachment: self.attachment.min(max.saturating_sub(MAX_DATA)),
+            inbound_kibibytes,
+            outbound_kibibytes: self.outbound_kibibytes.min(quarter),
+            ..self
+        }
+    }
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(10),
+            lease: Duration::from_secs(30),
+            backoff: Backoff {
+                initial: Duration::from_secs(5),
+                max: Duration::from_hours(1),
+                ..Backoff::default()
+            },
+            max_pause: Duration::from_mins(1),
+            max_age: Duration::from_hours(24),
+            max_targets: 64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::task::unconstrained;
+
+    use super::*;
+
+    #[test]
+    fn bodies_and_responses_get_a_quarter_of_the_memory_each() {
+        let kept = |policy: Limits| (policy.inbound_kibibytes, policy.outbound_kibibytes, policy.report);
+        let policy = Limits::default();
+        assert_eq!(kept(policy.within(4 << 30)), kept(policy));
+        assert_eq!(kept(policy.within(256 << 20)), (64 * 1024, 64 * 1024, 32 << 20));
+    }
+
+    #[tokio::test]
+    async fn largest_body_fits_its_budget_with_any_amount_of_memory() {
+        for megabytes in 16..1_024 {
+            let policy = Limits::default().within(megabytes * 1_000_000);
+            for largest in [policy.report, policy.attachment + MAX_DATA] {
+                let mut share = Budget::new(policy.inbound_kibibytes).share("acme");
+                let growing = share.grow(usize::try_from(largest).unwrap());
+                let grown = unconstrained(growing).now_or_never();
+                assert!(grown.is_some_and(|grown| grown.is_ok()), "{largest} bytes of {megabytes} MB");
+            }
+        }
+    }
+}

@@ -1,47 +1,46 @@
-//! Who may change what verdicts rest on, before a connection is taken for it.
+//! Locks of organizations in this process, acquired before a connection of the database.
 //!
-//! The database has a lock for that, by organization. Whoever waits there holds a connection meanwhile, and a
-//! few of those would keep every other organization from the database; so they wait here, as far as they are in
-//! one process. For the same reason only some of an organization's reports are confirmed or recorded at a time:
-//! those of one environment wait for each other, and large ones take long.
+//! The database has its own lock per organization, but waiting for that one occupies a connection: a few waiting requests
+//! would block every other organization. Requests of this process therefore wait here. The number of concurrent reports of
+//! an organization is limited for the same reason.
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::keyed_semaphore::Places;
+use super::keyed_semaphore::KeyedSemaphore;
 
-/// A gate for each organization.
+/// A lock per organization: shared by reports, exclusive for attestations and the bootstrap file.
 #[derive(Debug)]
-pub(crate) struct Gates {
-    /// Those who pass: some reports, or one who takes all of it.
-    passing: Places<String>,
-    /// Those of them, and heartbeats, who wait for nothing but the database.
-    writing: Places<String>,
+pub(crate) struct OrganizationLocks {
+    /// One permit per report; all of them for an exclusive lock.
+    evaluating: KeyedSemaphore<String>,
+    /// One permit per report or heartbeat that uses the database.
+    writing: KeyedSemaphore<String>,
 }
 
-/// Held for as long as it lasts.
-pub(crate) type Place = Option<OwnedSemaphorePermit>;
+/// Releases the lock when dropped.
+pub(crate) type Permit = Option<OwnedSemaphorePermit>;
 
-impl Gates {
-    /// Gates that so many share at a time.
-    pub(crate) fn new(sharing: u32) -> Self {
-        Self { passing: Places::new(sharing), writing: Places::new(sharing) }
+impl OrganizationLocks {
+    /// At most `max_shared` holders share the lock of an organization.
+    pub(crate) fn new(max_shared: u32) -> Self {
+        Self { evaluating: KeyedSemaphore::new(max_shared), writing: KeyedSemaphore::new(max_shared) }
     }
 
-    /// Waits for a place, and for nothing else: what a heartbeat writes is no reason for a verdict.
-    pub(crate) async fn place(&self, organization: &str) -> Place {
-        self.writing.of(organization.to_owned()).acquire_owned().await.ok()
+    /// For a heartbeat, which changes no verdict: limits concurrency only.
+    pub(crate) async fn heartbeat(&self, organization: &str) -> Permit {
+        self.writing.get(organization.to_owned()).acquire_owned().await.ok()
     }
 
-    /// Lets some others through who share it as well: reports.
-    pub(crate) async fn share(&self, organization: &str) -> [Place; 2] {
-        // The place last: who waits behind one that passes alone keeps none from heartbeats.
-        let pass = self.passing.of(organization.to_owned()).acquire_owned().await.ok();
-        [pass, self.place(organization).await]
+    /// For a report.
+    pub(crate) async fn shared(&self, organization: &str) -> [Permit; 2] {
+        // In this order: a report that waits for an exclusive holder must not occupy a heartbeat's permit.
+        let evaluating = self.evaluating.get(organization.to_owned()).acquire_owned().await.ok();
+        [evaluating, self.heartbeat(organization).await]
     }
 
-    /// Lets nobody else through: attestations, and the bootstrap file.
-    pub(crate) async fn hold(&self, organization: &str) -> Place {
-        self.passing.of(organization.to_owned()).acquire_many_owned(self.passing.each).await.ok()
+    /// For an attestation, or the bootstrap file.
+    pub(crate) async fn exclusive(&self, organization: &str) -> Permit {
+        self.evaluating.get(organization.to_owned()).acquire_many_owned(self.evaluating.each).await.ok()
     }
 }
 
@@ -54,26 +53,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_that_wait_behind_an_attestation_leave_heartbeats_their_places() {
-        let gates = Gates::new(1);
-        let attesting = gates.hold("acme").now_or_never();
-        let mut report = pin!(gates.share("acme"));
+    fn waiting_reports_do_not_block_heartbeats() {
+        let organization_locks = OrganizationLocks::new(1);
+        let attesting = organization_locks.exclusive("acme").now_or_never();
+        let mut report = pin!(organization_locks.shared("acme"));
         assert!(attesting.is_some() && report.as_mut().now_or_never().is_none());
-        assert!(gates.place("acme").now_or_never().is_some());
+        assert!(organization_locks.heartbeat("acme").now_or_never().is_some());
         drop(attesting);
         assert!(report.now_or_never().is_some());
     }
 
     #[test]
-    fn so_many_reports_pass_at_a_time_or_one_attestation_in_the_order_in_which_they_came() {
-        let gates = Gates::new(2);
-        let [first, second] = [0, 1].map(|_| gates.share("acme").now_or_never());
-        let (mut attestation, mut third) = (pin!(gates.hold("acme")), pin!(gates.share("acme")));
+    fn lock_is_shared_by_reports_or_exclusive_in_order_of_arrival() {
+        let organization_locks = OrganizationLocks::new(2);
+        let [first, second] = [0, 1].map(|_| organization_locks.shared("acme").now_or_never());
+        let (mut attestation, mut third) =
+            (pin!(organization_locks.exclusive("acme")), pin!(organization_locks.shared("acme")));
         assert!(first.is_some() && second.is_some());
         assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
         drop(first);
         assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
-        assert!(gates.share("another").now_or_never().is_some());
+        assert!(organization_locks.shared("another").now_or_never().is_some());
         drop(second);
         let attesting = attestation.now_or_never();
         assert!(attesting.is_some() && third.as_mut().now_or_never().is_none());

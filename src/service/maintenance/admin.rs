@@ -1,4 +1,4 @@
-//! What the service says of itself at its admin listener.
+//! Probes and metrics of the service, for the admin listener.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use crate::process::admin::{Admin, Check};
 use crate::service::app::App;
 
-/// How long a probe waits for the database: within the time that a kubelet gives it by default.
-const PROBE: Duration = Duration::from_millis(800);
+/// Timeout of the database check, below the kubelet's default of one second for a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// The service, and whether it is about to end.
+/// The state that probes report.
 pub(crate) struct Probed {
     pub(crate) app: App,
     pub(crate) shutdown: CancellationToken,
@@ -19,24 +19,29 @@ pub(crate) struct Probed {
 
 impl Admin for Probed {
     async fn checks(&self) -> Vec<Check> {
-        let stopping = self.shutdown.is_cancelled().then(|| "the service is stopping".to_owned());
-        let store = self.app.store.clone();
+        let stopping = self.shutdown.is_cancelled().then(|| "shutting down".to_owned());
+        let store = self.app.site.store.clone();
         let ping = tokio::spawn(async move { store.ping().await });
-        let database = match timeout(PROBE, ping).await {
+        let database = match timeout(PROBE_TIMEOUT, ping).await {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(error))) => {
-                tracing::debug!("the database does not answer a probe: {error}");
-                Some("it cannot be reached".to_owned())
+                tracing::debug!("failed to check the database: {error}");
+                Some("unavailable".to_owned())
             }
-            _ => Some(format!("it does not answer within {PROBE:?}")),
+            _ => Some(format!("timed out after {PROBE_TIMEOUT:?}")),
         };
         vec![
-            Check { name: "serving".to_owned(), failure: stopping },
-            Check { name: "database".to_owned(), failure: database },
+            Check { name: "serving".to_owned(), failure: stopping, warning: None },
+            Check { name: "database".to_owned(), failure: database, warning: None },
+            Check {
+                name: "bootstrap".to_owned(),
+                failure: None,
+                warning: self.app.metrics.stale_bootstrap(),
+            },
         ]
     }
 
     fn metrics(&self) -> String {
-        self.app.metrics.text(self.app.store.connections())
+        self.app.metrics.text(self.app.site.store.connections())
     }
 }

@@ -1,7 +1,7 @@
-//! What the service counts. Labels come from closed sets: a name that a client chose never becomes
-//! one.
+//! Metrics of the service. Label values come from closed sets, never from client input.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -25,6 +25,8 @@ pub(crate) struct Metrics {
     connections: Family<State, Gauge>,
     reloads: Family<Outcome, Counter>,
     generation: Gauge<f64, AtomicU64>,
+    stale: Gauge,
+    stale_reason: Mutex<Option<String>>,
     removed: Counter,
     events: Family<Trigger, Counter>,
     notifications: Family<Delivery, Counter>,
@@ -65,7 +67,7 @@ struct Delivery {
     outcome: &'static str,
 }
 
-/// From a heartbeat's tenth of a millisecond to a body that takes a minute, in seconds.
+/// Buckets of request durations, in seconds: from a heartbeat to a body that takes a minute.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 impl Metrics {
@@ -79,6 +81,8 @@ impl Metrics {
             connections: Family::default(),
             reloads: Family::default(),
             generation: Gauge::default(),
+            stale: Gauge::default(),
+            stale_reason: Mutex::default(),
             removed: Counter::default(),
             events: Family::default(),
             notifications: Family::default(),
@@ -89,29 +93,34 @@ impl Metrics {
         registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
         registry.register_with_unit(
             "http_request_duration",
-            "Time from a request's headers to its answer's",
+            "Time from the headers of the request to those of the response",
             Unit::Seconds,
             metrics.seconds.clone(),
         );
+        registry.register("reports", "Accepted reports by outcome", metrics.reports.clone());
+        registry.register("attestations", "Accepted attestations by outcome", metrics.attestations.clone());
         registry.register(
-            "reports",
-            "Reports that were accepted, by what they changed",
-            metrics.reports.clone(),
+            "database_connections",
+            "Connections of the database pool by state",
+            metrics.connections.clone(),
         );
-        registry.register("attestations", "Attestations that were accepted", metrics.attestations.clone());
-        registry.register("database_connections", "Connections of the pool", metrics.connections.clone());
-        registry.register("bootstrap_loads", "Readings of the bootstrap file", metrics.reloads.clone());
+        registry.register(
+            "bootstrap_loads",
+            "Loads of the bootstrap file by outcome",
+            metrics.reloads.clone(),
+        );
         registry.register(
             "bootstrap_generation",
-            "Generation of the bootstrap file that was last applied",
+            "Last applied generation of the bootstrap file",
             metrics.generation.clone(),
         );
         registry.register(
-            "retention_removed_rows",
-            "Rows that were removed since they were past their retention",
-            metrics.removed.clone(),
+            "bootstrap_stale",
+            "1 while the bootstrap file has a lower generation than the database",
+            metrics.stale.clone(),
         );
-        // There before there is anything to count, so that a first one is seen as an increase.
+        registry.register("retention_removed_rows", "Rows removed by the retention", metrics.removed.clone());
+        // Present from the start, so that the first event is visible as an increase.
         for trigger in model::Trigger::ALL {
             drop(metrics.events.get_or_create(&Trigger { trigger: trigger.as_str() }));
         }
@@ -120,38 +129,46 @@ impl Metrics {
                 drop(metrics.notifications.get_or_create(&Delivery { target, outcome }));
             }
         }
-        registry.register("events", "What happened in environments", metrics.events.clone());
-        registry.register("notifications", "Tries to send a notification", metrics.notifications.clone());
-        registry.register("notifications_waiting", "Notifications to be sent", metrics.waiting.clone());
+        registry.register("events", "Events of environments by trigger", metrics.events.clone());
+        registry.register(
+            "notifications",
+            "Attempts to send a notification by target type and outcome",
+            metrics.notifications.clone(),
+        );
+        registry.register(
+            "notifications_waiting",
+            "Notifications that are waiting to be sent",
+            metrics.waiting.clone(),
+        );
         registry.register_with_unit(
             "notifications_waiting",
-            "Age of the oldest notification that is to be sent",
+            "Age of the oldest waiting notification",
             Unit::Seconds,
             metrics.waiting_seconds.clone(),
         );
         metrics
     }
 
-    /// A request that was answered, after so long.
-    pub(crate) fn answered(&self, route: &str, method: &'static str, status: u16, after: Duration) {
+    /// Counts a request.
+    pub(crate) fn request(&self, route: &str, method: &'static str, status: u16, after: Duration) {
         let route = route.to_owned();
         self.seconds.get_or_create(&Route { route: route.clone() }).observe(after.as_secs_f64());
         self.requests.get_or_create(&Request { route, method, status }).inc();
     }
 
-    /// A report that was accepted.
-    pub(crate) fn reported(&self, outcome: &'static str) {
+    /// Counts an accepted report.
+    pub(crate) fn report(&self, outcome: &'static str) {
         self.reports.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// An attestation that was accepted.
-    pub(crate) fn attested(&self, passes: bool) {
+    /// Counts an accepted attestation.
+    pub(crate) fn attestation(&self, passes: bool) {
         let outcome = if passes { "passed" } else { "failed" };
         self.attestations.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// A bootstrap file that was read: the generation that was applied, or none.
-    pub(crate) fn loaded(&self, generation: Option<i64>) {
+    /// Counts a load of the bootstrap file, with the applied generation; `None` for a failure.
+    pub(crate) fn bootstrap_load(&self, generation: Option<i64>) {
         let outcome = if generation.is_some() { "applied" } else { "failed" };
         self.reloads.get_or_create(&Outcome { outcome }).inc();
         if let Some(generation) = generation {
@@ -160,28 +177,39 @@ impl Metrics {
         }
     }
 
-    /// Rows that retention removed.
-    pub(crate) fn removed(&self, rows: u64) {
+    /// Records whether the bootstrap file has a lower generation than the database, and the error that says so.
+    pub(crate) fn set_stale_bootstrap(&self, reason: Option<String>) {
+        self.stale.set(reason.is_some().into());
+        *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// Why the bootstrap file is stale; `None` if it is not.
+    pub(crate) fn stale_bootstrap(&self) -> Option<String> {
+        self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts rows that the retention removed.
+    pub(crate) fn removed_rows(&self, rows: u64) {
         self.removed.inc_by(rows);
     }
 
-    /// Something that happened.
-    pub(crate) fn happened(&self, trigger: model::Trigger) {
+    /// Counts an event.
+    pub(crate) fn event(&self, trigger: model::Trigger) {
         self.events.get_or_create(&Trigger { trigger: trigger.as_str() }).inc();
     }
 
-    /// A try to send a notification.
-    pub(crate) fn sent(&self, target: TargetKind, outcome: &'static str) {
+    /// Counts an attempt to send a notification.
+    pub(crate) fn notification(&self, target: TargetKind, outcome: &'static str) {
         self.notifications.get_or_create(&Delivery { target: target.as_str(), outcome }).inc();
     }
 
-    /// How many notifications wait to be sent, and for how long the oldest does.
-    pub(crate) fn waiting(&self, notifications: i64, longest: Duration) {
+    /// Sets the number of waiting notifications and the age of the oldest.
+    pub(crate) fn set_waiting(&self, notifications: i64, oldest: Duration) {
         self.waiting.set(notifications);
-        self.waiting_seconds.set(longest.as_secs_f64());
+        self.waiting_seconds.set(oldest.as_secs_f64());
     }
 
-    /// All of it, in the OpenMetrics text format.
+    /// All metrics, in the OpenMetrics text format.
     pub(crate) fn text(&self, (open, idle): (u32, u32)) -> String {
         let set = |state, count: u32| self.connections.get_or_create(&State { state }).set(count.into());
         set("idle", idle);

@@ -1,10 +1,10 @@
-//! What nobody can guess.
+//! Random secrets.
 
-/// So many random bytes of the operating system, in hex.
+/// Random bytes of the operating system, in hex.
 ///
 /// # Errors
 ///
-/// Where it gives none.
+/// Returns an error if the operating system provides none.
 pub(crate) fn random<const BYTES: usize>() -> Result<String, getrandom::Error> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)?;

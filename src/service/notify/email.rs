@@ -1,4 +1,4 @@
-//! Mail, over SMTP to an address that was judged first.
+//! Mail over SMTP, to a server address that the guard permits.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret;
 
 use super::guard::{Guard, Transport};
-use super::{Message, SendError};
+use super::message::{Message, SendError};
 use crate::service::addresses::{Smtp, SmtpTls};
 
 /// Sends over SMTP.
@@ -31,13 +31,13 @@ pub(super) async fn send(
     let addresses = Guard::new(allowed, transport).addresses(&smtp.host).await.map_err(SendError::Address)?;
     let mut mail = lettre::Message::builder()
         .from(smtp.from.clone())
-        // No out-of-office reply is wanted (RFC 3834, section 5).
+        // Suppresses automatic replies (RFC 3834, section 5).
         .raw_header(HeaderValue::new(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
         ))
         .subject(message.content.headline())
-        // The same at each try, so that a mail box can drop repeats (RFC 5322, section 3.6.4).
+        // The same for each attempt, so that mailboxes can deduplicate (RFC 5322, section 3.6.4).
         .message_id(Some(format!("<{}@supercargo>", message.id)));
     for recipient in recipients {
         mail = mail.to(recipient.clone());
@@ -46,7 +46,7 @@ pub(super) async fn send(
     text.insert_str(0, &format!("{}\n\n", message.content.headline()));
     text.extend(["\n\n", message.html_url]);
     let mail = mail.singlepart(SinglePart::plain(text)).map_err(SendError::Mail)?;
-    // The certificate is the name's, whatever address is connected to.
+    // The certificate must match the name, not the address.
     let parameters = || {
         let mut parameters = TlsParameters::builder(smtp.host.clone());
         for authority in authorities {

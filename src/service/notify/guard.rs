@@ -1,8 +1,7 @@
-//! Where notifications may go: never into the service's own network, unless it was told so.
+//! The SSRF guard: notifications reach internal networks only if `--allow-internal` names them.
 //!
-//! Whoever writes an action's address chooses where the service connects to. So the address is judged that
-//! a name resolved to, each time and right before it is connected to: a name that leads elsewhere the
-//! second time gains nothing.
+//! The author of an action chooses its address. The guard checks the resolved address right before each connection, so
+//! DNS rebinding has no effect.
 
 use std::fmt;
 use std::io;
@@ -13,34 +12,32 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// An address that is not connected to.
+/// A rejected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
-    /// It is in a network that is not the Internet, and was not allowed.
-    #[error("its address {0} is internal, and --allow-internal does not name it")]
+pub(super) enum Rejected {
+    /// An internal address that is not allowed.
+    #[error("address {0} is internal: allow it with --allow-internal")]
     Internal(IpAddr),
-    /// It is not internal, and plain http goes to internal ones alone.
-    #[error(
-        "its address {0} is not internal, and plain http goes to those alone that --allow-internal names"
-    )]
+    /// Plain HTTP to an address that is not allowed.
+    #[error("plain http to {0} is not allowed: use https, or allow the address with --allow-internal")]
     Plain(IpAddr),
 }
 
-/// What an address is wanted for.
+/// The transport of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// What nobody on the way can read.
+    /// TLS.
     Encrypted,
-    /// What everybody on the way can.
+    /// Without encryption: to allowed addresses only.
     Plain,
 }
 
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Looks up the addresses of a name.
+/// Resolves a name.
 type Lookup = dyn Fn(String) -> Found + Send + Sync;
 
-/// Knows which addresses may be connected to.
+/// Decides which addresses a connection may use.
 #[derive(Clone)]
 pub(super) struct Guard {
     allowed: Arc<[IpNet]>,
@@ -55,7 +52,7 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// Internal addresses are refused but for those of `allowed`.
+    /// Rejects internal addresses outside `allowed`.
     pub(super) fn new(allowed: &[IpNet], transport: Transport) -> Self {
         let lookup = |name: String| -> Found {
             Box::pin(async move {
@@ -66,32 +63,32 @@ impl Guard {
         Self { allowed: allowed.into(), transport, lookup: Arc::new(lookup) }
     }
 
-    /// Judges an address.
-    pub(super) fn check(&self, address: IpAddr) -> Result<(), Refused> {
+    /// Checks an address.
+    pub(super) fn check(&self, address: IpAddr) -> Result<(), Rejected> {
         let address = address.to_canonical();
         match (self.allowed.iter().any(|network| network.contains(&address)), self.transport) {
-            (false, _) if is_internal(address) => Err(Refused::Internal(address)),
-            (false, Transport::Plain) => Err(Refused::Plain(address)),
+            (false, _) if is_internal(address) => Err(Rejected::Internal(address)),
+            (false, Transport::Plain) => Err(Rejected::Plain(address)),
             _ => Ok(()),
         }
     }
 
-    /// The addresses of a name, or of a literal address, that may be connected to.
+    /// The permitted addresses of a name or of a literal address.
     pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse() {
             Ok(literal) => vec![literal],
             Err(_) => (self.lookup)(host.to_owned()).await?,
         };
-        let mut refused = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+        let mut rejected = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         let mut permitted = Vec::new();
         for address in found {
             match self.check(address) {
                 Ok(()) => permitted.push(address),
-                Err(error) => refused = io::Error::new(io::ErrorKind::PermissionDenied, error),
+                Err(error) => rejected = io::Error::new(io::ErrorKind::PermissionDenied, error),
             }
         }
-        if permitted.is_empty() { Err(refused) } else { Ok(permitted) }
+        if permitted.is_empty() { Err(rejected) } else { Ok(permitted) }
     }
 }
 
@@ -106,7 +103,7 @@ impl Resolve for Guard {
     }
 }
 
-/// Whether an address is anything but a public one (IANA special-purpose address registries).
+/// Whether an address is not public (IANA special-purpose address registries).
 fn is_internal(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_internal_v4(address),
@@ -133,13 +130,13 @@ fn is_internal_v4(address: Ipv4Addr) -> bool {
 
 fn is_internal_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        // Mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056): another address inside.
+        // Mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056): they embed an IPv4 address.
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => is_internal_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
         // Teredo and other protocol assignments, documentation.
         [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => true,
-        // All that is not global unicast: this host, private, link-local, multicast, unassigned.
+        // Everything outside global unicast: this host, private, link-local, multicast, unassigned.
         [first, ..] => first & 0xe000 != 0x2000,
     }
 }
@@ -165,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_public_addresses_are_connected_to() {
+    fn internal_addresses_are_rejected() {
         for internal in [
             "127.0.0.1",
             "127.9.9.9",
@@ -206,7 +203,7 @@ mod tests {
         ] {
             let address: IpAddr = internal.parse().unwrap();
             let refused = guard(&[], Transport::Encrypted).check(address);
-            assert_eq!(refused, Err(Refused::Internal(address.to_canonical())), "{internal}");
+            assert_eq!(refused, Err(Rejected::Internal(address.to_canonical())), "{internal}");
         }
         for public in [
             "8.8.8.8",
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_by_name_is_and_plain_http_goes_nowhere_else() {
+    fn allowed_networks_are_permitted_and_plain_http_needs_one() {
         let (encrypted, plain) = (
             guard(&["10.1.0.0/16", "fd00::/8"], Transport::Encrypted),
             guard(&["10.1.0.0/16", "fd00::/8"], Transport::Plain),
@@ -236,26 +233,26 @@ mod tests {
                 assert_eq!(guard.check(allowed.parse().unwrap()), Ok(()), "{allowed}");
             }
             let near = "10.2.0.1".parse().unwrap();
-            assert_eq!(guard.check(near), Err(Refused::Internal(near)));
+            assert_eq!(guard.check(near), Err(Rejected::Internal(near)));
         }
         let public = "8.8.8.8".parse().unwrap();
         assert_eq!(encrypted.check(public), Ok(()));
-        assert_eq!(plain.check(public), Err(Refused::Plain(public)));
+        assert_eq!(plain.check(public), Err(Rejected::Plain(public)));
     }
 
     #[tokio::test]
-    async fn a_name_is_judged_by_what_it_resolves_to_each_time() {
+    async fn name_is_checked_by_its_resolved_addresses_each_time() {
         let public = guard(&[], Transport::Encrypted);
         let rebinding = resolving(public.clone(), &[&["8.8.8.8"], &["169.254.169.254"]]);
         assert_eq!(rebinding.addresses("evil.example.com").await.unwrap().len(), 1);
         let refused = rebinding.addresses("evil.example.com").await.unwrap_err().to_string();
         assert!(refused.contains("169.254.169.254 is internal"), "{refused}");
-        // One of several that is internal is passed over.
+        // Internal addresses among several are skipped.
         let mixed = resolving(public.clone(), &[&["10.0.0.1", "8.8.8.8", "::1"]]);
         assert_eq!(mixed.addresses("x").await.unwrap(), ["8.8.8.8".parse::<IpAddr>().unwrap()]);
         let nowhere = resolving(public.clone(), &[&[]]).addresses("x").await.unwrap_err();
         assert!(nowhere.to_string().contains("no address"));
-        // A literal address is no name, and is judged all the same.
+        // Literal addresses are checked too.
         for literal in ["127.0.0.1", "[::1]", "[::ffff:10.0.0.1]"] {
             assert!(public.addresses(literal).await.is_err(), "{literal}");
         }

@@ -1,4 +1,4 @@
-//! Webhooks and chats: a POST of JSON that goes straight to its address, and nowhere else.
+//! Webhooks and chats: a POST of JSON, without proxies and redirects.
 
 use ipnet::IpNet;
 use reqwest::header::{CONTENT_TYPE, USER_AGENT};
@@ -8,10 +8,10 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::guard::{Guard, Transport};
+use super::message::{Message, SendError};
 use super::signature::{self, ID, SIGNATURE};
-use super::{Message, SendError};
 
-/// Sends over HTTP. Each time a connection is made anew, so that its address is judged anew.
+/// Sends over HTTP. Each request opens a new connection, so that the guard checks the address each time.
 #[derive(Debug, Clone)]
 pub(super) struct Http {
     encrypted: (reqwest::Client, Guard),
@@ -38,7 +38,7 @@ impl Http {
         Ok(Self { encrypted: client(Transport::Encrypted)?, plain: client(Transport::Plain)? })
     }
 
-    /// Sends what a machine reads, signed with each of the secrets.
+    /// Sends JSON, signed with each of the secrets.
     pub(super) async fn webhook(
         &self,
         url: &SecretString,
@@ -50,10 +50,10 @@ impl Http {
         self.post(url, message.body.clone(), &[(ID, &message.id), (SIGNATURE, &signature)]).await
     }
 
-    /// Sends what a chat shows, as the incoming webhook of one takes it.
+    /// Sends text, as incoming webhooks of chats expect it.
     pub(super) async fn chat(&self, url: &SecretString, message: &Message<'_>) -> Result<(), SendError> {
         let lines = std::iter::once(message.content.headline()).chain(message.content.lines());
-        let body = serde_json::json!({ "text": format!("{}\n{}", verbatim(lines), plain(message.html_url)) })
+        let body = serde_json::json!({ "text": format!("{}\n{}", code_block(lines), encoded_url(message.html_url)) })
             .to_string();
         self.post(url, body.into_bytes(), &[(ID, &message.id)]).await
     }
@@ -66,7 +66,7 @@ impl Http {
     ) -> Result<(), SendError> {
         let url: Url = url.expose_secret().parse().map_err(|_| SendError::NoUrl)?;
         let (client, guard) = if url.scheme() == "http" { &self.plain } else { &self.encrypted };
-        // A literal address is never looked up, so it is judged here.
+        // The resolver does not see literal addresses, so the guard checks them here.
         if let Some(host) = url.host_str().filter(|_| !matches!(url.host(), Some(url::Host::Domain(_)))) {
             guard.addresses(host).await.map_err(SendError::Address)?;
         }
@@ -77,18 +77,18 @@ impl Http {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        // The URL is a credential, and no error says it.
-        let answer = request.body(body).send().await.map_err(|error| SendError::Http(error.without_url()))?;
-        match answer.status() {
+        // The URL is a credential: errors must not contain it.
+        let response =
+            request.body(body).send().await.map_err(|error| SendError::Http(error.without_url()))?;
+        match response.status() {
             status if status.is_success() => Ok(()),
             status => Err(SendError::Status(status.as_u16())),
         }
     }
 }
 
-/// Lines that a chat shows as they stand: in a block of code, nothing that a pod's author chose is a link, a
-/// mention or markup.
-fn verbatim(lines: impl Iterator<Item = String>) -> String {
+/// Lines in a code block, where text that a pod's author chose is no link, mention or markup.
+fn code_block(lines: impl Iterator<Item = String>) -> String {
     let escaped = |line: String| {
         let line = line.replace('`', "'").replace('&', "&amp;");
         line.replace('<', "&lt;").replace('>', "&gt;")
@@ -97,18 +97,17 @@ fn verbatim(lines: impl Iterator<Item = String>) -> String {
     format!("```\n{}\n```", lines.join("\n"))
 }
 
-/// An address in which nothing that a name holds is more than a part of it: whatever a chat could take for the end
-/// of a link, a mention or markup is encoded.
-fn plain(address: &str) -> String {
-    let mut plain = String::with_capacity(address.len());
-    for byte in address.bytes() {
+/// A URL with percent-encoded names, so that chats see no end of the link, mention or markup in them.
+fn encoded_url(url: &str) -> String {
+    let mut encoded = String::with_capacity(url.len());
+    for byte in url.bytes() {
         if byte.is_ascii_alphanumeric() || b"/:.-_%[]".contains(&byte) {
-            plain.push(char::from(byte));
+            encoded.push(char::from(byte));
         } else {
-            plain.extend(["%", &hex::encode_upper([byte])]);
+            encoded.extend(["%", &hex::encode_upper([byte])]);
         }
     }
-    plain
+    encoded
 }
 
 #[cfg(test)]
@@ -116,18 +115,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_link_and_nothing_else_whatever_is_in_its_names() {
+    fn url_stays_one_link_for_all_names() {
         let address = "https://[::1]:8080/ui/acme/environments/prod_1%20<!here>|@all*~`&)";
         let expected =
             "https://[::1]:8080/ui/acme/environments/prod_1%20%3C%21here%3E%7C%40all%2A%7E%60%26%29";
-        assert_eq!(plain(address), expected);
+        assert_eq!(encoded_url(address), expected);
     }
 
     #[test]
-    fn what_a_chat_would_take_for_a_link_a_mention_or_markup_is_text() {
+    fn links_mentions_and_markup_become_text() {
         let lines = ["<!channel> & <http://x|y>", "@here https://evil.example `*b*`"].map(str::to_owned);
         let expected =
             "```\n&lt;!channel&gt; &amp; &lt;http://x|y&gt;\n@here https://evil.example '*b*'\n```";
-        assert_eq!(verbatim(lines.into_iter()), expected);
+        assert_eq!(code_block(lines.into_iter()), expected);
     }
 }

@@ -1,181 +1,147 @@
-//! Notifications: what is in the outbox is taken in hand, sent, and recorded as sent or to be sent again.
+//! Delivery of notifications from the outbox.
 //!
-//! `serve` runs `deliver` beside its requests. Each replica takes what is due of the targets whose addresses
-//! it has; what one that is killed had in hand comes back by itself. A target is sent one thing at a time, so
-//! that one that never answers holds up no other.
+//! `service` runs `deliver` in every replica. A replica leases due notifications of the targets whose addresses it knows,
+//! sends them and records the outcome; the leases of a killed replica expire. Each target gets one notification at a time,
+//! so a slow target does not delay the others.
 
 mod email;
 mod guard;
 mod http;
+mod message;
 pub mod signature;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use crate::service::addresses::Addresses;
 pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
 use sqlx::types::Uuid;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::app::{App, Delivery};
+use super::app::App;
+use super::limits::Delivery;
 use crate::domain::evidence::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
-use crate::domain::failure_log::{Outage, Say};
+use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::retry::Backoff;
 use crate::process::error_causes;
 use crate::store;
-use crate::store::outbox::{Failed, Leased, Target};
+use crate::store::outbox::{DueTarget, FailedDelivery, LeasedNotification};
 
 use self::http::Http;
+use self::message::{Message, SendError};
 
-/// What is sent, in every form that it takes.
-struct Message<'a> {
-    id: String,
-    content: &'a Content,
-    /// The page of the environment.
-    html_url: &'a str,
-    /// As a webhook gets it.
-    body: Vec<u8>,
-}
-
-/// The JSON Schema of what a webhook gets.
+/// The JSON Schema of a webhook's body.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Notification<'_>).to_value()
 }
 
-/// Why a notification did not arrive. No address and no secret is in it.
-#[derive(Debug, thiserror::Error)]
-enum SendError {
-    #[error("it answered {0}")]
-    Status(u16),
-    #[error("it did not answer within {0:?}")]
-    TimedOut(Duration),
-    #[error("it cannot be reached")]
-    Http(#[source] reqwest::Error),
-    #[error("it cannot be reached")]
-    Address(#[source] io::Error),
-    #[error("the mail server did not take it")]
-    Smtp(#[source] lettre::transport::smtp::Error),
-    #[error("no mail can be made of it")]
-    Mail(#[source] lettre::error::Error),
-    #[error("no mail server is configured: the bootstrap file has no smtp")]
-    NoMailServer,
-    #[error("its address is no URL")]
-    NoUrl,
-    #[error("its address is not known here any more")]
-    Unknown,
-    #[error("what is to be sent cannot be read")]
-    Unreadable,
-}
+/// Interval between log lines while the delivery fails.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-/// From one line about a database that does not answer to the next.
-const REMIND: Duration = Duration::from_mins(1);
-
-/// Why nothing is sent for now.
+/// A failure that stops the delivery to all targets.
 #[derive(Debug, thiserror::Error)]
-enum Behind {
+enum DeliveryError {
     #[error(transparent)]
     Store(#[from] store::Error),
-    #[error("no client can be made that trusts the authorities of the bootstrap file")]
+    #[error("failed to create an HTTP client with the certificate authorities of the bootstrap file")]
     Client(#[from] reqwest::Error),
 }
 
-/// What sends, and where to.
-struct Ready {
+/// A client with the addresses that it sends to.
+struct Sender {
     http: Http,
     book: Arc<AddressBook>,
 }
 
-/// What sends, made anew with each address book.
+/// The sender of the current address book.
 #[derive(Default)]
-struct Sender(Option<Arc<Ready>>);
+struct SenderCache(Option<Arc<Sender>>);
 
-impl Sender {
-    fn of(&mut self, app: &App, book: &Arc<AddressBook>) -> Result<Arc<Ready>, reqwest::Error> {
+impl SenderCache {
+    fn get(&mut self, app: &App, book: &Arc<AddressBook>) -> Result<Arc<Sender>, reqwest::Error> {
         match &self.0 {
-            Some(ready) if Arc::ptr_eq(&ready.book, book) => Ok(Arc::clone(ready)),
+            Some(sender) if Arc::ptr_eq(&sender.book, book) => Ok(Arc::clone(sender)),
             _ => {
                 let http = Http::new(&app.allowed_internal, &book.authorities)?;
-                let ready = Arc::new(Ready { http, book: Arc::clone(book) });
-                self.0 = Some(Arc::clone(&ready));
-                Ok(ready)
+                let sender = Arc::new(Sender { http, book: Arc::clone(book) });
+                self.0 = Some(Arc::clone(&sender));
+                Ok(sender)
             }
         }
     }
 }
 
-/// The targets that are not to be sent to for now.
+/// The targets that get no notification at the moment.
 #[derive(Default)]
-struct Resting {
-    /// One thing at a time; with the organization of each.
+struct Unavailable {
+    /// Targets with an attempt in progress, and their organizations.
     busy: BTreeMap<Uuid, String>,
-    /// How often in a row sending failed, and until when that target is left alone: what waits for one that does
-    /// not answer is not all tried in turn.
+    /// Consecutive failures per target, and the end of its pause: the backlog of an unreachable target is not attempted
+    /// one by one.
     failing: HashMap<Uuid, (u32, Instant)>,
 }
 
-impl Resting {
-    fn takes(&self, target: Uuid, now: Instant) -> bool {
-        let rests = self.failing.get(&target).is_some_and(|(_, until)| now < *until);
-        !rests && !self.busy.contains_key(&target)
+impl Unavailable {
+    fn is_ready(&self, target: Uuid, now: Instant) -> bool {
+        let pauses = self.failing.get(&target).is_some_and(|(_, until)| now < *until);
+        !pauses && !self.busy.contains_key(&target)
     }
 
-    fn is_over(&mut self, target: Uuid, has_arrived: bool, policy: &Delivery) {
+    fn finished(&mut self, target: Uuid, has_arrived: bool, limits: &Delivery) {
         self.busy.remove(&target);
         let failures = self.failing.remove(&target).map_or(0, |(failures, _)| failures);
         if !has_arrived {
             let failures = failures.saturating_add(1);
-            let rest = delay(policy.backoff, target, failures.into()).min(policy.rest);
-            self.failing.insert(target, (failures, Instant::now() + rest));
+            let pause = delay(limits.backoff, target, failures.into()).min(limits.max_pause);
+            self.failing.insert(target, (failures, Instant::now() + pause));
         }
     }
 }
 
-/// Sends until `shutdown`; what is under way then is finished.
+/// Sends until `shutdown`; attempts in progress are completed.
 pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
-    let policy = app.policy.delivery;
-    let mut sender = Sender::default();
-    let mut interval = tokio::time::interval(policy.interval);
+    let limits = app.limits.delivery;
+    let mut senders = SenderCache::default();
+    let mut interval = tokio::time::interval(limits.interval);
     let mut sending = JoinSet::new();
-    let mut resting = Resting::default();
-    let mut outage = Outage::new(REMIND);
+    let mut unavailable = Unavailable::default();
+    let mut failures = FailureLog::new(REMINDER_INTERVAL);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
             _ = interval.tick() => measure(&app).await,
             () = app.outbox.notified() => {}
             Some(sent) = sending.join_next() => {
-                // One that panicked, which it does not, would keep its target until the next start.
+                // The target of a task that panicked stays busy until the next start.
                 if let Ok((target, has_arrived)) = sent {
-                    resting.is_over(target, has_arrived, &policy);
+                    unavailable.finished(target, has_arrived, &limits);
                 }
             }
         }
-        let taken = async {
-            let taken = take(&app, &resting).await?;
-            // As late as can be: what was taken goes where the file says now.
-            Ok::<_, Behind>((sender.of(&app, &app.addresses.current())?, taken))
+        let leased = async {
+            let leased = lease(&app, &unavailable).await?;
+            // After the lease, so that notifications use the addresses of the current file.
+            Ok::<_, DeliveryError>((senders.get(&app, &app.addresses.current())?, leased))
         };
-        match taken.await {
-            Ok((sender, taken)) => {
-                outage.over(std::time::Instant::now());
-                for (target, leased) in taken {
-                    resting.busy.insert(target.id, target.organization.clone());
+        match leased.await {
+            Ok((sender, leased)) => {
+                failures.recovered(std::time::Instant::now());
+                for (target, leased) in leased {
+                    unavailable.busy.insert(target.id, target.organization.clone());
                     let (app, sender) = (app.clone(), Arc::clone(&sender));
                     sending.spawn(async move {
-                        let has_arrived = handle(&app, &sender, &target, leased).await;
+                        let has_arrived = attempt(&app, &sender, &target, leased).await;
                         (target.id, has_arrived)
                     });
                 }
             }
             Err(error) => {
-                let words = error_causes::said_once(&error).join(": ");
-                if outage.failed(&words, std::time::Instant::now()) != Say::Nothing {
-                    tracing::warn!("notifications are behind: {words}");
+                let cause = error_causes::describe(&error);
+                if failures.failed(&cause, std::time::Instant::now()) != LogAction::Suppress {
+                    tracing::warn!("failed to send notifications: {cause}");
                 }
             }
         }
@@ -183,104 +149,109 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     while sending.join_next().await.is_some() {}
 }
 
-/// Counts what waits, for the metrics.
+/// Updates the metrics of waiting notifications.
 async fn measure(app: &App) {
-    let backlog = async { app.store.read().await?.backlog().await };
-    // Where the database does not answer, the next try says so.
-    let measured: Result<store::outbox::Backlog, store::Error> = backlog.await;
+    let backlog = async { app.site.store.read().await?.backlog().await };
+    // The next lease reports an unavailable database.
+    let measured: Result<store::outbox::OutboxBacklog, store::Error> = backlog.await;
     if let Ok(backlog) = measured {
-        let longest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.now().since(oldest));
-        app.metrics.waiting(backlog.waiting, longest);
+        let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
+        app.metrics.set_waiting(backlog.waiting, oldest);
     }
 }
 
-/// Takes in hand what is due of targets that this replica can send to now.
-async fn take(app: &App, resting: &Resting) -> Result<Vec<(Target, Leased)>, store::Error> {
-    let (policy, book) = (app.policy.delivery, app.addresses.current());
-    let free = policy.at_once.saturating_sub(resting.busy.len());
+/// Leases due notifications of the targets that this replica can send to now.
+async fn lease(
+    app: &App,
+    unavailable: &Unavailable,
+) -> Result<Vec<(DueTarget, LeasedNotification)>, store::Error> {
+    let (limits, book) = (app.limits.delivery, app.addresses.current());
+    let free = limits.max_targets.saturating_sub(unavailable.busy.len());
     if book.targets.is_empty() || free == 0 {
         return Ok(Vec::new());
     }
-    let mut transaction = app.store.read().await?;
-    let due = transaction.due_targets(app.now()).await?;
+    let mut transaction = app.site.store.read().await?;
+    let due = transaction.due_targets(app.site.now()).await?;
     drop(transaction);
-    let is_ours =
-        |target: &Target| book.targets.contains_key(&key(target)) && resting.takes(target.id, Instant::now());
+    let is_ours = |target: &DueTarget| {
+        book.targets.contains_key(&key(target)) && unavailable.is_ready(target.id, Instant::now())
+    };
     let due = due.into_iter().filter(is_ours);
-    // Those that did not answer get what is left, and a quarter of all at most: they may take as long again, and their
-    // organization has as much for those that do.
-    let (mut failing, mut well): (Vec<_>, Vec<_>) =
-        due.partition(|target| resting.failing.contains_key(&target.id));
-    // However many targets of one organization answer slowly, half of all is left to others.
+    // Failing targets may block until the timeout: they get the remaining slots, and at most a quarter of all.
+    let (mut failing, mut healthy): (Vec<_>, Vec<_>) =
+        due.partition(|target| unavailable.failing.contains_key(&target.id));
+    // One organization uses at most half of the slots.
     let mut busy = HashMap::<String, usize>::new();
-    for organization in resting.busy.values() {
+    for organization in unavailable.busy.values() {
         *busy.entry(organization.clone()).or_default() += 1;
     }
-    let mut may = |target: &Target| {
+    let mut may = |target: &DueTarget| {
         let busy = busy.entry(target.organization.clone()).or_default();
         *busy += 1;
-        *busy <= (policy.at_once / 2).max(1)
+        *busy <= (limits.max_targets / 2).max(1)
     };
-    well.retain(&mut may);
+    healthy.retain(&mut may);
     failing.retain(&mut may);
-    let is_failing = |id: &&Uuid| resting.failing.contains_key(*id);
-    let for_failing = (policy.at_once / 4).max(1);
-    let for_failing = for_failing.saturating_sub(resting.busy.keys().filter(is_failing).count());
-    let targets = well.into_iter().chain(failing.into_iter().take(for_failing)).take(free);
-    let mut targets: BTreeMap<Uuid, Target> = targets.map(|target| (target.id, target)).collect();
+    let is_failing = |id: &&Uuid| unavailable.failing.contains_key(*id);
+    let for_failing = (limits.max_targets / 4).max(1);
+    let for_failing = for_failing.saturating_sub(unavailable.busy.keys().filter(is_failing).count());
+    let targets = healthy.into_iter().chain(failing.into_iter().take(for_failing)).take(free);
+    let mut targets: BTreeMap<Uuid, DueTarget> = targets.map(|target| (target.id, target)).collect();
     if targets.is_empty() {
         return Ok(Vec::new());
     }
     let wanted: Vec<Uuid> = targets.keys().copied().collect();
-    let mut transaction = app.store.write().await?;
-    let leased = transaction.lease(&wanted, app.now(), policy.lease).await?;
+    let mut transaction = app.site.store.write().await?;
+    let leased = transaction.lease(&wanted, app.site.now(), limits.lease).await?;
     transaction.commit().await?;
     Ok(leased.into_iter().filter_map(|leased| Some((targets.remove(&leased.target)?, leased))).collect())
 }
 
-fn key(target: &Target) -> TargetKey {
+fn key(target: &DueTarget) -> TargetKey {
     (target.organization.clone(), target.action, target.name.clone())
 }
 
-/// Sends one, and records what came of it; says whether it arrived.
-async fn handle(app: &App, ready: &Ready, target: &Target, leased: Leased) -> bool {
-    let policy = app.policy.delivery;
-    let sent = match timeout(policy.timeout, send(app, ready, target, &leased)).await {
+/// Sends one notification and records the outcome. Returns whether it arrived.
+async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedNotification) -> bool {
+    let limits = app.limits.delivery;
+    let sent = match timeout(limits.timeout, send(app, sender, target, &leased)).await {
         Ok(sent) => sent,
-        Err(_) => Err(SendError::TimedOut(policy.timeout)),
+        Err(_) => Err(SendError::TimedOut(limits.timeout)),
     };
     let has_arrived = sent.is_ok();
     let outcome = if has_arrived { "arrived" } else { "failed" };
-    app.metrics.sent(target.kind, outcome);
+    app.metrics.notification(target.kind, outcome);
     if let Err(error) = record(app, target, &leased, sent).await {
-        // It is due again once the time is over for which it was taken, and sent once more.
-        tracing::warn!(
-            "that a notification {outcome} is not recorded: {}",
-            error_causes::said_once(&error).join(": ")
-        );
+        // It is sent again when the lease expires.
+        tracing::warn!("failed to record that a notification {outcome}: {}", error_causes::describe(&error));
     }
     has_arrived
 }
 
-async fn send(app: &App, ready: &Ready, target: &Target, leased: &Leased) -> Result<(), SendError> {
-    let Ready { http, book } = ready;
+async fn send(
+    app: &App,
+    sender: &Sender,
+    target: &DueTarget,
+    leased: &LeasedNotification,
+) -> Result<(), SendError> {
+    let Sender { http, book } = sender;
     let content: Content = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
-    let html_url = &app.links.environment_page(&content.organization, &content.environment);
+    let html_url = &app.site.links.environment_page(&content.organization, &content.environment);
     let whole =
         Notification { schema_version: SCHEMA_VERSION, id: id.clone(), action, html_url, content: &content };
     let body = serde_json::to_vec(&whole).unwrap_or_default();
     let message = Message { id, content: &content, html_url, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
-            let seconds = app.now().micros() / 1_000_000;
+            let seconds = app.site.now().micros() / 1_000_000;
             http.webhook(url, secrets, &message, seconds).await
         }
         Some(Address::Slack { url }) => http.chat(url, &message).await,
         Some(Address::Email { recipients }) => {
             let smtp = book.smtp.as_ref().ok_or(SendError::NoMailServer)?;
-            let timeout = app.policy.delivery.timeout;
+            let timeout = app.limits.delivery.timeout;
             email::send(smtp, &app.allowed_internal, &book.authorities, recipients, &message, timeout).await
         }
         None => Err(SendError::Unknown),
@@ -289,34 +260,40 @@ async fn send(app: &App, ready: &Ready, target: &Target, leased: &Leased) -> Res
 
 async fn record(
     app: &App,
-    target: &Target,
-    leased: &Leased,
+    target: &DueTarget,
+    leased: &LeasedNotification,
     sent: Result<(), SendError>,
 ) -> Result<(), store::Error> {
-    let mut transaction = app.store.write().await?;
+    let mut transaction = app.site.store.write().await?;
     match sent {
-        Ok(()) => transaction.arrived(leased.id, target.id, app.now()).await?,
+        Ok(()) => transaction.record_sent(leased.id, target.id, app.site.now()).await?,
         Err(error) => {
-            let problem = error_causes::said_once(&error).join(": ");
-            let (id, policy) = (leased.id, app.policy.delivery);
-            let again = app.now().later(delay(policy.backoff, id, leased.tries));
-            // What would only be tried again after its time is given up.
-            let oldest = again.earlier(policy.patience);
-            let failed = Failed { notification: id, target: target.id, problem: &problem, again, oldest };
-            let dropped = transaction.failed(&failed, app.now()).await?;
+            let cause = error_causes::describe(&error);
+            let (id, limits) = (leased.id, app.limits.delivery);
+            let retry_at = app.site.now().later(delay(limits.backoff, id, leased.attempts));
+            // Notifications whose next attempt would be past their maximum age are dropped.
+            let drop_before = retry_at.earlier(limits.max_age);
+            let failed = FailedDelivery {
+                notification: id,
+                target: target.id,
+                last_error: &cause,
+                retry_at,
+                drop_before,
+            };
+            let dropped = transaction.record_failure(&failed, app.site.now()).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
-            tracing::warn!(notification = %id, "the notification {id} did not reach {what}: {problem}");
+            tracing::warn!(notification = %id, "failed to send notification {id} to {what}: {cause}");
             if dropped > 0 {
-                tracing::error!(dropped, "{dropped} notifications to {what} were given up");
+                tracing::error!(dropped, "dropped {dropped} notifications to {what}");
             }
         }
     }
     transaction.commit().await
 }
 
-/// How long to wait after so many failures in a row; not all wait for as long.
-fn delay(backoff: Backoff, of: Uuid, failures: i64) -> Duration {
-    let [.., seed] = of.as_bytes();
+/// The delay after this many consecutive failures, with jitter from the identifier.
+fn delay(backoff: Backoff, id: Uuid, failures: i64) -> Duration {
+    let [.., seed] = id.as_bytes();
     let earlier = usize::try_from(failures.saturating_sub(1)).unwrap_or_default().min(64);
-    backoff.delays(u64::from(*seed)).nth(earlier).unwrap_or(backoff.most)
+    backoff.delays(u64::from(*seed)).nth(earlier).unwrap_or(backoff.max)
 }

@@ -1,19 +1,17 @@
-//! Operations 6 and 8: get an approval, and list those of an artifact.
+//! Operations 6 and 8: get an approval, and list the approvals of an artifact.
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::evidence::access::Operation;
 use crate::domain::model::{Approval, CommitHash, Fingerprint, FlowName, SourceCommit};
-use crate::service::access::{Asking, admit};
-use crate::service::app::App;
+use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, Problem, Refused};
-use crate::service::http::segments::Segments;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::site::Site;
 use crate::store::approvals as stored;
 
-/// The answer of operation 8.
+/// The response of operation 8.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
 
@@ -25,33 +23,31 @@ pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
     params(
         ("org" = String, Path, description = "Organization"),
         ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("approval_number" = i64, Path, description = "Its number in the flow", minimum = 1),
+        ("approval_number" = i64, Path, description = "Number of the approval in the flow", minimum = 1),
     ),
     responses(
         (status = 200, description = "The approval", body = Approval<SourceCommit>),
         (status = 404, description = "No such flow or approval", body = ErrorBody),
-        Refused,
+        ErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn get_approval(
-    State(app): State<App>,
-    Segments((organization, flow, number)): Segments<(String, String, String)>,
-    asking: Asking,
+    State(site): State<Site>,
+    Admitted { organization, rest: (flow, number), .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Approval<SourceCommit>>, Problem> {
-    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let number = Problem::number("approval_number", &number)?;
     Parameters::read(&uri, &[])?;
-    let mut transaction = app.store.read().await?;
+    let mut transaction = site.store.read().await?;
     let approvals = transaction.approvals(&organization, flow.as_str(), Some(number), None).await?;
     let approval = approvals
         .ok_or_else(|| no_flow(&flow))?
         .pop()
-        .ok_or_else(|| Problem::not_found(format!("there is no approval {number} in the flow \"{flow}\"")))?;
-    let built = transaction.built_from(&organization, &approval.content.commits).await?;
-    Ok(axum::Json(shown(approval, |commit| SourceCommit {
+        .ok_or_else(|| Problem::not_found(format!("approval {number} of flow \"{flow}\" not found")))?;
+    let built = transaction.artifacts_built_from(&organization, &approval.content.commits).await?;
+    Ok(axum::Json(response(approval, |commit| SourceCommit {
         artifact_fingerprints: built.get(&commit).into_iter().flatten().copied().collect(),
         commit_sha: commit,
     })))
@@ -65,36 +61,34 @@ pub(crate) async fn get_approval(
     params(
         ("org" = String, Path, description = "Organization"),
         ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("fingerprint" = inline(Fingerprint), Path, description = "The artifact that is approved"),
+        ("fingerprint" = inline(Fingerprint), Path, description = "Approved artifact"),
     ),
     responses(
-        (status = 200, description = "All of them, the latest number first", body = Approvals),
+        (status = 200, description = "All approvals, highest number first", body = Approvals),
         (status = 404, description = "No such flow", body = ErrorBody),
-        Refused,
+        ErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn list_approvals(
-    State(app): State<App>,
-    Segments((organization, flow, artifact)): Segments<(String, String, String)>,
-    asking: Asking,
+    State(site): State<Site>,
+    Admitted { organization, rest: (flow, artifact), .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Approvals>, Problem> {
-    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let artifact: Fingerprint = Problem::parse("fingerprint", &artifact)?;
     Parameters::read(&uri, &[])?;
-    let mut transaction = app.store.read().await?;
+    let mut transaction = site.store.read().await?;
     let approvals = transaction.approvals(&organization, flow.as_str(), None, Some(artifact)).await?;
     let approvals = approvals.ok_or_else(|| no_flow(&flow))?;
-    Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| shown(approval, CommitHash)).collect())))
+    Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
 }
 
 fn no_flow(flow: &FlowName) -> Problem {
-    Problem::not_found(format!("there is no flow \"{flow}\" in this organization"))
+    Problem::not_found(format!("flow \"{flow}\" not found"))
 }
 
-fn shown<C>(approval: stored::Approval, commit: impl Fn(String) -> C) -> Approval<C> {
+fn response<C>(approval: stored::Approval, commit: impl Fn(String) -> C) -> Approval<C> {
     let content = approval.content;
     Approval {
         release_number: approval.number,

@@ -1,5 +1,6 @@
 //! Operation 5: attest JUnit test results.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use axum::body::{Body, Bytes};
@@ -10,45 +11,41 @@ use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
-use crate::domain::evidence::access::Operation;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
-use crate::service::access::{Asking, admit};
-use crate::service::app::{App, Policy};
+use crate::service::access::{Admitted, Attest};
+use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::evaluate;
-use crate::service::http::body::{Paced, Share, announced};
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::body::{Paced, Share, content_length};
 use crate::service::http::json;
-use crate::service::http::problem::{ErrorBody, Problem, Refused, RefusedBody};
-use crate::service::http::segments::Segments;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::limits::{Limits, MAX_DATA};
 use crate::store::attestations::{NewAttestation, RecordError};
 
-/// The largest `data_json`, in bytes.
-pub(crate) const MOST_DATA: u64 = 1024 * 1024;
+/// Maximum size of boundaries and part headers, in bytes.
+const MAX_FRAMING: u64 = 64 * 1024;
 
-/// What boundaries and the headers of parts may take beside the parts, in bytes.
-const MOST_FRAMING: u64 = 64 * 1024;
-
-/// The longest name of an attached file that is kept, in characters.
-const LONGEST_FILE_NAME: usize = 255;
+/// Maximum length of an attached file's name, in characters.
+const MAX_FILE_NAME_BYTES: usize = 255;
 
 const DATA: &str = "data_json";
 const ATTACHMENT: &str = "attachment_file";
 
-/// The two parts as they are sent.
+/// The form, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "it describes the form to the OpenAPI document")]
+#[expect(dead_code, reason = "describes the form in the OpenAPI document")]
 pub(crate) struct JunitForm {
-    /// The attestation, a JSON object.
+    /// The attestation, a JSON object
     data_json: JunitAttestation,
-    /// A file that is kept with it.
+    /// A file to store with the attestation
     #[schema(value_type = Option<String>, format = Binary)]
     attachment_file: Option<Vec<u8>>,
 }
 
-/// The parts as they were received.
+/// The received parts.
 #[derive(Default)]
 struct Parts {
     data: Option<Vec<u8>>,
@@ -67,55 +64,56 @@ struct Attachment {
     tag = "attestations",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow, which comes into being with its first attestation"),
-        ("trail_name" = inline(TrailName), Path, description = "Trail, which comes into being with its first attestation"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow; its first attestation creates it"),
+        ("trail_name" = inline(TrailName), Path, description = "Trail; its first attestation creates it"),
     ),
     request_body(content = JunitForm, content_type = "multipart/form-data"),
     responses(
         (status = 201, description = "Recorded", body = String, content_type = "application/json"),
-        (status = 409, description = "The repository could be any of several that are known", body = ErrorBody),
-        Refused,
-        RefusedBody,
+        (status = 409, description = "The repository is ambiguous: several are recorded under this name", body = ErrorBody),
+        ErrorResponses,
+        BodyErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn attest_junit(
     State(app): State<App>,
-    Segments((organization, flow, trail)): Segments<(String, String, String)>,
-    asking: Asking,
+    Admitted { organization, rest: (flow, trail), caller, .. }: Admitted<Attest, (String, String)>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let caller = admit(&app, &asking, &organization, Operation::Attest(&flow)).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let trail: TrailName = Problem::parse("trail_name", &trail)?;
-    let boundary = boundary(&asking.headers)?;
-    let most = MOST_DATA + app.policy.attachment + MOST_FRAMING;
-    announced(&asking.headers, "the form", most)?;
+    let boundary = boundary(&headers)?;
+    let max = MAX_DATA + app.limits.attachment + MAX_FRAMING;
+    content_length(&headers, "the form", max)?;
     let mut share = app.inbound.share(&organization);
-    let Parts { data, attachment } = read(&app.policy, boundary, body, most, &mut share).await?;
+    let Parts { data, attachment } = read(&app.limits, boundary, body, max, &mut share).await?;
 
-    let data = data.ok_or_else(|| Problem::field(DATA, "this part is missing"))?;
+    let data = data.ok_or_else(|| Problem::field(DATA, "missing part"))?;
     let sent: JunitAttestation = json::read(DATA, &data)?;
     let commit_url =
         sent.git_commit_info.as_ref().and_then(|commit| commit_url(sent.repo_info.as_ref(), commit));
-    let hash = attachment.as_ref().map(|attachment| Fingerprint::of(&attachment.content));
+    let hash = attachment.as_ref().map(|attachment| Fingerprint::from_content(&attachment.content));
     let new = NewAttestation {
         organization: &organization,
         flow: flow.as_str(),
         trail: trail.as_str(),
-        sent: &sent,
+        data: &sent,
         passes: verdict::passes(&sent.junit_results),
         repository: sent.repo_info.as_ref(),
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
     };
-    let gate = app.gates.hold(&organization).await;
-    let mut transaction = app.store.write().await?;
-    transaction.hold_verdicts(&organization).await?;
-    let trail = transaction.hold_trail(&new, app.now()).await?;
-    // The latest of a flow counts, so no two came at the same time, whatever clocks replicas have.
-    let at = app.now().after(Some(trail.last_modified_at).max(transaction.last_attestation(&new).await?));
+    let mut evaluating = Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()])).await?;
+    let transaction = &mut evaluating.transaction;
+    let trail = transaction.lock_trail(&new, app.site.now()).await?;
+    // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
+    let at = app
+        .site
+        .now()
+        .after(Some(trail.last_modified_at).max(transaction.last_attestation_time(&new).await?));
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
@@ -125,45 +123,40 @@ pub(crate) async fn attest_junit(
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     let artifacts = sent.fingerprints().into_iter();
-    let environments = transaction.judged_environments(&organization, artifacts).await?;
+    let environments = transaction.environments_running_any(&organization, artifacts).await?;
     let environments: Vec<&str> = environments.iter().map(String::as_str).collect();
-    let judged = evaluate::again(&mut transaction, &organization, &environments, &cause, &app.clock).await?;
-    let audit = Audit::of(&caller, &organization, || {
+    evaluating.reevaluate(&organization, &environments, &cause).await?;
+    let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
     });
-    audit.record(&mut transaction, at).await?;
-    transaction.commit().await?;
-    drop(gate);
-    audit.tell();
+    evaluating.audit(audit, at).await?;
+    evaluating.commit().await?;
     drop(share);
-    app.metrics.attested(new.passes);
-    judged.tell(&app);
+    app.metrics.attestation(new.passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }
 
 fn boundary(headers: &HeaderMap) -> Result<String, Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     multer::parse_boundary(kind).map_err(|error| match error {
-        multer::Error::NoBoundary => Problem::invalid("the Content-Type names no boundary"),
+        multer::Error::NoBoundary => Problem::invalid("the Content-Type has no boundary"),
         _ => Problem::unsupported("multipart/form-data"),
     })
 }
 
-/// Reads the form part by part as it comes, each up to its limit.
+/// Reads the form part by part, each up to its limit.
 async fn read(
-    policy: &Policy,
+    limits: &Limits,
     boundary: String,
     body: Body,
-    most: u64,
+    max: u64,
     share: &mut Share,
 ) -> Result<Parts, Problem> {
-    let paced = Paced::new(body, policy.pace);
+    let paced = Paced::new(body, limits.pace);
     let stream = chunks(paced);
-    let limits = SizeLimit::new()
-        .whole_stream(most)
-        .for_field(DATA, MOST_DATA)
-        .for_field(ATTACHMENT, policy.attachment);
-    let constraints = Constraints::new().size_limit(limits);
+    let size_limit =
+        SizeLimit::new().whole_stream(max).for_field(DATA, MAX_DATA).for_field(ATTACHMENT, limits.attachment);
+    let constraints = Constraints::new().size_limit(size_limit);
     let mut form = Multipart::with_constraints(stream, boundary, constraints);
     let mut parts = Parts::default();
     while let Some(field) = form.next_field().await.map_err(problem)? {
@@ -172,15 +165,15 @@ async fn read(
             DATA => parts.data.is_some(),
             ATTACHMENT => parts.attachment.is_some(),
             _ => {
-                let expected = format!("no such part; {DATA} and {ATTACHMENT} were expected");
+                let expected = format!("unknown part: expected {DATA} or {ATTACHMENT}");
                 return Err(Problem::field(crate::domain::escape::shortened(&name, 100), &expected));
             }
         };
         if is_there {
-            return Err(Problem::field(name, "this part is there twice"));
+            return Err(Problem::field(name, "must not occur twice"));
         }
         let file_name =
-            field.file_name().map(|name| name.replace('\0', "").chars().take(LONGEST_FILE_NAME).collect());
+            field.file_name().map(|name| name.replace('\0', "").chars().take(MAX_FILE_NAME_BYTES).collect());
         let content = content(field, share).await?;
         if name == DATA {
             parts.data = Some(content);
@@ -200,13 +193,12 @@ async fn content(mut field: Field<'_>, share: &mut Share) -> Result<Vec<u8>, Pro
     Ok(content)
 }
 
-/// The body as the stream that the form's reader takes; what stopped it travels inside the error. The
-/// reader searches all that it holds again whenever more comes, so a body that comes byte by byte is
-/// gathered first.
+/// The body as a stream for multer; an error carries the [`Problem`] that stopped it. multer searches its whole buffer
+/// again after each chunk, so small chunks are merged.
 ///
-/// Before its first boundary the reader asks twice in a row and searches only what the first asking
-/// brought (multer 3.1.0): where more comes between the two and the end with it, a whole form is taken for
-/// a cut off one. So the end is never told in the same breath as what came before it.
+/// Before the first boundary, multer 3.1.0 polls twice in a row and searches only the result of the first poll. If data
+/// and the end of the stream arrive between the two, it rejects a complete form. The stream therefore yields the end in a
+/// poll of its own.
 fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<Bytes, io::Error>> {
     futures_util::stream::try_unfold(paced, |mut paced| async move {
         let mut gathered = BytesMut::new();
@@ -225,11 +217,11 @@ fn chunks(paced: Paced) -> impl futures_util::Stream<Item = Result<Bytes, io::Er
     })
 }
 
-/// How much of a body is gathered before it is looked at, in bytes.
+/// Minimum size of a merged chunk, in bytes.
 const GATHERED: usize = 32 * 1024;
 
 #[derive(Debug, thiserror::Error)]
-#[error("the body could not be read")]
+#[error("failed to read the body")]
 struct Stopped(Problem);
 
 fn problem(error: multer::Error) -> Problem {
@@ -245,7 +237,7 @@ fn problem(error: multer::Error) -> Problem {
             }
             _ => Problem::broken_off(),
         },
-        error => Problem::invalid(format!("the form cannot be read: {error}")),
+        error => Problem::invalid(format!("failed to parse the form: {error}")),
     }
 }
 
@@ -264,7 +256,7 @@ mod tests {
         --b\r\nContent-Disposition: form-data; name=\"attachment_file\"; filename=\"a\"\r\n\r\n\r\n--\r\n\
         --b--\r\n";
 
-    /// A body that brings these chunks, and has to be asked twice where there is `None`.
+    /// A body of these chunks; `None` is a poll without data.
     fn brings(chunks: impl IntoIterator<Item = Option<&'static str>>) -> Body {
         let mut chunks = chunks.into_iter().collect::<VecDeque<_>>();
         Body::from_stream(stream::poll_fn(move |cx| match chunks.pop_front() {
@@ -278,14 +270,14 @@ mod tests {
     }
 
     async fn received(body: Body) -> Result<Parts, Problem> {
-        let policy = Policy::default();
+        let policy = Limits::default();
         let mut share = Budget::new(policy.inbound_kibibytes).share("acme");
-        read(&policy, "b".to_owned(), body, MOST_DATA, &mut share).await
+        read(&policy, "b".to_owned(), body, MAX_DATA, &mut share).await
     }
 
-    /// The connection is read on one thread and the form on another, so any of it may come at any time.
+    /// The connection is read on another thread, so chunks arrive at any time.
     #[tokio::test]
-    async fn a_form_is_the_same_wherever_it_is_split_and_whenever_its_pieces_come() {
+    async fn form_is_parsed_alike_for_all_splits_and_delays() {
         for split in 0..=FORM.len() {
             let (first, second) = FORM.split_at(split);
             for waits in 0..8 {
@@ -302,8 +294,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_that_ends_before_its_end_is_refused_whenever_its_end_comes() {
-        // Whole from its last boundary's last dash.
+    async fn truncated_form_is_rejected_for_all_splits() {
+        // The form is complete with the last dash of the last boundary.
         let whole = FORM.len() - "\r\n".len();
         for split in 0..whole {
             let (first, _) = FORM.split_at(split);

@@ -1,20 +1,18 @@
-//! Operation 2: list a flow's attestations.
+//! Operation 2: list the attestations of a flow.
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::evidence::access::Operation;
 use crate::domain::model::{Attestation, FlowName, Pagination};
-use crate::service::access::{Asking, admit};
-use crate::service::app::App;
+use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, Problem, Refused};
-use crate::service::http::response::fits;
-use crate::service::http::segments::Segments;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::response::check_size;
+use crate::service::site::Site;
 use crate::store::attestations::Span;
 
-/// The answer of operation 2.
+/// The response of operation 2.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Attestations {
     data: Vec<Attestation>,
@@ -29,49 +27,46 @@ pub(crate) struct Attestations {
     params(
         ("org" = String, Path, description = "Organization"),
         ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("from_timestamp" = Option<i64>, Query, description = "Received in this second or later", minimum = 0),
-        ("to_timestamp" = Option<i64>, Query, description = "Received in this second or earlier", minimum = 0),
+        ("from_timestamp" = Option<i64>, Query, description = "Received at or after this time, in seconds since 1970", minimum = 0),
+        ("to_timestamp" = Option<i64>, Query, description = "Received at or before this time, in seconds since 1970", minimum = 0),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
     responses(
         (status = 200, description = "A page", body = Attestations),
         (status = 404, description = "No such flow", body = ErrorBody),
-        Refused,
+        ErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn list_attestations(
-    State(app): State<App>,
-    Segments((organization, flow)): Segments<(String, String)>,
-    asking: Asking,
+    State(site): State<Site>,
+    Admitted { organization, rest: flow, .. }: Admitted<Read, String>,
     uri: Uri,
 ) -> Result<axum::Json<Attestations>, Problem> {
-    admit(&app, &asking, &organization, Operation::Read).await?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let page = parameters.page()?;
     let span = Span {
         from: micros(&parameters, "from_timestamp")?.unwrap_or(0),
-        // A second counts with all its fractions.
+        // Includes the whole second.
         until: micros(&parameters, "to_timestamp")?
             .map_or(i64::MAX, |second| second.saturating_add(1_000_000)),
     };
-    let mut transaction = app.store.read().await?;
-    let size = transaction.size_of_attestations(&organization, flow.as_str(), span, page).await?;
-    fits(size).map_err(|why| Problem::field("per_page", &why))?;
+    let mut transaction = site.store.read().await?;
+    let bytes = transaction.size_of_attestations(&organization, flow.as_str(), span, page).await?;
+    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let html_url =
-        |trail: &str, attestation| app.links.attestation(&organization, flow.as_str(), trail, attestation);
+        |trail: &str, attestation| site.links.attestation(&organization, flow.as_str(), trail, attestation);
     let listed = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
-    let (data, total) = listed
-        .ok_or_else(|| Problem::not_found(format!("there is no flow \"{flow}\" in this organization")))?;
-    Ok(axum::Json(Attestations { data, pagination: page.of(total) }))
+    let (data, total) = listed.ok_or_else(|| Problem::not_found(format!("flow \"{flow}\" not found")))?;
+    Ok(axum::Json(Attestations { data, pagination: page.pagination(total) }))
 }
 
-/// A time in seconds, as the database keeps it.
+/// A parameter in seconds, as microseconds.
 fn micros(parameters: &Parameters, name: &str) -> Result<Option<i64>, Problem> {
     match parameters.integer(name)? {
-        Some(seconds) if seconds < 0 => Err(Problem::field(name, "seconds since 1970 were expected")),
+        Some(seconds) if seconds < 0 => Err(Problem::field(name, "expected seconds since 1970")),
         seconds => Ok(seconds.map(|seconds| seconds.saturating_mul(1_000_000))),
     }
 }

@@ -7,71 +7,67 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::task::spawn_blocking;
 
-use crate::domain::evidence::access::Operation;
-use crate::domain::evidence::environment_status::Standing;
+use crate::domain::evidence::environment_status::EnvironmentStatus;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::snapshot::change;
-use crate::domain::evidence::snapshot::reported::{K8sReport, Reported};
+use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{EnvironmentName, Fingerprint};
-use crate::service::access::{Asking, Caller, admit};
+use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::evaluate::{self, Judged, Subject};
-use crate::service::http::body::{self, Paced, announced};
+use crate::service::evaluation::guard::{Evaluating, Subject};
+use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
-use crate::service::http::problem::{Problem, Refused, RefusedBody};
-use crate::service::http::segments::Segments;
+use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
 use crate::store;
-use crate::store::reports::Received;
+use crate::store::reports::ReceivedReport;
 
-/// What a report changed.
+/// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Changed {
-    /// It says what the one before said.
+    /// Same pods and artifacts as before.
     Nothing,
-    /// Other pods run the same artifacts.
+    /// Different pods run the same artifacts.
     Pods,
-    /// Other artifacts run: a new snapshot, of this number.
+    /// Different artifacts run: a new snapshot with this number.
     Artifacts(i64),
 }
 
-/// Report the pods of an environment and the image digests that they run.
+/// Report the pods of an environment and their image digests.
 #[utoipa::path(
     put,
     path = "/environments/{org}/{env_name}/report/K8S",
     tag = "environments",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment, which comes into being with its first report"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it"),
     ),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
-        (status = 200, description = "No other artifacts run than before", body = String, content_type = "application/json"),
+        (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
         (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
-        Refused,
-        RefusedBody,
+        ErrorResponses,
+        BodyErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn report_k8s(
     State(app): State<App>,
-    Segments((organization, environment)): Segments<(String, String)>,
-    asking: Asking,
+    Admitted { organization, rest: environment, caller, .. }: Admitted<Report, String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let caller = admit(&app, &asking, &organization, Operation::Report(&environment)).await?;
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    if !is_json(&asking.headers) {
+    if !is_json(&headers) {
         return Err(Problem::unsupported("application/json"));
     }
-    let most = app.policy.report;
-    let expected = announced(&asking.headers, "the report", most)?;
-    let paced = Paced::new(body, app.policy.pace);
-    let body = paced
-        .read("the report", most, expected.unwrap_or_default(), app.inbound.share(&organization))
-        .await?;
+    let max = app.limits.report;
+    let expected = content_length(&headers, "the report", max)?;
+    let paced = Paced::new(body, app.limits.pace);
+    let body =
+        paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
     let changed = receive(&app, &caller, &organization, &environment, body).await?;
-    Ok(answer(&app, changed))
+    Ok(response(&app, changed))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -79,20 +75,20 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn answer(app: &App, changed: Changed) -> Response {
-    let (status, outcome, says) = match changed {
-        Changed::Nothing => (StatusCode::OK, "unchanged", NOTHING_NEW.to_owned()),
-        Changed::Pods => (StatusCode::OK, "pods", NOTHING_NEW.to_owned()),
+fn response(app: &App, changed: Changed) -> Response {
+    let (status, outcome, message) = match changed {
+        Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
+        Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
         Changed::Artifacts(number) => {
             (StatusCode::CREATED, "snapshot", format!("report processed, new snapshot {number}"))
         }
     };
-    app.metrics.reported(outcome);
-    (status, axum::Json(says)).into_response()
+    app.metrics.report(outcome);
+    (status, axum::Json(message)).into_response()
 }
 
-/// The interface's word for a report that changes no artifact.
-const NOTHING_NEW: &str = "report processed, no new snapshots to create";
+/// The interface's message for a report without a new snapshot.
+const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
 
 async fn receive(
     app: &App,
@@ -101,32 +97,30 @@ async fn receive(
     environment: &EnvironmentName,
     body: body::Received,
 ) -> Result<Changed, Problem> {
-    // The same bytes say the same: they need not be read again.
-    let silent_after = app.policy.silent_after;
+    // A body with the same bytes as the last one needs no parsing.
+    let silent_after = app.site.silent_after;
     let (name, hash) = (environment.as_str(), body.hash);
-    let place = app.gates.place(organization).await;
-    if app.store.confirm(organization, name, hash, app.now(), silent_after).await? {
+    let permit = app.organization_locks.heartbeat(organization).await;
+    if app.site.store.confirm(organization, name, hash, app.site.now(), silent_after).await? {
         return Ok(Changed::Nothing);
     }
-    drop(place);
+    drop(permit);
     let read = move || {
         let body::Received { bytes, share, .. } = body;
-        (json::read::<K8sReport<'_>>("the report", &bytes).map(Reported::new), share)
+        (json::read::<K8sReport<'_>>("the report", &bytes).map(NormalizedReport::new), share)
     };
-    // What was read of it takes memory until it is recorded, and so does who waits for the database meanwhile.
+    // The parsed report holds its memory until it is recorded, while it waits for the database too.
     let (reported, mut share) = spawn_blocking(read).await.map_err(|_| Problem::defect())?;
     let reported = reported?;
-    share.become_at_least("the report", weight(&reported)).await?;
-    let (changed, judged) = record(app, caller, organization, environment, hash, &reported).await?;
+    share.grow_to("the report", memory(&reported)).await?;
+    let changed = record(app, caller, organization, environment, hash, &reported).await?;
     drop(share);
-    judged.tell(app);
     Ok(changed)
 }
 
-/// How much memory it takes to record a report, in bytes, as measured where everything is another than before, under a
-/// policy: of a pod its rows and names, of an artifact how it stood and stands, why, and the events that tell of it, each
-/// of which holds its name.
-fn weight(reported: &Reported) -> usize {
+/// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
+/// pod; statuses, reasons and events per artifact, each with its name.
+fn memory(reported: &NormalizedReport) -> usize {
     const POD: usize = 320;
     const ARTIFACT: usize = 3 * 1024;
     const NAMED: usize = 16;
@@ -135,61 +129,60 @@ fn weight(reported: &Reported) -> usize {
     reported.pods.len() * POD + artifacts.sum::<usize>()
 }
 
-/// Writes down what a report says and what follows from it, all or nothing, while no other report
-/// of the environment is.
+/// Records a report and its consequences in one transaction, which locks the environment.
 async fn record(
     app: &App,
     caller: &Caller,
     organization: &str,
     environment: &EnvironmentName,
     body_hash: Fingerprint,
-    reported: &Reported,
-) -> Result<(Changed, Judged), store::Error> {
-    let _gate = app.gates.share(organization).await;
-    let mut transaction = app.store.write().await?;
-    transaction.share_verdicts(organization).await?;
-    let held = transaction.environment(organization, environment.as_str(), app.now()).await?;
-    let at = app.now().after(held.last_report_at.max(held.judged_at));
-    let received = Received { at, body_hash, report_hash: reported.hash };
-    let longest = held.silent_after.unwrap_or(app.policy.silent_after);
-    if let Some(last) = held.last_report_at.filter(|last| at.distance(*last) > longest) {
-        transaction.insert_gap(held.id, last, at).await?;
+    reported: &NormalizedReport,
+) -> Result<Changed, store::Error> {
+    let mut evaluating = Evaluating::shared(app, organization).await?;
+    let transaction = &mut evaluating.transaction;
+    let stored = transaction.lock_environment(organization, environment.as_str(), app.site.now()).await?;
+    let at = app.site.now().after(stored.last_report_at.max(stored.evaluated_at));
+    let received = ReceivedReport { at, body_hash, report_hash: reported.hash };
+    let longest = stored.silent_after.unwrap_or(app.site.silent_after);
+    if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
+        transaction.insert_gap(stored.id, last, at).await?;
     }
-    if held.report_hash == Some(reported.hash) {
-        transaction.note_report(held.id, received, held.snapshot).await?;
-        transaction.commit().await?;
-        return Ok((Changed::Nothing, Judged::default()));
+    if stored.report_hash == Some(reported.hash) {
+        transaction.record_report(stored.id, received, stored.snapshot).await?;
+        evaluating.commit().await?;
+        return Ok(Changed::Nothing);
     }
-    let before = Standing { artifacts: transaction.standing(held.id).await?, compliance: held.compliance };
-    let artifacts = change::artifacts(&before.artifacts, reported);
-    let changed = if held.snapshot > 0 && artifacts.are_the_same() {
+    let before = EnvironmentStatus {
+        artifacts: transaction.running_artifacts(stored.id).await?,
+        compliance: stored.compliance,
+    };
+    let artifacts = change::compare_artifacts(&before.artifacts, reported);
+    let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         Changed::Pods
     } else {
-        let number = held.snapshot + 1;
-        transaction.supersede_snapshot(held.id, held.snapshot, held.last_report_at, at).await?;
-        transaction.insert_snapshot(held.id, number, received, &caller.name).await?;
-        transaction.end_artifacts(held.id, &artifacts.ended, held.snapshot, at).await?;
-        transaction.start_artifacts(organization, held.id, &artifacts.started, number, at).await?;
+        let number = stored.snapshot + 1;
+        transaction.supersede_snapshot(stored.id, stored.snapshot, stored.last_report_at, at).await?;
+        transaction.insert_snapshot(stored.id, number, received, &caller.name).await?;
+        transaction.end_artifacts(stored.id, &artifacts.ended, stored.snapshot, at).await?;
+        transaction.start_artifacts(organization, stored.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
     };
-    transaction.change_artifacts(held.id, &artifacts.changed).await?;
-    let pods = change::pods(transaction.running_pods(held.id).await?, reported);
+    transaction.change_artifacts(stored.id, &artifacts.changed).await?;
+    let pods = change::compare_pods(transaction.running_pods(stored.id).await?, reported);
     transaction.end_pods(pods.ended, at).await?;
-    transaction.start_pods(organization, held.id, &pods.started, &reported.workloads, at).await?;
-    let snapshot = if let Changed::Artifacts(number) = changed { number } else { held.snapshot };
-    transaction.note_report(held.id, received, snapshot).await?;
+    transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, at).await?;
+    let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
+    transaction.record_report(stored.id, received, snapshot).await?;
     let seen = reported.artifacts().into_iter();
     let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
-    let subject = Subject { name: environment.clone(), environment: held, snapshot, before, seen };
-    let judged =
-        evaluate::environments(&mut transaction, organization, vec![subject], &cause, &app.clock, at).await?;
-    let audit = Audit::of(caller, organization, || match changed {
-        Changed::Artifacts(number) => format!("reported the environment {environment}: snapshot {number}"),
-        _ => format!("reported other pods of the environment {environment}"),
+    let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen };
+    evaluating.evaluate(organization, vec![subject], &cause, at).await?;
+    let audit = Audit::from_caller(caller, organization, || match changed {
+        Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
+        _ => format!("reported environment {environment}: pods changed"),
     });
-    audit.record(&mut transaction, at).await?;
-    transaction.commit().await?;
-    audit.tell();
-    Ok((changed, judged))
+    evaluating.audit(audit, at).await?;
+    evaluating.commit().await?;
+    Ok(changed)
 }

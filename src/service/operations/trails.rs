@@ -6,21 +6,19 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::evidence::access::Operation;
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
     Fingerprint, Flow, FlowName, FreeForm, GitCommit, Pagination, Template, Text, Timestamp, Trail,
     TrailCommit, TrailTemplate,
 };
-use crate::service::access::{Asking, admit};
-use crate::service::app::App;
+use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{Problem, Refused};
-use crate::service::http::response::fits;
-use crate::service::http::segments::Segments;
+use crate::service::http::problem::{ErrorResponses, Problem};
+use crate::service::http::response::check_size;
+use crate::service::site::Site;
 use crate::store::trails::{self as stored, Filter};
 
-/// The answer of operation 1.
+/// The response of operation 1.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Trails {
     data: Vec<Trail>,
@@ -36,25 +34,23 @@ pub(crate) struct Trails {
     tag = "trails",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("flow" = Option<String>, Query, description = "Those of this flow", pattern = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$", max_length = 255),
-        ("flow_tag" = Option<String>, Query, description = "Those of flows with this tag, as key=value", pattern = "^[^=\\x00]+=[^\\x00]*$"),
-        ("fingerprint" = Option<String>, Query, description = "Those that attest this artifact", pattern = "^[a-f0-9]{64}$"),
+        ("flow" = Option<String>, Query, description = "Filter by flow", pattern = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$", max_length = 255),
+        ("flow_tag" = Option<String>, Query, description = "Filter by tag of the flow, key=value", pattern = "^[^=\\x00]+=[^\\x00]*$"),
+        ("fingerprint" = Option<String>, Query, description = "Filter by attested artifact", pattern = "^[a-f0-9]{64}$"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
     responses(
         (status = 200, description = "A page", body = Trails),
-        Refused,
+        ErrorResponses,
     ),
     security(("token" = [])),
 )]
 pub(crate) async fn list_trails(
-    State(app): State<App>,
-    Segments(organization): Segments<String>,
-    asking: Asking,
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
     uri: Uri,
 ) -> Result<axum::Json<Trails>, Problem> {
-    admit(&app, &asking, &organization, Operation::Read).await?;
     let parameters = Parameters::read(&uri, &["flow", "flow_tag", "fingerprint", "page", "per_page"])?;
     let page = parameters.page()?;
     let flow: Option<FlowName> = parameters.parsed("flow")?;
@@ -63,31 +59,31 @@ pub(crate) async fn list_trails(
         Some(tag) => Some(
             tag.split_once('=')
                 .filter(|(key, _)| !key.is_empty())
-                .ok_or_else(|| Problem::field("flow_tag", "key=value was expected"))?,
+                .ok_or_else(|| Problem::field("flow_tag", "expected key=value"))?,
         ),
     };
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
-    let mut transaction = app.store.read().await?;
-    let size = transaction.size_of_trails(&organization, filter, page).await?;
-    fits(size).map_err(|why| Problem::field("per_page", &why))?;
+    let mut transaction = site.store.read().await?;
+    let bytes = transaction.size_of_trails(&organization, filter, page).await?;
+    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let listed = transaction.trails(&organization, filter, page).await?;
     drop(transaction);
-    let evaluated = app.now();
-    let pagination = Some(page.of(listed.total)).filter(|pagination| pagination.page_count > 1);
+    let evaluated = site.now();
+    let pagination = Some(page.pagination(listed.total)).filter(|pagination| pagination.page_count > 1);
     let stored::Trails { trails, tags, templates, .. } = listed;
     let data = trails
         .into_iter()
         .map(|trail| {
-            let html_url = app.links.trail(&organization, &trail.flow, &trail.name);
-            shown(trail, html_url, &tags, &templates, evaluated)
+            let html_url = site.links.trail(&organization, &trail.flow, &trail.name);
+            response(trail, html_url, &tags, &templates, evaluated)
         })
         .collect();
     Ok(axum::Json(Trails { data, pagination }))
 }
 
-/// A trail as the interface shows it.
-pub(crate) fn shown(
+/// The response for a trail.
+pub(crate) fn response(
     trail: stored::Trail,
     html_url: String,
     tags: &HashMap<String, std::collections::BTreeMap<String, String>>,
@@ -95,7 +91,7 @@ pub(crate) fn shown(
     evaluated: Timestamp,
 ) -> Trail {
     let template = templates.get(&trail.flow);
-    let compliance_status = verdict::trail(template, &trail.latest, evaluated);
+    let compliance_status = verdict::evaluate_trail(template, &trail.latest, evaluated);
     Trail {
         name: trail.name,
         last_modified_at: trail.last_modified_at,

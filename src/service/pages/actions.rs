@@ -1,4 +1,4 @@
-//! Actions: what is sent where when something happens, whether it arrives, and what came of what was last sent.
+//! The pages of actions: triggers, targets, and the results of the latest deliveries.
 
 use std::collections::BTreeSet;
 
@@ -9,97 +9,92 @@ use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::parts::escape::text;
-use super::parts::format::{badge_of, stamp};
-use super::parts::layout::{self, Way};
+use super::parts::format::{badge, timestamp};
+use super::parts::layout::{self, Navigation};
 use super::parts::list::table;
 use super::parts::refusal::Refusal;
-use super::parts::urls::{self, Place};
-use super::session::Visitor;
+use super::parts::urls::{self, EnvironmentLinks};
+use super::session::OrganizationPage;
 use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
-use crate::service::app::App;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::segments::Segments;
-use crate::service::operations::actions::shown;
+use crate::service::operations::actions::response;
+use crate::service::site::Site;
 use crate::store::AtMost;
-use crate::store::deliveries::{Delivery, Outcome};
-use crate::store::events::EVERY;
+use crate::store::deliveries::{Delivery, DeliveryState};
+use crate::store::events::ALL_ENVIRONMENTS;
 
-/// How many artifacts of an event are named.
-const NAMED: usize = 1;
+/// Maximum number of artifacts that are listed per event.
+const MAX_ARTIFACTS: usize = 1;
 
 /// All actions of an organization, by number.
 pub(super) async fn list(
-    State(app): State<App>,
-    Segments(organization): Segments<String>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
-    let mut transaction = app.store.read().await?;
+    let mut transaction = site.store.read().await?;
     let actions = transaction.actions(&organization, None).await?;
     let known = transaction.known_names(&organization).await?.environments;
     drop(transaction);
     let rows = html! {
         @for action in actions {
-            @let action = shown(action, &organization);
+            @let action = response(action, &organization);
             tr {
                 td { (action.number) }
                 th scope="row" {
-                    a href=(app.links.page(&[&organization, "actions", &action.number.to_string()])) {
+                    a href=(site.links.page(&[&organization, "actions", &action.number.to_string()])) {
                         (text(&action.name))
                     }
                 }
-                td { (environments(&app, &organization, &action, &known)) }
-                td { (arrives(action.is_failing)) }
+                td { (environments(&site, &organization, &action, &known)) }
+                td { (delivery_badge(action.is_failing)) }
                 td { (last(action.last_success_timestamp)) }
                 td { (last(action.last_failure_timestamp)) }
             }
         }
     };
-    let columns = ["Number", "Name", "Environments", "Sending", "Last success", "Last failure"];
+    let columns = ["Number", "Name", "Environments", "Deliveries", "Last success", "Last failure"];
     let content = html! {
         h1 { "Actions" }
-        p { "What is sent where when something happens in an environment." }
-        @if rows.0.is_empty() { p { "The bootstrap file has no action." } }
+        p { "An action sends notifications about events in environments to its targets." }
+        @if rows.0.is_empty() { p { "The bootstrap file has no actions." } }
         @else { div.roomy { (table("Actions", &columns, &rows)) } }
     };
-    Ok(layout::page(&app, "Actions", Some(&visitor), &content))
+    Ok(layout::page(&site, "Actions", Some(&user), &content))
 }
 
-/// The action, as `get action` shows it to a reader, and what was last sent of it.
+/// The action, as `get action` returns it to a reader, and its latest deliveries.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, number)): Segments<(String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: number, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
     let number: i64 = number.parse().map_err(|_| Refusal::NotFound)?;
     let before: Option<Uuid> = Parameters::read(&uri, &["before"])?.parsed("before")?;
-    let mut transaction = app.store.read().await?;
+    let mut transaction = site.store.read().await?;
     let action = transaction.actions(&organization, Some(number)).await?.pop().ok_or(Refusal::NotFound)?;
     let known = transaction.known_names(&organization).await?.environments;
     let deliveries = transaction.deliveries(&organization, number, before).await?;
     drop(transaction);
-    let action = shown(action, &organization);
-    let path = app.links.page(&[&organization, "actions", &number.to_string()]);
+    let action = response(action, &organization);
+    let path = site.links.page(&[&organization, "actions", &number.to_string()]);
     let content = html! {
         h1 { (text(&action.name)) }
-        p { (arrives(action.is_failing)) }
+        p { (delivery_badge(action.is_failing)) }
         dl {
             dt { "Number" }
             dd { (action.number) }
-            dt { "For" }
-            dd { (environments(&app, &organization, &action, &known)) }
-            dt { "When" }
+            dt { "Environments" }
+            dd { (environments(&site, &organization, &action, &known)) }
+            dt { "Triggers" }
             dd {
                 ul.plain {
                     @for trigger in &action.triggers { li { code { (trigger) } ": " (meaning(*trigger)) } }
                 }
             }
             dt { "Created" }
-            dd { (stamp(action.created_at)) ", by " (text(&action.created_by)) }
+            dd { (timestamp(action.created_at)) ", by " (text(&action.created_by)) }
             dt { "Last changed" }
-            dd { (stamp(action.last_modified_at)) }
+            dd { (timestamp(action.last_modified_at)) }
         }
         section {
             h2 { "Targets" }
@@ -107,7 +102,7 @@ pub(super) async fn page(
         }
         section {
             h2 { "Deliveries" }
-            (self::deliveries(&app, &organization, &deliveries))
+            (self::deliveries(&site, &organization, &deliveries))
             @if before.is_some() || deliveries.has_more {
                 nav.pages aria-label="Pages" {
                     @if before.is_some() { a href=(path) { "Newest" } }
@@ -118,119 +113,122 @@ pub(super) async fn page(
             }
         }
     };
-    let way = Way { above: &[("Actions", app.links.page(&[&organization, "actions"]))], ..Way::default() };
-    Ok(layout::placed(&app, &action.name, Some(&visitor), way, &content))
+    let navigation = Navigation {
+        parents: &[("Actions", site.links.page(&[&organization, "actions"]))],
+        ..Navigation::default()
+    };
+    Ok(layout::page_with_navigation(&site, &action.name, Some(&user), navigation, &content))
 }
 
-/// The environments that an action is for; those that came into being lead to their pages.
-fn environments(app: &App, organization: &str, action: &ListedAction, known: &BTreeSet<String>) -> Markup {
+/// The environments of an action; those that were declared or reported are links.
+fn environments(site: &Site, organization: &str, action: &ListedAction, known: &BTreeSet<String>) -> Markup {
     html! {
         ul.plain {
             @for name in &action.environments {
                 li {
-                    @if name == EVERY { "every environment" }
-                    @else if known.contains(name) { (Place { app, organization, environment: name }.link()) }
-                    @else { (text(name)) ", which was neither declared nor reported" }
+                    @if name == ALL_ENVIRONMENTS { "all environments" }
+                    @else if known.contains(name) { (EnvironmentLinks { site, organization, environment: name }.link()) }
+                    @else { (text(name)) ", neither declared nor reported" }
                 }
             }
         }
     }
 }
 
-/// Whether what was last sent arrived, as a badge.
-fn arrives(is_failing: Option<bool>) -> Markup {
+/// The result of the last delivery, as a badge.
+fn delivery_badge(is_failing: Option<bool>) -> Markup {
     let (class, word) = match is_failing {
-        None => ("open", "nothing sent yet"),
-        Some(false) => ("good", "arrives"),
+        None => ("open", "no deliveries"),
+        Some(false) => ("good", "working"),
         Some(true) => ("bad", "failing"),
     };
-    badge_of(class, word)
+    badge(class, word)
 }
 
 fn last(time: Option<Timestamp>) -> Markup {
-    html! { @if let Some(time) = time { (stamp(time)) } @else { "never" } }
+    html! { @if let Some(time) = time { (timestamp(time)) } @else { "never" } }
 }
 
-/// What has to happen.
+/// The event that fires a trigger.
 fn meaning(trigger: Trigger) -> &'static str {
     match trigger {
-        Trigger::StartedArtifact => "an artifact runs that did not",
-        Trigger::ExitedArtifact => "an artifact runs no longer",
-        Trigger::ScaledArtifact => "an artifact runs in more pods, or in fewer",
-        Trigger::AllowedArtifact => "an artifact of the allow-list starts, or one that runs is put on it",
-        Trigger::NonCompliantEnvironment => {
-            "an environment is no longer as its policy wants it, or never was"
+        Trigger::StartedArtifact => "an artifact starts to run",
+        Trigger::ExitedArtifact => "an artifact no longer runs",
+        Trigger::ScaledArtifact => "the number of pods of an artifact changes",
+        Trigger::AllowedArtifact => {
+            "an artifact on the allow-list starts, or a running one is added to the list"
         }
-        Trigger::CompliantEnvironment => "an environment is as its policy wants it, and was not before",
+        Trigger::NonCompliantEnvironment => "an environment becomes non-compliant, or was never compliant",
+        Trigger::CompliantEnvironment => "an environment becomes compliant",
     }
 }
 
 fn targets(targets: &[Target]) -> Markup {
     let rows = html! {
         @for target in targets {
-            @let (kind, name, place) = place(target);
+            @let (kind, name, address) = describe(target);
             tr {
                 th scope="row" { (text(name)) }
                 td { (kind) }
-                td { (place) }
-                td { (arrives(target.sent().is_failing())) }
-                td { (last(target.sent().last_success_at)) }
-                td { (last(target.sent().last_failure_at)) }
+                td { (address) }
+                td { (delivery_badge(target.deliveries().is_failing())) }
+                td { (last(target.deliveries().last_success_at)) }
+                td { (last(target.deliveries().last_failure_at)) }
             }
         }
     };
-    table("Targets", &["Name", "Type", "Where", "Sending", "Last success", "Last failure"], &rows)
+    table("Targets", &["Name", "Type", "Address", "Deliveries", "Last success", "Last failure"], &rows)
 }
 
-/// A target's type and name, and as much of its address as everybody may see.
-fn place(target: &Target) -> (&'static str, &str, Markup) {
+/// The type, name and public part of the address of a target.
+fn describe(target: &Target) -> (&'static str, &str, Markup) {
     match target {
         Target::Webhook { name, webhook, .. } => ("WEBHOOK", name, text(webhook)),
         Target::Slack { name, webhook, context, .. } => {
             let channel = context.as_ref();
             let channel = channel.and_then(|it| it.channel_name.as_ref().or(it.channel_id.as_ref()));
-            let place = html! { (text(webhook)) @if let Some(channel) = channel { ", " (text(channel)) } };
-            ("SLACK", name, place)
+            let address = html! { (text(webhook)) @if let Some(channel) = channel { ", " (text(channel)) } };
+            ("SLACK", name, address)
         }
         Target::Email { name, recipients, .. } => {
-            let place = html! { ul.plain { @for recipient in recipients { li { (text(recipient)) } } } };
-            ("EMAIL", name, place)
+            let address = html! { ul.plain { @for recipient in recipients { li { (text(recipient)) } } } };
+            ("EMAIL", name, address)
         }
     }
 }
 
-fn deliveries(app: &App, organization: &str, deliveries: &AtMost<Delivery>) -> Markup {
-    let now = app.now();
+fn deliveries(site: &Site, organization: &str, deliveries: &AtMost<Delivery>) -> Markup {
+    let now = site.now();
     let rows = html! {
         @for delivery in &deliveries.listed {
             tr {
-                td { (stamp(delivery.content.occurred_at)) }
-                td { (Place { app, organization, environment: &delivery.content.environment }.link()) }
-                td { (happened(app, organization, delivery)) }
-                td { (text(&delivery.target)) @if delivery.is_closed { ", taken out since" } }
-                td { (delivery.tries) }
-                td { (came_of(delivery, now)) }
+                td { (timestamp(delivery.content.occurred_at)) }
+                td { (EnvironmentLinks { site, organization, environment: &delivery.content.environment }.link()) }
+                td { (event(site, organization, delivery)) }
+                td { (text(&delivery.target)) @if delivery.is_closed { ", since removed" } }
+                td { (delivery.attempts) }
+                td { (result(delivery, now)) }
             }
         }
     };
-    let columns = ["Happened", "Environment", "What", "Target", "Tries", "Outcome"];
+    let columns = ["Time", "Environment", "Event", "Target", "Attempts", "Result"];
     html! {
-        @if deliveries.listed.is_empty() { p { "There are none." } }
+        @if deliveries.listed.is_empty() { p { "No deliveries." } }
         @else { div.roomy.deliveries { (table("Deliveries", &columns, &rows)) } }
     }
 }
 
-/// What happened, and to which artifacts.
-fn happened(app: &App, organization: &str, delivery: &Delivery) -> Markup {
+/// The trigger and the affected artifacts.
+fn event(site: &Site, organization: &str, delivery: &Delivery) -> Markup {
     let content = &delivery.content;
-    let more = content.artifacts_total.saturating_sub(content.artifacts.len().min(NAMED));
+    let more = content.artifacts_total.saturating_sub(content.artifacts.len().min(MAX_ARTIFACTS));
     html! {
         code { (content.trigger) }
         @if content.artifacts_total > 0 {
             ul.plain {
-                @for artifact in content.artifacts.iter().take(NAMED) {
+                @for artifact in content.artifacts.iter().take(MAX_ARTIFACTS) {
                     li {
-                        a href=(urls::artifact(app, organization, &artifact.fingerprint)) {
+                        a href=(urls::artifact(site, organization, &artifact.fingerprint)) {
                             (text(&artifact.name))
                         }
                     }
@@ -241,16 +239,16 @@ fn happened(app: &App, organization: &str, delivery: &Delivery) -> Markup {
     }
 }
 
-fn came_of(delivery: &Delivery, now: Timestamp) -> Markup {
-    match &delivery.outcome {
-        Outcome::Sent(at) => html! { (badge_of("good", "sent")) " " (stamp(*at)) },
-        Outcome::Dropped(at, problem) => html! {
-            (badge_of("bad", "dropped")) " " (stamp(*at))
+fn result(delivery: &Delivery, now: Timestamp) -> Markup {
+    match &delivery.state {
+        DeliveryState::Sent(at) => html! { (badge("good", "sent")) " " (timestamp(*at)) },
+        DeliveryState::Dropped(at, problem) => html! {
+            (badge("bad", "dropped")) " " (timestamp(*at))
             p { (text(problem)) }
         },
-        Outcome::Waits(due, problem) => html! {
-            (badge_of("open", "waits"))
-            @if *due > now { " next try " (stamp(*due)) } @else { " due now" }
+        DeliveryState::Pending(due, problem) => html! {
+            (badge("open", "pending"))
+            @if *due > now { " next attempt " (timestamp(*due)) } @else { " due now" }
             @if let Some(problem) = problem { p { (text(problem)) } }
         },
     }

@@ -1,4 +1,4 @@
-//! An artifact: where it comes from, what was said of it, where it runs and ran.
+//! The page of an artifact: its origin, attestations and approvals, and the environments where it runs or ran.
 
 use std::collections::BTreeSet;
 
@@ -6,48 +6,45 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::parts::allow_list::tell;
-use super::parts::environment_status::Present;
-use super::parts::escape::{address, lines, link, text};
-use super::parts::format::{badge, badge_of, count, passed, stamp};
-use super::parts::list::{more, table};
+use super::parts::allow_list::add_allowance;
+use super::parts::environment_status::CurrentStatus;
+use super::parts::escape::{lines, link, text, url_link};
+use super::parts::format::{badge, compliance_badge, count, result_badge, timestamp};
+use super::parts::list::{latest_note, table};
 use super::parts::refusal::Refusal;
-use super::parts::table::why;
-use super::parts::urls::{self, Place};
+use super::parts::table::verdict_reason;
+use super::parts::urls::{self, EnvironmentLinks};
 use super::parts::{bar_chart, layout};
-use super::session::Visitor;
+use super::session::OrganizationPage;
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
-use crate::service::app::App;
-use crate::service::http::segments::Segments;
+use crate::service::site::Site;
 use crate::store::approvals::Approval;
-use crate::store::artifacts::{Ran, Running, Source};
-use crate::store::attested_artifacts::Listed;
+use crate::store::artifacts::{CurrentRun, PastRun, Source};
+use crate::store::attested_artifacts::AttestationSummary;
 use crate::store::{self, AtMost, Transaction};
 
-/// All that is known of an artifact.
-struct Known {
+/// All data about an artifact.
+struct ArtifactData {
     names: AtMost<String>,
     sources: AtMost<Source>,
-    /// Where no repository was named, that of the latest attestation with one.
+    /// The commit of the latest attestation that has one, if no source is known.
     commit: Option<GitCommit>,
-    attestations: AtMost<Listed>,
+    attestations: AtMost<AttestationSummary>,
     approvals: AtMost<(String, Approval)>,
-    now: AtMost<Running>,
-    before: AtMost<Ran>,
-    /// Those that came into being.
+    current_runs: AtMost<CurrentRun>,
+    past_runs: AtMost<PastRun>,
+    /// Environments that were declared or reported.
     environments: BTreeSet<String>,
 }
 
-/// The artifact; 404 where it neither ran nor was attested nor approved.
+/// The page; 404 unless the artifact ran, was attested or has an approval.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, fingerprint)): Segments<(String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
-    let known = Known::read(&mut app.store.read().await?, &organization, artifact).await?;
-    if known.is_nothing() {
+    let known = ArtifactData::read(&mut site.store.read().await?, &organization, artifact).await?;
+    if known.is_empty() {
         return Err(Refusal::NotFound);
     }
     let digest = artifact.to_string();
@@ -61,53 +58,53 @@ pub(super) async fn page(
                 dt { "Names" }
                 dd {
                     ul.plain { @for name in &known.names.listed { li { (text(name)) } } }
-                    (more(known.names.cut_at(), "names"))
+                    (latest_note(known.names.cut_at(), "names"))
                 }
             }
             (sources(&known))
         }
-        (now(&app, &organization, &known.now))
-        (attestations(&app, &organization, &known.attestations))
-        (approvals(&app, &organization, &known))
-        (before(&app, &organization, &known.before))
+        (current_runs(&site, &organization, &known.current_runs))
+        (attestations(&site, &organization, &known.attestations))
+        (approvals(&site, &organization, &known))
+        (past_runs(&site, &organization, &known.past_runs))
     };
-    Ok(layout::page(&app, name, Some(&visitor), &content))
+    Ok(layout::page(&site, name, Some(&user), &content))
 }
 
-impl Known {
+impl ArtifactData {
     async fn read(
         transaction: &mut Transaction,
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
-        let mut now = transaction.runs_now(organization, artifact).await?;
-        let allowed = transaction.allowed(organization, artifact).await?;
-        for running in &mut now.listed {
-            tell(&mut running.verdict, allowed.get(&running.environment.id));
+        let mut current_runs = transaction.current_runs(organization, artifact).await?;
+        let allowed = transaction.allowances_of_artifact(organization, artifact).await?;
+        for running in &mut current_runs.listed {
+            add_allowance(&mut running.verdict, allowed.get(&running.environment.id));
         }
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
-        let tested =
+        let with_commit =
             attestations.listed.iter().find(|attested| sources.listed.is_empty() && attested.has_commit);
-        let commit = match tested {
-            Some(tested) => {
-                transaction.attestation(organization, tested.id).await?.and_then(|one| one.commit)
+        let commit = match with_commit {
+            Some(attested) => {
+                transaction.attestation(organization, attested.id).await?.and_then(|one| one.commit)
             }
             None => None,
         };
         Ok(Self {
-            names: transaction.names(organization, artifact).await?,
+            names: transaction.image_names(organization, artifact).await?,
             sources,
             commit,
             attestations,
-            approvals: transaction.approvals_of(organization, artifact).await?,
-            now,
-            before: transaction.ran_before(organization, artifact).await?,
+            approvals: transaction.approvals_of_artifact(organization, artifact).await?,
+            current_runs,
+            past_runs: transaction.past_runs(organization, artifact).await?,
             environments: transaction.known_names(organization).await?.environments,
         })
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.names.listed.is_empty()
             && self.attestations.listed.is_empty()
             && self.approvals.listed.is_empty()
@@ -115,83 +112,83 @@ impl Known {
 }
 
 /// The repositories and commits.
-fn sources(known: &Known) -> Markup {
+fn sources(known: &ArtifactData) -> Markup {
     html! {
         @for source in &known.sources.listed {
             dt { "Repository" }
             dd { (link(source.url.as_deref().unwrap_or_default(), &text(&source.name))) }
             @if let Some(sha) = &source.commit_sha {
                 dt { "Commit" }
-                dd { (link(source.commit_url.as_deref().unwrap_or_default(), &hash(sha))) }
+                dd { (link(source.commit_url.as_deref().unwrap_or_default(), &commit_hash(sha))) }
             }
         }
         @if known.sources.has_more {
             dt { "Repositories" }
-            dd { (more(known.sources.cut_at(), "repositories")) }
+            dd { (latest_note(known.sources.cut_at(), "repositories")) }
         }
         @if let Some((sha, url)) = known.commit.as_ref().and_then(|commit| Some((commit.sha1.as_ref()?, &commit.url))) {
             dt { "Commit" }
-            dd { (link(url.as_ref().map_or("", |url| url.as_str()), &hash(sha))) }
+            dd { (link(url.as_ref().map_or("", |url| url.as_str()), &commit_hash(sha))) }
         }
     }
 }
 
-fn hash(sha: &str) -> Markup {
+fn commit_hash(sha: &str) -> Markup {
     html! { code.whole { (sha) } }
 }
 
-fn now(app: &App, organization: &str, running: &AtMost<Running>) -> Markup {
-    let now = app.now();
+fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -> Markup {
+    let now = site.now();
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
-            @let said = Present::of_artifact(running, app, now).compliance();
+            @let compliance = CurrentStatus::from_run(running, site, now).compliance();
             tr {
-                th scope="row" { (Place { app, organization, environment: &running.environment.name }.link()) }
-                td { (badge(said)) }
-                td { (text(&why(Some(verdict), said, ""))) }
+                th scope="row" { (EnvironmentLinks { site, organization, environment: &running.environment.name }.link()) }
+                td { (compliance_badge(compliance)) }
+                td { (text(&verdict_reason(Some(verdict), compliance, ""))) }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
-                td { (stamp(running.started_at)) }
+                td { (timestamp(running.started_at)) }
             }
         }
     };
     html! {
         section {
-            h2 { "Runs now" }
-            @if running.listed.is_empty() { p { "It runs nowhere." } }
-            @else { (table("Runs now", &["Environment", "Compliance", "Why", "Pods", "Since"], &rows)) }
-            (more(running.cut_at(), "environments"))
+            h2 { "Running in" }
+            @if running.listed.is_empty() { p { "The artifact is not running." } }
+            @else { (table("Running in", &["Environment", "Compliance", "Reason", "Pods", "Since"], &rows)) }
+            (latest_note(running.cut_at(), "environments"))
         }
     }
 }
 
-fn attestations(app: &App, organization: &str, attestations: &AtMost<Listed>) -> Markup {
+fn attestations(site: &Site, organization: &str, attestations: &AtMost<AttestationSummary>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
-            @let trail = urls::trail(app, organization, &attested.flow, &attested.trail);
+            @let trail = urls::trail(site, organization, &attested.flow, &attested.trail);
             tr.old[attested.is_superseded] {
                 th scope="row" { a href={ (trail) "/attestations/" (attested.id) } { (text(&attested.name)) } }
-                td { (passed(attested.passes)) @if attested.is_superseded { " superseded" } }
+                td { (result_badge(attested.passes)) @if attested.is_superseded { " superseded" } }
                 td { (text(&attested.flow)) }
                 td { a href=(trail) { (text(&attested.trail)) } }
-                td { (bar_chart::said(&attested.results)) }
-                td { (stamp(attested.created_at)) }
+                td { (bar_chart::summary(&attested.results)) }
+                td { (timestamp(attested.created_at)) }
                 td { (text(&attested.reported_by)) }
             }
         }
     };
-    let columns = ["Name", "Result", "Flow", "Trail", "Tests", "When", "By"];
+    let columns = ["Name", "Result", "Flow", "Trail", "Tests", "Created", "By"];
     html! {
         section {
             h2 { "Attestations" }
-            @if attestations.listed.is_empty() { p { "Nothing was attested of it." } }
+            @if attestations.listed.is_empty() { p { "No attestations." } }
             @else { (table("Attestations", &columns, &rows)) }
-            (more(attestations.cut_at(), "attestations"))
+            (latest_note(attestations.cut_at(), "attestations"))
         }
     }
 }
 
-fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
+fn approvals(site: &Site, organization: &str, known: &ArtifactData) -> Markup {
     let approvals = &known.approvals.listed;
     let rows = html! {
         @for (flow, approval) in approvals {
@@ -201,9 +198,9 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
                 td {
                     @match &approval.environment {
                         Some(name) if known.environments.contains(name.as_str()) => {
-                            (Place { app, organization, environment: name.as_str() }.link())
+                            (EnvironmentLinks { site, organization, environment: name.as_str() }.link())
                         }
-                        // It was neither declared nor reported.
+                        // The environment was neither declared nor reported: no page.
                         Some(name) => (text(name.as_str())),
                         None => "any",
                     }
@@ -213,24 +210,24 @@ fn approvals(app: &App, organization: &str, known: &Known) -> Markup {
                     ul.plain {
                         @for signed in &approval.content.approvals {
                             li {
-                                (text(&signed.approved_by)) ", " (stamp(signed.timestamp))
+                                (text(&signed.approved_by)) ", " (timestamp(signed.timestamp))
                                 @if !signed.comment.is_empty() { ": " (lines(&signed.comment)) }
-                                @if !signed.approval_url.is_empty() { " (" (address(&signed.approval_url)) ")" }
+                                @if !signed.approval_url.is_empty() { " (" (url_link(&signed.approval_url)) ")" }
                             }
                         }
                     }
                 }
-                td { (stamp(approval.modified_at)) }
+                td { (timestamp(approval.modified_at)) }
             }
         }
     };
-    let columns = ["Flow and number", "State", "Environment", "What for", "By", "Last changed"];
+    let columns = ["Flow and number", "State", "Environment", "Description", "By", "Last changed"];
     html! {
         section {
             h2 { "Approvals" }
-            @if approvals.is_empty() { p { "No approval of it is known." } }
+            @if approvals.is_empty() { p { "No approvals." } }
             @else { (table("Approvals", &columns, &rows)) }
-            (more(known.approvals.cut_at(), "approvals"))
+            (latest_note(known.approvals.cut_at(), "approvals"))
         }
     }
 }
@@ -241,34 +238,34 @@ fn state(state: ApprovalState) -> Markup {
         ApprovalState::Unapproved => ("bad", "not approved"),
         ApprovalState::Pending => ("open", "pending"),
     };
-    badge_of(class, word)
+    badge(class, word)
 }
 
-fn before(app: &App, organization: &str, before: &AtMost<Ran>) -> Markup {
+fn past_runs(site: &Site, organization: &str, runs: &AtMost<PastRun>) -> Markup {
     let rows = html! {
-        @for ran in &before.listed {
-            @let (first, last) = ran.snapshots;
-            @let place = Place { app, organization, environment: &ran.environment };
+        @for run in &runs.listed {
+            @let (first, last) = run.snapshots;
+            @let links = EnvironmentLinks { site, organization, environment: &run.environment };
             tr {
-                th scope="row" { (place.link()) }
-                td { a href=(place.at(ran.started_at)) { (stamp(ran.started_at)) } }
-                td { (stamp(ran.ended_at)) }
+                th scope="row" { (links.link()) }
+                td { a href=(links.at(run.started_at)) { (timestamp(run.started_at)) } }
+                td { (timestamp(run.ended_at)) }
                 td {
-                    (place.number(first, ran.current))
-                    @if first != last { " to " (place.number(last, ran.current)) }
+                    (links.snapshot_link(first, run.current))
+                    @if first != last { " to " (links.snapshot_link(last, run.current)) }
                 }
             }
         }
     };
-    let ran = i64::try_from(before.listed.len()).unwrap_or(i64::MAX);
+    let total = i64::try_from(runs.listed.len()).unwrap_or(i64::MAX);
     html! {
         section {
-            h2 { "Ran before" }
-            @if before.listed.is_empty() { p { "It ran nowhere before, as far as the history is kept." } }
+            h2 { "Past runs" }
+            @if runs.listed.is_empty() { p { "No past runs within the retention." } }
             @else {
-                (table(&count(ran, "run before", "runs before"), &["Environment", "From", "Until", "Snapshots"], &rows))
+                (table(&count(total, "past run", "past runs"), &["Environment", "From", "Until", "Snapshots"], &rows))
             }
-            (more(before.cut_at(), "runs"))
+            (latest_note(runs.cut_at(), "runs"))
         }
     }
 }

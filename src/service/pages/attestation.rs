@@ -1,4 +1,4 @@
-//! An attestation: the tests that went wrong first, then all else that was kept of it.
+//! The page of an attestation: failed tests first, then results, facts and user data.
 
 use axum::extract::State;
 use axum::response::Html;
@@ -7,97 +7,102 @@ use sqlx::types::Uuid;
 
 use super::parts::attested_artifacts::{data, facts, results};
 use super::parts::escape::{lines, text};
-use super::parts::failed_tests::{Evidence, MOST as TESTS, examine};
-use super::parts::format::{badge_of, passed};
-use super::parts::layout::{self, Way};
-use super::parts::list::more;
+use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
+use super::parts::format::{badge, result_badge};
+use super::parts::layout::{self, Navigation};
+use super::parts::list::latest_note;
 use super::parts::refusal::Refusal;
 use super::parts::urls;
-use super::session::Visitor;
-use crate::domain::attestation::junit::Wrong;
+use super::session::OrganizationPage;
+use crate::domain::attestation::junit::FailedTest;
 use crate::domain::model::{Fingerprint, JunitResult};
-use crate::service::app::App;
-use crate::service::http::segments::Segments;
+use crate::service::site::Site;
 use crate::store::AtMost;
 
-/// The attestation; 404 where it is none of this trail.
+/// The page; 404 if the attestation belongs to another trail.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, flow, trail, id)): Segments<(String, String, String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: (flow, trail, id), user, .. }: OrganizationPage<(
+        String,
+        String,
+        String,
+    )>,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
-    let mut transaction = app.store.read().await?;
+    let mut transaction = site.store.read().await?;
     let attested = transaction.attestation(&organization, id).await?;
     let attested = attested.filter(|attested| (&attested.flow, &attested.trail) == (&flow, &trail));
     let Some(attested) = attested else { return Err(Refusal::NotFound) };
     let artifacts = transaction.artifacts_of_attestation(id).await?;
-    let went_wrong = attested.results.iter().any(|result| result.wrong() > 0);
-    let file = if went_wrong { transaction.attachment(&organization, id).await? } else { None };
+    let has_failures = attested.results.iter().any(|result| result.unsuccessful() > 0);
+    let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
     drop(transaction);
-    let evidence = match file {
-        Some(file) => Some(examine(file).await),
+    let tests = match file {
+        Some(file) => Some(read_failed_tests(file).await),
         None => None,
     };
-    let to = urls::trail(&app, &organization, &flow, &trail);
+    let trail_url = urls::trail(&site, &organization, &flow, &trail);
     let content = html! {
-        h1 { (text(&attested.name)) " " (passed(attested.passes)) }
-        @if attested.is_superseded { p.late { "A later attestation of this name took its place." } }
+        h1 { (text(&attested.name)) " " (result_badge(attested.passes)) }
+        @if attested.is_superseded { p.warning { "Superseded by a later attestation of the same name." } }
         @if !attested.description.is_empty() { p { (lines(&attested.description)) } }
-        @if went_wrong { (failures(evidence.as_ref(), &attested.results)) }
+        @if has_failures { (failed_tests(tests.as_ref(), &attested.results)) }
         section {
             h2 { "Results" }
             (results(&attested.results))
         }
         section {
-            h2 { "About" }
+            h2 { "Details" }
             dl {
                 dt { "Flow" }
                 dd { (text(&flow)) }
                 dt { "Trail" }
-                dd { a href=(to) { (text(&trail)) } }
-                (self::artifacts(&app, &organization, &artifacts))
+                dd { a href=(trail_url) { (text(&trail)) } }
+                (self::artifacts(&site, &organization, &artifacts))
                 (facts(&attested))
             }
             (data(&attested.user_data))
         }
     };
-    let way = Way { above: &[(&flow, String::new()), (&trail, to)], ..Way::default() };
-    Ok(layout::placed(&app, &attested.name, Some(&visitor), way, &content))
+    let navigation =
+        Navigation { parents: &[(&flow, String::new()), (&trail, trail_url)], ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, &attested.name, Some(&user), navigation, &content))
 }
 
-fn artifacts(app: &App, organization: &str, artifacts: &AtMost<Fingerprint>) -> Markup {
+fn artifacts(site: &Site, organization: &str, artifacts: &AtMost<Fingerprint>) -> Markup {
     html! {
         @if !artifacts.listed.is_empty() {
             dt { "Artifacts" }
             dd {
                 ul.plain {
                     @for artifact in &artifacts.listed {
-                        li { a href=(urls::artifact(app, organization, artifact)) { code.whole { "sha256:" (artifact) } } }
+                        li { a href=(urls::artifact(site, organization, artifact)) { code.whole { "sha256:" (artifact) } } }
                     }
                 }
-                (more(artifacts.cut_at(), "artifacts"))
+                (latest_note(artifacts.cut_at(), "artifacts"))
             }
         }
     }
 }
 
-/// The tests that went wrong, or why they cannot be told.
-fn failures(evidence: Option<&Evidence>, results: &[JunitResult]) -> Markup {
-    let wrong: u64 = results.iter().map(|result| u64::from(result.wrong())).sum();
+/// The failed tests, or the reason why they are not available.
+fn failed_tests(tests: Option<&FailedTests>, results: &[JunitResult]) -> Markup {
+    let total: u64 = results.iter().map(|result| u64::from(result.unsuccessful())).sum();
     html! {
         section {
-            h2 { "Went wrong" }
-            @match evidence {
-                None => p { "No file came with it: there are only the totals." },
-                Some(Evidence::Another) => p { "The file that came with it is no JUnit XML: there are only the totals." },
-                Some(Evidence::Broken) => p { "The file that came with it cannot be unpacked: there are only the totals." },
-                Some(Evidence::Large) => p { "The file that came with it is too large to be read here: there are only the totals." },
-                Some(Evidence::Tests(tests)) => {
-                    @for test in tests { (failure(test)) }
-                    @if u64::try_from(tests.len()).is_ok_and(|shown| shown < wrong) {
-                        p { "The file tells of " (tests.len()) " of " (wrong) @if tests.len() == TESTS { ", as many as are shown" } "." }
+            h2 { "Failed tests" }
+            @match tests {
+                None => p { "Only totals are available: no file was attached." },
+                Some(FailedTests::OtherFormat) => p { "Only totals are available: the attached file is not JUnit XML." },
+                Some(FailedTests::Corrupt) => p { "Only totals are available: the attached file is corrupt." },
+                Some(FailedTests::TooLarge) => p { "Only totals are available: the attached file is too large." },
+                Some(FailedTests::Found(tests)) => {
+                    @for test in tests { (failed_test(test)) }
+                    @if u64::try_from(tests.len()).is_ok_and(|shown| shown < total) {
+                        p {
+                            @if tests.len() == MAX_TESTS { "Only the first " (MAX_TESTS) " of " (total) " failed tests are shown." }
+                            @else { "The attached file contains " (tests.len()) " of " (total) " failed tests." }
+                        }
                     }
                 }
             }
@@ -105,13 +110,13 @@ fn failures(evidence: Option<&Evidence>, results: &[JunitResult]) -> Markup {
     }
 }
 
-fn failure(test: &Wrong) -> Markup {
+fn failed_test(test: &FailedTest) -> Markup {
     let name = if test.name.is_empty() { &test.suite } else { &test.name };
     html! {
         article.test {
-            h3 { (text(name)) " " (badge_of("bad", if test.is_error { "error" } else { "failed" })) }
+            h3 { (text(name)) " " (badge("bad", if test.is_error { "error" } else { "failed" })) }
             @if !test.class.is_empty() || !test.suite.is_empty() {
-                p.why { (text(if test.class.is_empty() { &test.suite } else { &test.class })) }
+                p.reason { (text(if test.class.is_empty() { &test.suite } else { &test.class })) }
             }
             @if !test.message.is_empty() { p { (lines(&test.message)) } }
             @if !test.output.is_empty() { pre { (lines(&test.output)) } }

@@ -1,4 +1,4 @@
-//! Any two snapshots of an environment, side by side.
+//! The comparison of two snapshots of an environment.
 
 use std::collections::HashMap;
 
@@ -9,125 +9,106 @@ use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::parts::allow_list;
-use super::parts::environment_status::Present;
+use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::{count, stamp, written};
-use super::parts::layout::{self, Way};
+use super::parts::format::{count, timestamp, utc};
+use super::parts::layout::{self, Navigation};
 use super::parts::pagination;
 use super::parts::refusal::Refusal;
+use super::parts::snapshot::{comparison_form, facts, status_badge};
 use super::parts::table::verdict;
-use super::parts::urls::Place;
-use super::pure::intervals::{SILENCES, Silent, looked_at};
+use super::parts::urls::{EnvironmentLinks, digest_link};
+use super::pure::intervals::{MAX_GAPS, SnapshotGaps, view_time};
 use super::pure::running::Verdicts;
-use super::pure::snapshot_diff::{Artifacts, Difference, Row, Shown, artifacts, rows, shown, total};
-use super::search::digest_link;
-use super::session::Visitor;
-use super::timeline::{facts, stood};
+use super::pure::snapshot_diff::{self, Artifacts, DiffPage, DiffRow, Difference, artifacts, rows, total};
+use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::app::App;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::http::segments::Segments;
+use crate::service::site::Site;
 use crate::store::Transaction;
-use crate::store::timeline::{Kept, Snapshot, Workload};
+use crate::store::timeline::{AvailableSnapshots, Snapshot, Workload};
 
-/// What is to be compared, as it stands in the URL.
+/// The parameters of the URL.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct ComparisonQuery {
     from: Option<i64>,
     to: Option<i64>,
-    /// Only this difference.
+    /// Shows rows with this difference only.
     only: Option<Difference>,
     page: usize,
 }
 
-/// A snapshot, and what was decided about what ran in it.
+/// A snapshot and the verdicts of its artifacts.
 struct Side {
     snapshot: Snapshot,
-    silent: Silent,
-    /// The moment at which it is looked at.
+    gaps: SnapshotGaps,
+    /// The time for which artifacts and verdicts are read.
     at: Timestamp,
-    /// Whether anybody knows what ran then.
+    /// Whether that time is not in a gap.
     is_confirmed: bool,
     verdicts: HashMap<Fingerprint, Verdict>,
 }
 
-/// Two snapshots; without them, the form that asks for them.
+/// The comparison; only the form if the URL has no snapshots.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, name)): Segments<(String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
-    visitor.of(&organization)?;
-    let asked = Asked::read(&uri)?;
-    let mut transaction = app.store.read().await?;
-    let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let kept = transaction.kept_snapshots(environment.id).await?;
+    let query = ComparisonQuery::parse(&uri)?;
+    let mut transaction = site.store.read().await?;
+    let environment =
+        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let available = transaction.available_snapshots(environment.id).await?;
     let last = environment.snapshot;
-    let place = Place { app: &app, organization: &organization, environment: &name };
-    let present = Present::of(&environment, &app, app.now());
-    let (mut status, mut result) = (StatusCode::OK, html! {});
-    if let Some((from, to)) = asked.from.zip(asked.to) {
-        let why = [from, to].into_iter().find_map(|number| missing(number, &kept, last));
-        result = if let Some(why) = why {
-            status = StatusCode::NOT_FOUND;
-            html! { p.problem role="alert" { (why) } }
+    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
+    let status = CurrentStatus::from_environment(&environment, &site, site.now());
+    let (mut http_status, mut result) = (StatusCode::OK, html! {});
+    if let Some((from, to)) = query.from.zip(query.to) {
+        let problem = [from, to].into_iter().find_map(|number| unavailable(number, &available, last));
+        result = if let Some(problem) = problem {
+            http_status = StatusCode::NOT_FOUND;
+            html! { p.problem role="alert" { (problem) } }
         } else {
-            let from = Side::read(&mut transaction, environment.id, from, &kept).await?;
-            let to = Side::read(&mut transaction, environment.id, to, &kept).await?;
-            let ran = transaction.ran_at_either(&organization, environment.id, (from.at, to.at)).await?;
-            Comparison { place, asked, from: &from, to: &to, present }.markup(ran)
+            let from = Side::read(&mut transaction, environment.id, from, &available).await?;
+            let to = Side::read(&mut transaction, environment.id, to, &available).await?;
+            let workloads =
+                transaction.workloads_at_either(&organization, environment.id, (from.at, to.at)).await?;
+            Comparison { links, query, from: &from, to: &to, status }.markup(workloads)
         };
     }
     drop(transaction);
-    let first = kept.first.unwrap_or(last);
-    let chosen = (asked.from.unwrap_or((last - 1).max(first)), asked.to.unwrap_or(last));
+    let first = available.first.unwrap_or(last);
+    let selected = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));
     let content = html! {
-        h1 { (text(&name)) ": " @if let Some((from, to)) = asked.from.zip(asked.to) {
+        h1 { (text(&name)) ": " @if let Some((from, to)) = query.from.zip(query.to) {
             "snapshots " (from) " and " (to)
-        } @else { "two snapshots" } }
-        (chooser(place, (first, last), chosen))
+        } @else { "compare snapshots" } }
+        (comparison_form(links, (first, last), selected))
         (result)
     };
-    let way = Way { above: &[(&name, place.now()), ("Timeline", place.timeline(1))], ..Way::default() };
-    Ok((status, layout::placed(&app, "Compared", Some(&visitor), way, &content)).into_response())
-}
-
-/// The form that asks for two snapshots.
-pub(super) fn chooser(place: Place<'_>, (first, last): (i64, i64), (from, to): (i64, i64)) -> Markup {
-    let field = |name: &str, label: &str, value: i64| {
-        html! {
-            div {
-                label for=(name) { (label) }
-                input id=(name) name=(name) type="number" required min=(first) max=(last) value=(value);
-            }
-        }
+    let navigation = Navigation {
+        parents: &[(&name, links.page()), ("Timeline", links.timeline(1))],
+        ..Navigation::default()
     };
-    html! {
-        @if last > 0 {
-            form.filter action=(place.compare()) {
-                (field("from", "Compare snapshot", from))
-                (field("to", "with snapshot", to))
-                button type="submit" { "Compare" }
-            }
-        }
-    }
+    Ok((http_status, layout::page_with_navigation(&site, "Comparison", Some(&user), navigation, &content))
+        .into_response())
 }
 
-/// Why a snapshot cannot be shown.
-fn missing(number: i64, kept: &Kept, last: i64) -> Option<String> {
-    let first = kept.first.unwrap_or_default();
+/// The reason why a snapshot cannot be shown.
+fn unavailable(number: i64, available: &AvailableSnapshots, last: i64) -> Option<String> {
+    let first = available.first.unwrap_or_default();
     if last == 0 {
-        Some("This environment was never reported: there is no snapshot yet.".to_owned())
+        Some("No snapshots: this environment was never reported.".to_owned())
     } else if number > last {
-        Some(format!("There is no snapshot {number}: the last is {last}."))
+        Some(format!("Snapshot {number} does not exist; the latest is {last}."))
     } else if number < first {
         let horizon =
-            kept.horizon_at.map(|horizon| format!(" what ended before {} was removed;", written(horizon)));
+            available.horizon_at.map(|horizon| format!(", like all data that ended before {}", utc(horizon)));
         Some(format!(
-            "Snapshot {number} is past the retention:{} the first that is kept is {first}.",
+            "Snapshot {number} was removed by retention{}; the first available is {first}.",
             horizon.unwrap_or_default()
         ))
     } else {
@@ -135,22 +116,22 @@ fn missing(number: i64, kept: &Kept, last: i64) -> Option<String> {
     }
 }
 
-impl Asked {
-    fn read(uri: &Uri) -> Result<Self, Problem> {
+impl ComparisonQuery {
+    fn parse(uri: &Uri) -> Result<Self, Problem> {
         let parameters = Parameters::read(uri, &["from", "to", "only", "page"])?;
         let only = parameters.field("only").map(|text| {
             let all = Difference::ALL.into_iter();
-            let expected = Difference::ALL.map(word).join(", ");
-            let problem = || Problem::field("only", &format!("one of {expected} was expected"));
-            all.into_iter().find(|difference| word(*difference) == text).ok_or_else(problem)
+            let expected = Difference::ALL.map(parameter).join(", ");
+            let problem = || Problem::field("only", &format!("expected one of {expected}"));
+            all.into_iter().find(|difference| parameter(*difference) == text).ok_or_else(problem)
         });
         let (from, to) = (parameters.number("from")?, parameters.number("to")?);
-        Ok(Self { from, to, only: only.transpose()?, page: pagination::asked(&parameters)? })
+        Ok(Self { from, to, only: only.transpose()?, page: pagination::requested_page(&parameters)? })
     }
 }
 
-/// A difference's word in URLs.
-fn word(difference: Difference) -> &'static str {
+/// The value of a difference in URLs.
+fn parameter(difference: Difference) -> &'static str {
     match difference {
         Difference::OnlyFrom => "from",
         Difference::OnlyTo => "to",
@@ -165,34 +146,34 @@ impl Side {
         transaction: &mut Transaction,
         environment: Uuid,
         number: i64,
-        kept: &Kept,
+        available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         let numbers = (number, number);
-        // One between others may be removed before they are.
+        // Retention may remove a snapshot before an earlier one.
         let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
-        let silences = transaction.silences(environment, numbers, SILENCES).await?;
-        let at = looked_at(&snapshot, kept);
+        let all_gaps = transaction.gaps(environment, numbers, MAX_GAPS).await?;
+        let at = view_time(&snapshot, available);
         let verdicts = allow_list::verdicts(transaction, environment, Some(at)).await?;
-        let silent = Silent::of(&snapshot, &silences);
-        // Of what is past the retention the first moment that is kept is looked at, which may lie in a silence.
+        let gaps = SnapshotGaps::new(&snapshot, &all_gaps);
+        // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed =
-            at == snapshot.received_at || transaction.around(environment, at).await?.gap.is_none();
-        Ok(Self { snapshot, silent, at, is_confirmed, verdicts })
+            at == snapshot.received_at || transaction.history_at(environment, at).await?.gap.is_none();
+        Ok(Self { snapshot, gaps, at, is_confirmed, verdicts })
     }
 
     fn verdicts(&self) -> Verdicts<'_> {
-        Verdicts { kept: &self.verdicts, is_confirmed: self.is_confirmed }
+        Verdicts { stored: &self.verdicts, is_confirmed: self.is_confirmed }
     }
 }
 
-/// Two snapshots, and which part of what differs is shown.
+/// The data of the comparison table.
 #[derive(Clone, Copy)]
 struct Comparison<'a> {
-    place: Place<'a>,
-    asked: Asked,
+    links: EnvironmentLinks<'a>,
+    query: ComparisonQuery,
     from: &'a Side,
     to: &'a Side,
-    present: Present,
+    status: CurrentStatus,
 }
 
 impl Comparison<'_> {
@@ -200,90 +181,90 @@ impl Comparison<'_> {
         (self.from.snapshot.number, self.to.snapshot.number)
     }
 
-    fn markup(&self, ran: Vec<Workload>) -> Markup {
+    fn markup(&self, workloads: Vec<Workload>) -> Markup {
         let (from, to) = self.numbers();
-        let sum = |of: fn(&Workload) -> i64| ran.iter().map(of).sum();
+        let sum = |of: fn(&Workload) -> i64| workloads.iter().map(of).sum();
         let pods: (i64, i64) = (sum(|workload| workload.pods.0), sum(|workload| workload.pods.1));
-        let artifacts = artifacts(ran);
+        let artifacts = artifacts(workloads);
         let rows = rows((&artifacts.0, self.from.verdicts()), (&artifacts.1, self.to.verdicts()));
-        let shown = shown(&rows, self.asked.only, self.asked.page);
+        let page = snapshot_diff::page(&rows, self.query.only, self.query.page);
         html! {
-            p { a href=(self.place.compared(to, from)) { "Swap: " (to) " and " (from) } }
+            p { a href=(self.links.comparison(to, from)) { "Swap snapshots" } }
             div.sides { (self.side(self.from, &artifacts.0, pods.0)) (self.side(self.to, &artifacts.1, pods.1)) }
-            @if from == to { p { "This is one snapshot: nothing differs." } }
-            ul.counts aria-label="What differs" {
+            @if from == to { p { "Both are the same snapshot." } }
+            ul.counts aria-label="Differences" {
                 @for difference in Difference::ALL {
                     @let total = i64::try_from(total(&rows, difference)).unwrap_or(i64::MAX);
                     li {
                         @if total > 0 {
-                            @let is_shown = (self.asked.only == Some(difference)).then_some("true");
-                            a href=(self.at(Some(difference), 1)) aria-current=[is_shown] {
-                                (total) " " (self.said(difference))
+                            @let is_selected = (self.query.only == Some(difference)).then_some("true");
+                            a href=(self.url(Some(difference), 1)) aria-current=[is_selected] {
+                                (total) " " (self.label(difference))
                             }
-                        } @else { "0 " (self.said(difference)) }
+                        } @else { "0 " (self.label(difference)) }
                     }
                 }
-                @if self.asked.only.is_some() { li { a href=(self.at(None, 1)) { "All" } } }
+                @if self.query.only.is_some() { li { a href=(self.url(None, 1)) { "All" } } }
             }
-            @if shown.rows.is_empty() { p { "Nothing is listed here." } } @else { (self.table(&shown)) }
-            (shown.paged.links(|page| self.at(self.asked.only, page)))
+            @if page.rows.is_empty() { p { "No artifacts." } } @else { (self.table(&page)) }
+            (page.pagination.links(|page| self.url(self.query.only, page)))
         }
     }
 
-    /// The address of a part of this.
-    fn at(&self, only: Option<Difference>, page: usize) -> String {
+    /// The URL of a page of this comparison.
+    fn url(&self, only: Option<Difference>, page: usize) -> String {
         let (from, to) = self.numbers();
-        let mut address = self.place.compared(from, to);
+        let mut url = self.links.comparison(from, to);
         if let Some(only) = only {
-            address = format!("{address}&only={}", word(only));
+            url = format!("{url}&only={}", parameter(only));
         }
-        if page > 1 { format!("{address}&page={page}") } else { address }
+        if page > 1 { format!("{url}&page={page}") } else { url }
     }
 
-    fn said(&self, difference: Difference) -> String {
+    fn label(&self, difference: Difference) -> String {
         let (from, to) = self.numbers();
         match difference {
             Difference::OnlyFrom => format!("only in {from}"),
             Difference::OnlyTo => format!("only in {to}"),
-            Difference::Pods => "in another number of pods".to_owned(),
-            Difference::Verdict => "judged otherwise".to_owned(),
-            Difference::Same => "the same".to_owned(),
+            Difference::Pods => "with different numbers of pods".to_owned(),
+            Difference::Verdict => "with different verdicts".to_owned(),
+            Difference::Same => "unchanged".to_owned(),
         }
     }
 
     fn side(&self, side: &Side, artifacts: &Artifacts, pods: i64) -> Markup {
-        let Side { snapshot, silent, at, .. } = side;
+        let Side { snapshot, gaps, at, .. } = side;
         let artifacts = count(i64::try_from(artifacts.len()).unwrap_or(i64::MAX), "artifact", "artifacts");
         html! {
             article.snapshot {
-                h2 { "Snapshot " (snapshot.number) " " (stood(snapshot)) }
-                (facts(snapshot, silent, self.present))
+                h2 { "Snapshot " (snapshot.number) " " (status_badge(snapshot)) }
+                (facts(snapshot, gaps, self.status))
                 p {
                     (artifacts) " in " (count(pods, "pod", "pods"))
-                    ", counted at " (stamp(*at))
+                    " at " (timestamp(*at))
                 }
-                p { a href=(self.place.at(*at)) { "What ran then" } }
+                p { a href=(self.links.at(*at)) { "Running artifacts" } }
             }
         }
     }
 
-    fn table(&self, shown: &Shown<'_>) -> Markup {
+    fn table(&self, page: &DiffPage<'_>) -> Markup {
         let (from, to) = self.numbers();
         let caption = format!("Snapshots {from} and {to}");
         html! {
             div.scroll tabindex="0" role="region" aria-label=(caption) {
                 table.runs {
-                    caption { (caption) (shown.paged.said()) }
+                    caption { (caption) (page.pagination.label()) }
                     thead {
                         tr {
                             th scope="col" { "Image" }
                             th scope="col" { "Pods in " (from) }
                             th scope="col" { "Pods in " (to) }
-                            th scope="col" { "Verdict when " (from) " came" }
-                            th scope="col" { "Verdict when " (to) " came" }
+                            th scope="col" { "Verdict at receipt of " (from) }
+                            th scope="col" { "Verdict at receipt of " (to) }
                         }
                     }
-                    @for group in shown.rows.chunk_by(|one, next| one.difference == next.difference) {
+                    @for group in page.rows.chunk_by(|one, next| one.difference == next.difference) {
                         tbody {
                             @if let Some(first) = group.first() {
                                 tr { th.group scope="rowgroup" colspan="5" { (self.heading(first.difference)) } }
@@ -297,20 +278,20 @@ impl Comparison<'_> {
     }
 
     fn heading(&self, difference: Difference) -> String {
-        let said = self.said(difference);
+        let label = self.label(difference);
         match difference {
-            Difference::OnlyFrom | Difference::OnlyTo => said.replacen("only", "Only", 1),
-            Difference::Pods | Difference::Verdict => format!("In both, {said}"),
-            Difference::Same => "In both, the same".to_owned(),
+            Difference::OnlyFrom | Difference::OnlyTo => label.replacen("only", "Only", 1),
+            Difference::Pods | Difference::Verdict => format!("In both, {label}"),
+            Difference::Same => "Unchanged".to_owned(),
         }
     }
 
-    fn row(&self, row: &Row<'_>) -> Markup {
+    fn row(&self, row: &DiffRow<'_>) -> Markup {
         let (numbers, (from, to)) = (self.numbers(), row.pods);
         let side = |side: &Side, pods: Option<i64>| {
-            let missing = "nothing was decided about it";
+            let missing = "not evaluated";
             let verdict = pods.map(|_| verdict(&side.verdicts(), &row.artifact, missing));
-            html! { td data-name={ "Verdict when " (side.snapshot.number) " came" } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
+            html! { td data-name={ "Verdict at receipt of " (side.snapshot.number) } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
         };
         let pods = |number: i64, pods: Option<i64>| {
             html! { td data-name={ "Pods in " (number) } { @if let Some(pods) = pods { (pods) } @else { "–" } } }
@@ -319,8 +300,8 @@ impl Comparison<'_> {
             tr {
                 td.image {
                     (text(row.name)) " "
-                    (digest_link(self.place.app, self.place.organization, &row.artifact))
-                    @if let Some(was) = row.was { span.why { "it was " (text(was)) } }
+                    (digest_link(self.links.site, self.links.organization, &row.artifact))
+                    @if let Some(former) = row.former_name { span.reason { "formerly " (text(former)) } }
                 }
                 (pods(numbers.0, from)) (pods(numbers.1, to))
                 (side(self.from, from)) (side(self.to, to))

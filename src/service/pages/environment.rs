@@ -1,4 +1,4 @@
-//! An environment: what runs there and why it may, or what ran at a moment.
+//! The page of an environment: its policy, and the artifacts that run or ran there, with verdicts and reasons.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -9,251 +9,261 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::allow_list;
-use super::parts::environment_status::Present;
+use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::{badge, count, span, written};
+use super::parts::filter::{Filter, rfc3339_exact};
+use super::parts::format::{compliance_badge, count, duration, utc};
 use super::parts::layout;
 use super::parts::refusal::Refusal;
-use super::parts::table::{Table, extent};
-use super::parts::urls::Place;
-use super::pure::filter::{Filter, exact};
-use super::pure::running::{self, Counts, Shown, Verdicts};
-use super::session::Visitor;
+use super::parts::table::{Table, row_count};
+use super::parts::urls::EnvironmentLinks;
+use super::pure::running::{self, Counts, RunningPage, Verdicts};
+use super::session::OrganizationPage;
 use crate::domain::evidence::compliance::{Policy, Requirement};
-use crate::domain::evidence::environment_status::{Running, Seen, Standing, Verdict};
-use crate::domain::evidence::history_coverage::{Hindsight, Record};
+use crate::domain::evidence::environment_status::{
+    EnvironmentStatus, ReportedArtifacts, RunningArtifact, Verdict,
+};
+use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::service::app::App;
-use crate::service::http::segments::Segments;
-use crate::store::environment_contents::Ran;
-use crate::store::overview::Environment;
+use crate::service::site::Site;
+use crate::store::environment_contents::PodGroup;
+use crate::store::overview::EnvironmentOverview;
 use crate::store::{self, Transaction};
 
-/// The moment that is asked for.
+/// The requested point in time.
 #[derive(Debug, Clone, Copy)]
 struct Past {
     at: Timestamp,
     snapshot: Option<i64>,
-    hindsight: Hindsight,
+    coverage: HistoryCoverage,
 }
 
-/// How much runs, or ran.
+/// Number of artifacts and pods.
 #[derive(Debug, Clone, Copy)]
-struct Extent {
+struct Totals {
     artifacts: i64,
     pods: i64,
 }
 
-/// What runs in an environment, or ran at `?at=`.
+/// The running artifacts of an environment, or those at `?at=`.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, name)): Segments<(String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
-    let filter = Filter::read(&uri)?;
-    let now = app.now();
-    let mut transaction = app.store.read().await?;
-    let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let present = Present::of(&environment, &app, now);
+    let filter = Filter::parse(&uri)?;
+    let now = site.now();
+    let mut transaction = site.store.read().await?;
+    let environment =
+        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
-        Some(at) => Some(past(&mut transaction, &environment, present, at).await?),
+        Some(at) => Some(read_past(&mut transaction, &environment, status, at).await?),
         None => None,
     };
-    let ran = match past {
-        Some(past) if !past.hindsight.says_something() => Vec::new(),
-        _ => transaction.ran(&organization, environment.id, filter.at, &filter.q).await?,
+    let groups = match past {
+        Some(past) if !past.coverage.has_data() => Vec::new(),
+        _ => transaction.pod_groups(&organization, environment.id, filter.at, &filter.q).await?,
     };
-    let kept = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
-    let then = past.map(|_| Extent::of(&ran));
-    let rows = running::rows(ran);
-    let is_confirmed = past.map_or_else(|| present.is_confirmed(), |past| past.hindsight == Hindsight::Known);
-    let verdicts = Verdicts { kept: &kept, is_confirmed };
-    let shown = running::shown(&rows, verdicts, &filter);
+    let stored = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
+    let past_totals = past.map(|_| Totals::from_pod_groups(&groups));
+    let rows = running::rows(groups);
+    let is_confirmed =
+        past.map_or_else(|| status.is_confirmed(), |past| past.coverage == HistoryCoverage::Known);
+    let verdicts = Verdicts { stored: &stored, is_confirmed };
+    let page = running::page(&rows, verdicts, filter.rows());
     let policy = transaction.policy(&organization, &name).await?;
     let today = match past {
-        Some(_) => {
-            Some(today(&mut transaction, &organization, &environment, policy.as_ref(), &shown, now).await?)
-        }
+        Some(_) => Some(
+            evaluate_today(&mut transaction, &organization, &environment, policy.as_ref(), &page, now)
+                .await?,
+        ),
         None => None,
     };
     drop(transaction);
-    let today = today.as_ref().map(|kept| Verdicts { kept, is_confirmed: present.is_confirmed() });
+    let today = today.as_ref().map(|stored| Verdicts { stored, is_confirmed: status.is_confirmed() });
     let caption = match past {
-        Some(past) => format!("What ran in {name} at {}", written(past.at)),
-        None => format!("What runs in {name}"),
+        Some(past) => format!("Artifacts in {name} at {}", utc(past.at)),
+        None => format!("Running artifacts in {name}"),
     };
-    let place = Place { app: &app, organization: &organization, environment: &name };
-    let path = place.now();
-    let artifacts = app.links.page(&[&organization, "artifacts"]);
-    let table = Table { caption: &caption, artifacts: &artifacts, shown: &shown, verdicts, today, now };
+    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
+    let path = links.page();
+    let artifacts_path = site.links.page(&[&organization, "artifacts"]);
+    let table =
+        Table { caption: &caption, artifacts_path: &artifacts_path, page: &page, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (head(place, &environment, present, policy.as_ref()))
-        @if let Some((past, extent)) = past.zip(then) {
-            (head_of(place, past, environment.snapshot, extent, running::all(&rows, verdicts), present))
+        (current_facts(links, &environment, status, policy.as_ref()))
+        @if let Some((past, totals)) = past.zip(past_totals) {
+            (past_facts(links, past, environment.snapshot, totals, running::counts(&rows, verdicts), status))
         }
         (filter.form(&path))
-        (filter.counts(&path, shown.counts))
-        @if shown.runs.is_empty() {
-            p { (if rows.is_empty() { "Nothing is listed here." } else { "Nothing fits what was asked for." }) }
+        (filter.counts(&path, page.counts))
+        @if page.rows.is_empty() {
+            p { (if rows.is_empty() { "No artifacts." } else { "No artifact matches the filter." }) }
         } @else {
-            p { (extent(&shown)) }
+            p { (row_count(&page)) }
             (table.markup())
-            (shown.paged.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
+            (page.pagination.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
     };
-    Ok(layout::page(&app, &name, Some(&visitor), &content))
+    Ok(layout::page(&site, &name, Some(&user), &content))
 }
 
-async fn past(
+async fn read_past(
     transaction: &mut Transaction,
-    environment: &Environment,
-    present: Present,
+    environment: &EnvironmentOverview,
+    status: CurrentStatus,
     at: Timestamp,
 ) -> Result<Past, store::Error> {
-    let around = transaction.around(environment.id, at).await?;
-    let record = Record {
-        first_report_at: around.first_report_at,
+    let history = transaction.history_at(environment.id, at).await?;
+    let reports = ReportHistory {
+        first_report_at: history.first_report_at,
         last_report_at: environment.last_report_at,
-        horizon_at: around.horizon_at,
-        gap: around.gap,
-        silent_after: present.validity.silent_after,
+        horizon_at: history.horizon_at,
+        gap: history.gap,
+        silent_after: status.validity.silent_after,
     };
-    let hindsight = Hindsight::of(at, present.now, &record);
-    Ok(Past { at, snapshot: around.snapshot.filter(|_| hindsight.says_something()), hindsight })
+    let coverage = HistoryCoverage::new(at, status.now, &reports);
+    Ok(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
 }
 
-/// What is to be said today of what a page shows, whether it still runs or not.
-async fn today(
+/// Evaluates the artifacts of a page of the past by the current policy and evidence.
+async fn evaluate_today(
     transaction: &mut Transaction,
     organization: &str,
-    environment: &Environment,
+    environment: &EnvironmentOverview,
     policy: Option<&Policy>,
-    shown: &Shown<'_>,
+    page: &RunningPage<'_>,
     now: Timestamp,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let name: EnvironmentName =
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
-    let seen: Seen = shown.runs.iter().map(|run| (run.artifact, (run.image.clone(), None))).collect();
+    let artifacts: ReportedArtifacts =
+        page.rows.iter().map(|row| (row.artifact, (row.image.clone(), None))).collect();
     let policies: Vec<&Policy> = policy.into_iter().collect();
-    let mut evidence = transaction.evidence(organization, &policies, seen.keys().copied().collect()).await?;
+    let mut evidence =
+        transaction.evidence(organization, &policies, artifacts.keys().copied().collect()).await?;
     let allowances = transaction.allowances(organization, &[&environment.name]).await?;
     for (artifact, allowed) in allowances.into_values().flatten() {
         evidence.entry(artifact).or_default().allowed.push(allowed);
     }
-    let standing = Standing::judged(&name, policy, seen, &evidence, now);
+    let status = EnvironmentStatus::evaluate(&name, policy, artifacts, &evidence, now);
     let allowed = transaction.allow_list(environment.id, None).await?;
-    let verdict = |(artifact, mut running): (Fingerprint, Running)| {
-        allow_list::tell(&mut running.verdict, allowed.get(&artifact));
+    let verdict = |(artifact, mut running): (Fingerprint, RunningArtifact)| {
+        allow_list::add_allowance(&mut running.verdict, allowed.get(&artifact));
         (artifact, running.verdict)
     };
-    Ok(standing.artifacts.into_iter().map(verdict).collect())
+    Ok(status.artifacts.into_iter().map(verdict).collect())
 }
 
-impl Extent {
-    fn of(ran: &[Ran]) -> Self {
-        let artifacts: BTreeSet<_> = ran.iter().flat_map(|ran| ran.digests.values()).collect();
+impl Totals {
+    fn from_pod_groups(groups: &[PodGroup]) -> Self {
+        let artifacts: BTreeSet<_> = groups.iter().flat_map(|group| group.digests.values()).collect();
         let artifacts = i64::try_from(artifacts.len()).unwrap_or(i64::MAX);
-        Self { artifacts, pods: ran.iter().map(|ran| ran.pods).sum() }
+        Self { artifacts, pods: groups.iter().map(|group| group.pods).sum() }
     }
 
-    fn said(self) -> String {
+    fn text(self) -> String {
         let artifacts = count(self.artifacts, "artifact", "artifacts");
         format!("{artifacts} in {}", count(self.pods, "pod", "pods"))
     }
 }
 
-/// How the environment stands now.
-fn head(place: Place<'_>, environment: &Environment, present: Present, policy: Option<&Policy>) -> Markup {
-    let extent = Extent { artifacts: environment.artifacts, pods: environment.pods };
+/// The current status of the environment.
+fn current_facts(
+    links: EnvironmentLinks<'_>,
+    environment: &EnvironmentOverview,
+    status: CurrentStatus,
+    policy: Option<&Policy>,
+) -> Markup {
+    let totals = Totals { artifacts: environment.artifacts, pods: environment.pods };
     html! {
         dl.head {
-            dt { "Now" }
-            dd { (badge(present.compliance())) }
+            dt { "Status" }
+            dd { (compliance_badge(status.compliance())) }
             dt { "Last report" }
-            dd { (present.heard()) }
+            dd { (status.last_report()) }
             dt { "Snapshot" }
             dd {
-                @if environment.snapshot > 0 { (place.number(environment.snapshot, environment.snapshot)) }
+                @if environment.snapshot > 0 { (links.snapshot_link(environment.snapshot, environment.snapshot)) }
                 @else { "none yet" }
             }
-            dt { @if present.is_silent() { "Ran last" } @else { "Runs" } }
-            dd { (extent.said()) }
-            dt { "Requires" }
-            dd { @if let Some(policy) = policy { (requires(policy)) } @else { "nothing: it has no policy" } }
+            dt { @if status.is_silent() { "Last reported" } @else { "Running" } }
+            dd { (totals.text()) }
+            dt { "Policy" }
+            dd { @if let Some(policy) = policy { (requirements(policy)) } @else { "none" } }
         }
-        p { a href=(place.timeline(1)) { "Timeline: what changed, and when" } }
+        p { a href=(links.timeline(1)) { "Timeline" } }
     }
 }
 
-/// What a policy requires of each artifact that is not on the allow-list.
-fn requires(policy: &Policy) -> Markup {
+/// The requirements of a policy.
+fn requirements(policy: &Policy) -> Markup {
     html! {
         @for (number, Requirement { flow, name }) in policy.attestations.iter().enumerate() {
             @if number > 0 { ", " }
             (text(name)) " of " (text(flow))
         }
-        @if policy.approval { @if !policy.attestations.is_empty() { ", " } "an approval" }
+        @if policy.approval { @if !policy.attestations.is_empty() { ", " } "approval" }
     }
 }
 
-/// How it stood at a moment, and how much of that is known.
-fn head_of(
-    place: Place<'_>,
+/// The status at a point in time, with a warning if the history does not fully cover it.
+fn past_facts(
+    links: EnvironmentLinks<'_>,
     past: Past,
     last: i64,
-    extent: Extent,
+    totals: Totals,
     counts: Counts,
-    present: Present,
+    status: CurrentStatus,
 ) -> Markup {
     html! {
         section aria-labelledby="then" {
-            h2 id="then" { "At " time datetime=(exact(past.at)) { (exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
-            @if let Some(sentence) = sentence(past.hindsight, present.validity.silent_after) {
-                p.late role="status" { (sentence) }
+            h2 id="then" { "At " time datetime=(rfc3339_exact(past.at)) { (rfc3339_exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
+            @if let Some(warning) = coverage_warning(past.coverage, status.validity.silent_after) {
+                p.warning role="status" { (warning) }
             }
-            @if past.hindsight.says_something() {
+            @if past.coverage.has_data() {
                 dl.head {
-                    dt { "Then" }
-                    dd { @if let Some(worst) = counts.worst() { (badge(worst)) } @else { "nothing ran" } }
+                    dt { "Status" }
+                    dd { @if let Some(worst) = counts.worst() { (compliance_badge(worst)) } @else { "no artifacts" } }
                     dt { "Snapshot" }
-                    dd { @if let Some(number) = past.snapshot { (place.number(number, last)) } @else { "no longer kept" } }
-                    dt { "Ran" }
-                    dd { (extent.said()) }
+                    dd { @if let Some(number) = past.snapshot { (links.snapshot_link(number, last)) } @else { "removed by retention" } }
+                    dt { "Running" }
+                    dd { (totals.text()) }
                 }
             }
         }
     }
 }
 
-/// What has to be known of a list of the past; `None`: that it is whole.
-fn sentence(hindsight: Hindsight, longest: Duration) -> Option<String> {
-    Some(match hindsight {
-        Hindsight::Known => return None,
-        Hindsight::Future => "This moment has not come yet.".to_owned(),
-        Hindsight::NeverReported => "This environment was never reported: nobody knows what ran.".to_owned(),
-        Hindsight::BeforeFirst(first) => {
-            format!("The first report came at {}: nobody knows what ran before.", written(first))
+/// A warning if the list for a point in time may be incomplete or outdated.
+fn coverage_warning(coverage: HistoryCoverage, silent_after: Duration) -> Option<String> {
+    Some(match coverage {
+        HistoryCoverage::Known => return None,
+        HistoryCoverage::Future => "This point in time is in the future.".to_owned(),
+        HistoryCoverage::NeverReported => "This environment was never reported.".to_owned(),
+        HistoryCoverage::BeforeFirst(first) => {
+            format!("No data: the first report was received at {}.", utc(first))
         }
-        Hindsight::BeforeHorizon(horizon) => format!(
-            "What ended before {} is past its retention and was removed: this list has only what still ran then, \
-             and what was decided about it is not certain.",
-            written(horizon)
+        HistoryCoverage::BeforeHorizon(horizon) => format!(
+            "Data that ended before {} was removed by retention. The list contains only artifacts that still ran \
+             then, and their verdicts may be incomplete.",
+            utc(horizon)
         ),
-        Hindsight::Gap(from, to) => format!(
-            "This lies in a gap: nobody reported the environment from {} to {}, longer than {}. The list shows \
-             what was reported before; nobody knows what ran.",
-            written(from),
-            written(to),
-            span(longest)
+        HistoryCoverage::Gap(from, to) => format!(
+            "Gap: no reports from {} to {}, longer than {}. The list shows the last report before; the artifacts \
+             that ran are unknown.",
+            utc(from),
+            utc(to),
+            duration(silent_after)
         ),
-        Hindsight::Silent(last) => format!(
-            "The last report came at {}, longer than {} ago. The list shows what was reported then; nobody knows \
-             what ran after it.",
-            written(last),
-            span(longest)
+        HistoryCoverage::Silent(last) => format!(
+            "No reports since {}, longer than {}. The list shows the last report; the artifacts that ran \
+             are unknown.",
+            utc(last),
+            duration(silent_after)
         ),
     })
 }
@@ -263,24 +273,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_of_a_moment_is_said() {
+    fn incomplete_history_causes_a_warning() {
         let (one, two) = (Timestamp::from_micros(0), Timestamp::from_micros(600_000_000));
-        for (hindsight, expected) in [
-            (Hindsight::Known, ""),
-            (Hindsight::Future, "has not come yet"),
-            (Hindsight::NeverReported, "never reported"),
-            (Hindsight::BeforeFirst(two), "first report came at 1970-01-01 00:10:00 UTC"),
-            (Hindsight::BeforeHorizon(two), "ended before 1970-01-01 00:10:00 UTC is past its retention"),
+        for (coverage, expected) in [
+            (HistoryCoverage::Known, ""),
+            (HistoryCoverage::Future, "is in the future"),
+            (HistoryCoverage::NeverReported, "never reported"),
+            (HistoryCoverage::BeforeFirst(two), "first report was received at 1970-01-01 00:10:00 UTC"),
             (
-                Hindsight::Gap(one, two),
+                HistoryCoverage::BeforeHorizon(two),
+                "ended before 1970-01-01 00:10:00 UTC was removed by retention",
+            ),
+            (
+                HistoryCoverage::Gap(one, two),
                 "from 1970-01-01 00:00:00 UTC to 1970-01-01 00:10:00 UTC, longer than 3 min",
             ),
-            (Hindsight::Silent(one), "last report came at 1970-01-01 00:00:00 UTC, longer than 3 min ago"),
+            (HistoryCoverage::Silent(one), "No reports since 1970-01-01 00:00:00 UTC, longer than 3 min"),
         ] {
-            let said = sentence(hindsight, Duration::from_mins(3)).unwrap_or_default();
+            let warning = coverage_warning(coverage, Duration::from_mins(3)).unwrap_or_default();
             assert!(
-                said.contains(expected) && said.is_empty() == expected.is_empty(),
-                "{hindsight:?}: {said}"
+                warning.contains(expected) && warning.is_empty() == expected.is_empty(),
+                "{coverage:?}: {warning}"
             );
         }
     }

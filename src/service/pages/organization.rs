@@ -1,100 +1,104 @@
-//! An organization: its environments as cards, some on a page.
+//! The page of an organization: its environments as cards.
 
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::parts::environment_status::Present;
+use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::{badge, count};
-use super::parts::layout::{self, Way};
-use super::parts::pagination::{self, Paged};
+use super::parts::format::{compliance_badge, count};
+use super::parts::layout::{self, Navigation};
+use super::parts::pagination::{self, Pagination};
 use super::parts::refusal::Refusal;
-use super::parts::urls::Place;
-use super::session::Visitor;
+use super::parts::urls::EnvironmentLinks;
+use super::session::OrganizationPage;
 use crate::domain::model::Timestamp;
-use crate::service::app::App;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::segments::Segments;
-use crate::store::overview::{Environment, Hours};
+use crate::service::site::Site;
+use crate::store::overview::{EnvironmentOverview, EventsPerHour};
 
-/// How many environments a page has.
-const CARDS: usize = 200;
+/// Environments per page.
+const CARDS_PER_PAGE: usize = 200;
 
-/// How many hours a chart shows, the current one included.
+/// Hours in a chart, including the current one.
 const HOURS: i64 = 24;
 
+/// In microseconds.
 const HOUR: i64 = 3_600_000_000;
 
-/// A page of the environments, each as a card.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments(organization): Segments<String>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
     let parameters = Parameters::read(&uri, &["page"])?;
-    let asked = pagination::asked(&parameters)?;
-    let now = app.now();
+    let requested = pagination::requested_page(&parameters)?;
+    let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
-    let mut transaction = app.store.read().await?;
-    let all = transaction.environments_by_name(&organization).await?;
-    let paged = Paged::of(all.len(), CARDS, asked);
-    let environments = transaction.overview(all.into_iter().skip(paged.passed).take(CARDS)).await?;
-    let hours = transaction.hours(&environments, since).await?;
+    let mut transaction = site.store.read().await?;
+    let all = transaction.environment_ids_by_name(&organization).await?;
+    let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
+    let environments =
+        transaction.overview(all.into_iter().skip(pagination.offset).take(CARDS_PER_PAGE)).await?;
+    let hours = transaction.events_per_hour(&environments, since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }
         @if environments.is_empty() {
-            p { "No environment was reported or declared yet." }
+            p { "No environments were reported or declared yet." }
         }
         ul.cards {
-            @for environment in &environments { li { (card(&app, &organization, environment, &hours, now)) } }
+            @for environment in &environments { li { (card(&site, &organization, environment, &hours, now)) } }
         }
-        (paged.links(|page| format!("{}?page={page}", app.links.page(&[&organization]))))
+        (pagination.links(|page| format!("{}?page={page}", site.links.page(&[&organization]))))
     };
-    let way = Way { is_top: true, ..Way::default() };
-    Ok(layout::placed(&app, &organization, Some(&visitor), way, &content))
+    let navigation = Navigation { is_organization_page: true, ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, &organization, Some(&user), navigation, &content))
 }
 
-fn card(app: &App, organization: &str, environment: &Environment, hours: &Hours, now: Timestamp) -> Markup {
-    let present = Present::of(environment, app, now);
-    let place = Place { app, organization, environment: &environment.name };
+fn card(
+    site: &Site,
+    organization: &str,
+    environment: &EnvironmentOverview,
+    hours: &EventsPerHour,
+    now: Timestamp,
+) -> Markup {
+    let status = CurrentStatus::from_environment(environment, site, now);
+    let links = EnvironmentLinks { site, organization, environment: &environment.name };
     html! {
-        article.silent[present.is_silent()] {
-            h2 { (place.link()) }
-            p { (badge(present.compliance())) }
+        article.silent[status.is_silent()] {
+            h2 { (links.link()) }
+            p { (compliance_badge(status.compliance())) }
             dl {
-                dt { "Runs" }
+                dt { "Running" }
                 dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }
                 dt { "Last report" }
-                dd { (present.heard()) }
+                dd { (status.last_report()) }
             }
             (chart(environment, hours))
-            p.ways { a href=(place.timeline(1)) { "Timeline" } }
+            p.links { a href=(links.timeline(1)) { "Timeline" } }
         }
     }
 }
 
-/// What happened in the last day: a bar an hour.
-fn chart(environment: &Environment, hours: &Hours) -> Markup {
+/// The events of the last day, one bar per hour.
+fn chart(environment: &EnvironmentOverview, hours: &EventsPerHour) -> Markup {
     let counts: Vec<i64> =
         (0..HOURS).map(|hour| hours.get(&(environment.id, hour)).copied().unwrap_or_default()).collect();
     let total: i64 = counts.iter().sum();
-    let most = counts.iter().copied().max().unwrap_or_default().max(1);
-    let said = format!("{} in the last day", count(total, "event", "events"));
+    let max = counts.iter().copied().max().unwrap_or_default().max(1);
+    let label = format!("{} in the last day", count(total, "event", "events"));
     html! {
         figure {
-            svg viewBox={ "0 0 " (HOURS * 4) " 24" } preserveAspectRatio="none" role="img" aria-label=(said) {
+            svg viewBox={ "0 0 " (HOURS * 4) " 24" } preserveAspectRatio="none" role="img" aria-label=(label) {
                 @for (hour, number) in counts.iter().enumerate().filter(|(_, number)| **number > 0) {
-                    // At least a tenth of the height, so that one event shows beside a thousand.
-                    @let height = (number * 24 / most).max(2);
+                    // At least 2 of 24 units, so that one event is visible beside a thousand.
+                    @let height = (number * 24 / max).max(2);
                     rect x=(hour * 4) y=(24 - height) width="3" height=(height) {}
                 }
             }
-            figcaption { (said) }
+            figcaption { (label) }
         }
     }
 }

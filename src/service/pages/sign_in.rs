@@ -1,4 +1,4 @@
-//! Signing in and out: a token of role `read` or `admin` is exchanged for a session, and so is an invitation to one.
+//! Sign-in and sign-out: exchanges a token of role `read` or `admin`, or a one-time link, for a session.
 
 use std::time::Instant;
 
@@ -13,93 +13,95 @@ use url::{Position, Url, form_urlencoded};
 use super::parts::cookie::Cookie;
 use super::parts::layout;
 use super::parts::refusal::Refusal;
-use super::session::{Browser, Peer, Visitor, reader};
+use super::session::{Browser, user_of_token};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
-use crate::service::http::body::{Paced, announced};
+use crate::service::http::body::{Paced, content_length};
+use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::invitation::Answer;
+use crate::service::invitation::Redeemed;
 use crate::service::maintenance::random::random;
 
-/// What is signed in with. It holds a token: no `Debug`.
-struct Offered {
+/// The submitted form. Contains a token, hence no `Debug`.
+struct SignInForm {
     token: String,
     next: String,
 }
 
-/// The largest form, in bytes: anybody may send one, and no token or path of ours comes near.
-const FORM: u64 = 16 * 1024;
+/// Maximum size of the form, in bytes. Anonymous clients may send it.
+const MAX_FORM_BYTES: u64 = 16 * 1024;
 
-impl Offered {
+impl SignInForm {
     async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        let length = announced(headers, "the form", FORM)?.unwrap_or_default();
-        let body = Paced::new(body, app.policy.pace);
-        let received = body.read("the form", FORM, length, app.inbound.share("")).await?;
-        let mut offered = Self { token: String::new(), next: String::new() };
+        let length = content_length(headers, "the form", MAX_FORM_BYTES)?.unwrap_or_default();
+        let body = Paced::new(body, app.limits.pace);
+        let received = body.read("the form", MAX_FORM_BYTES, length, app.inbound.share("")).await?;
+        let mut form = Self { token: String::new(), next: String::new() };
         for (name, value) in form_urlencoded::parse(&received.bytes) {
             match &*name {
-                "token" => offered.token = value.into_owned(),
-                "next" => offered.next = value.into_owned(),
+                "token" => form.token = value.into_owned(),
+                "next" => form.next = value.into_owned(),
                 _ => {}
             }
         }
-        Ok(offered)
+        Ok(form)
     }
 }
 
-/// The start: the visitor's own organization.
-pub(super) async fn home(State(app): State<App>, Browser(signed): Browser) -> Redirect {
-    Redirect::to(&match signed {
-        Ok(visitor) => app.links.page(&[&visitor.organization]),
-        Err(_) => app.links.page(&["sign-in"]),
+/// Redirects to the organization of the user, or to the sign-in page.
+pub(super) async fn home(State(app): State<App>, Browser(user): Browser) -> Redirect {
+    Redirect::to(&match user {
+        Some(user) => app.site.links.page(&[&user.organization]),
+        None => app.site.links.page(&["sign-in"]),
     })
 }
 
-/// Signs in by an invitation, or asks for a token.
+/// Signs in with a one-time link, or shows the form for a token.
 pub(super) async fn form(
     State(app): State<App>,
-    Peer(peer): Peer,
-    Browser(signed): Browser,
+    context: RequestContext,
+    Browser(user): Browser,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let from = Parameters::read(&uri, &["next", "once"])?;
-    let form = |problem| asked(&app, from.text("next").unwrap_or_default(), problem).into_response();
-    // Who only asks what would be answered does not use it up.
-    let Some(code) = from.text("once").filter(|_| method == Method::GET) else { return Ok(form(None)) };
-    let code = Fingerprint::of(code.as_bytes());
-    let token = match app.invitation.take(code, Instant::now()) {
-        Answer::NeverMade => return Ok(form(None)),
-        Answer::SignsIn(token) => Some(token),
-        Answer::Nothing => None,
+    let parameters = Parameters::read(&uri, &["next", "once"])?;
+    let form =
+        |problem| form_page(&app, parameters.text("next").unwrap_or_default(), problem).into_response();
+    // A HEAD request does not use up the link.
+    let Some(code) = parameters.text("once").filter(|_| method == Method::GET) else { return Ok(form(None)) };
+    let code = Fingerprint::from_content(code.as_bytes());
+    let token = match app.invitation.redeem(code, Instant::now()) {
+        Redeemed::NotCreated => return Ok(form(None)),
+        Redeemed::Token(token) => Some(token),
+        Redeemed::Invalid => None,
     };
     if let Some(token) = token
-        && let Some(visitor) = reader(&app, token).await?
+        && let Some(user) = user_of_token(&app, token, "").await?
     {
-        return open(&app, token, &visitor, &headers, "").await;
+        return open_session(&app, token, &user, &headers, "").await;
     }
-    if let Ok(visitor) = signed {
-        // The same link once more, in the browser that it signed in.
-        return Ok(Redirect::to(&app.links.page(&[&visitor.organization])).into_response());
+    if let Some(user) = user {
+        // The browser has used this link before.
+        return Ok(Redirect::to(&app.site.links.page(&[&user.organization])).into_response());
     }
-    // What is right need not wait, whatever others guessed from the same machine: nobody guesses a code.
-    app.throttle.check(peer, Some(code))?;
-    app.throttle.refused(peer, Some(code));
-    let problem = "This link was used, or its time is over: it signs in once.";
+    // Only invalid codes are rate limited: a code of 128 bits cannot be guessed.
+    app.limiter.check(context.peer, Some(code))?;
+    app.limiter.refused(context.peer, Some(code));
+    let problem = "This link was used or has expired. A link signs in once.";
     Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())
 }
 
-fn asked(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<String> {
+fn form_page(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<String> {
     let content = html! {
         section.narrow {
             h1 { "Sign in" }
-            p { "With a token of role " code { "read" } " or " code { "admin" } ". It is exchanged for a session, which "
-                "ends when nobody uses it, or with the token." }
+            p { "Use a token of role " code { "read" } " or " code { "admin" } ". The session ends after inactivity, "
+                "or with the token." }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-            form method="post" action=(app.links.page(&["sign-in"])) {
-                // Password managers keep a password under a name, and there is but one here.
+            form method="post" action=(app.site.links.page(&["sign-in"])) {
+                // Password managers store a password under a user name.
                 input type="text" value="token" autocomplete="username" hidden;
                 label for="token" { "Token" }
                 input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
@@ -108,87 +110,88 @@ fn asked(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<S
             }
         }
     };
-    layout::page(app, "Sign in", None, &content)
+    layout::page(&app.site, "Sign in", None, &content)
 }
 
 /// Exchanges a token for a session.
 pub(super) async fn sign_in(
     State(app): State<App>,
-    Peer(peer): Peer,
+    context: RequestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    from_here(&app, &headers)?;
-    let offered = Offered::read(&app, &headers, body).await?;
-    let token = Fingerprint::of(offered.token.trim().as_bytes());
-    app.throttle.check(peer, Some(token))?;
-    let Some(visitor) = reader(&app, token).await? else {
-        app.throttle.refused(peer, Some(token));
-        let problem = "No valid token of role read or admin.";
-        return Ok((StatusCode::FORBIDDEN, asked(&app, &offered.next, Some(problem))).into_response());
+    check_origin(&app, &headers)?;
+    let form = SignInForm::read(&app, &headers, body).await?;
+    let token = Fingerprint::from_content(form.token.trim().as_bytes());
+    app.limiter.check(context.peer, Some(token))?;
+    let Some(user) = user_of_token(&app, token, "").await? else {
+        app.limiter.refused(context.peer, Some(token));
+        let problem = "Invalid token. Use a token of role read or admin.";
+        return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
     };
-    app.throttle.admitted(token);
-    open(&app, token, &visitor, &headers, &offered.next).await
+    app.limiter.admitted(token);
+    open_session(&app, token, &user, &headers, &form.next).await
 }
 
-/// Opens a session of a token in the place of the one that the browser had, and leads to what was wanted.
-async fn open(
+/// Replaces the session of the browser by a new one of this token, and redirects to the page `next`.
+async fn open_session(
     app: &App,
     token: Fingerprint,
-    visitor: &Visitor,
+    user: &SignedIn,
     headers: &HeaderMap,
     next: &str,
 ) -> Result<Response, Refusal> {
     let secret = random::<32>().map_err(|error| {
-        tracing::error!("the system gives no random bytes: {error}");
+        tracing::error!("failed to get random bytes from the system: {error}");
         Problem::defect()
     })?;
-    let now = app.now();
-    let mut transaction = app.store.write().await?;
-    let policy = &app.policy.session;
-    transaction.remove_sessions(now.earlier(policy.idle), now.earlier(policy.most)).await?;
-    let cookie = Cookie::of(app.links.base());
-    if let Some(earlier) = cookie.read(headers) {
-        transaction.close_session(Fingerprint::of(earlier.as_bytes())).await?;
+    let now = app.site.now();
+    let mut transaction = app.site.store.write().await?;
+    let timeouts = &app.limits.session;
+    transaction.remove_sessions(now.earlier(timeouts.idle), now.earlier(timeouts.max_age)).await?;
+    let cookie = Cookie::from_base_url(app.site.links.base());
+    if let Some(previous) = cookie.read(headers) {
+        transaction.close_session(Fingerprint::from_content(previous.as_bytes())).await?;
     }
-    transaction.open_session(Fingerprint::of(secret.as_bytes()), token, now, policy.of_one).await?;
+    transaction
+        .open_session(Fingerprint::from_content(secret.as_bytes()), token, now, timeouts.max_per_token)
+        .await?;
     transaction.commit().await?;
-    let next = ours(app, next).unwrap_or_else(|| app.links.page(&[&visitor.organization]));
+    let next = local_path(app, next).unwrap_or_else(|| app.site.links.page(&[&user.organization]));
     Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())
 }
 
 /// Ends the session.
 pub(super) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    from_here(&app, &headers)?;
-    let cookie = Cookie::of(app.links.base());
+    check_origin(&app, &headers)?;
+    let cookie = Cookie::from_base_url(app.site.links.base());
     if let Some(secret) = cookie.read(&headers) {
-        let mut transaction = app.store.write().await?;
-        transaction.close_session(Fingerprint::of(secret.as_bytes())).await?;
+        let mut transaction = app.site.store.write().await?;
+        transaction.close_session(Fingerprint::from_content(secret.as_bytes())).await?;
         transaction.commit().await?;
     }
-    Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.links.page(&["sign-in"]))).into_response())
+    Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.site.links.page(&["sign-in"]))).into_response())
 }
 
-/// Refuses a form that another site's page sent: browsers say where a form comes from (Fetch Standard, section
-/// 3.2, "`Origin` header").
-fn from_here(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+/// Rejects a form that was submitted from another site, by the `Origin` header (Fetch Standard, section 3.2).
+fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let origin = text(ORIGIN).and_then(|origin| Url::parse(origin).ok());
     let host = |scheme: &str| text(HOST).and_then(|host| Url::parse(&format!("{scheme}://{host}")).ok());
-    let is_here = origin.is_some_and(|origin| {
-        let public = Url::parse(app.links.base()).is_ok_and(|public| public.origin() == origin.origin());
-        // In the clear, TLS may have ended at a proxy; where it ends here, nothing else is the same host.
-        let scheme = if app.links.is_tls() { "https" } else { origin.scheme() };
+    let is_same = origin.is_some_and(|origin| {
+        let public = Url::parse(app.site.links.base()).is_ok_and(|public| public.origin() == origin.origin());
+        // If TLS does not end here, it may end at a proxy: the scheme of the browser is unknown.
+        let scheme = if app.site.links.is_tls() { "https" } else { origin.scheme() };
         public || host(scheme).is_some_and(|host| host.origin() == origin.origin())
     });
-    if is_here { Ok(()) } else { Err(Problem::foreign()) }
+    if is_same { Ok(()) } else { Err(Problem::foreign()) }
 }
 
-/// The path of a page of ours that is wanted, as browsers would read it.
-fn ours(app: &App, next: &str) -> Option<String> {
-    let base = Url::parse(app.links.base()).ok()?;
+/// Resolves `next` like a browser. `None` unless it is a page of this service, to prevent open redirects.
+fn local_path(app: &App, next: &str) -> Option<String> {
+    let base = Url::parse(app.site.links.base()).ok()?;
     let url = base.join(next).ok().filter(|url| next.starts_with('/') && url.origin() == base.origin())?;
-    let rest = url.path().strip_prefix(app.links.page(&[]).as_str())?;
+    let rest = url.path().strip_prefix(app.site.links.page(&[]).as_str())?;
     (rest.is_empty() || rest.starts_with('/'))
         .then(|| url[Position::BeforePath..Position::AfterQuery].to_owned())
 }

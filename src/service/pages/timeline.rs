@@ -1,4 +1,4 @@
-//! An environment's snapshots, the newest first: what started, exited and was scaled, and the silences between.
+//! The timeline of an environment: its snapshots, newest first, with their changes and the gaps between them.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -6,201 +6,202 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::compare::chooser;
-use super::parts::environment_status::Present;
+use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::{badge, badge_of, count, span, stamp};
-use super::parts::layout::{self, Way};
-use super::parts::pagination::{asked, snapshots};
+use super::parts::format::{count, duration, timestamp};
+use super::parts::layout::{self, Navigation};
+use super::parts::pagination::{requested_page, snapshot_page};
 use super::parts::refusal::Refusal;
-use super::parts::urls::Place;
-use super::pure::changes::{Changed, LISTED, Listed, Read, SCALINGS, Scaled, changes};
-use super::pure::intervals::{Held, SILENCES, Silent, looked_at};
-use super::search::artifact;
-use super::session::Visitor;
+use super::parts::snapshot::{comparison_form, facts, status_badge};
+use super::parts::urls::{EnvironmentLinks, artifact_link};
+use super::pure::changes::{
+    ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, TimelineRows, snapshot_changes,
+};
+use super::pure::intervals::{MAX_GAPS, SnapshotGaps, view_time};
+use super::session::OrganizationPage;
 use crate::domain::model::Timestamp;
-use crate::service::app::App;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::segments::Segments;
+use crate::service::site::Site;
 use crate::store;
 use crate::store::Transaction;
 use crate::store::search::Artifact;
-use crate::store::timeline::{Kept, Snapshot};
+use crate::store::timeline::{AvailableSnapshots, Snapshot};
 
-/// A page of snapshots.
+/// A page of the timeline.
 pub(super) async fn page(
-    State(app): State<App>,
-    Segments((organization, name)): Segments<(String, String)>,
-    visitor: Visitor,
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    visitor.of(&organization)?;
-    let asked = asked(&Parameters::read(&uri, &["page"])?)?;
-    let mut transaction = app.store.read().await?;
-    let environment = transaction.one_of_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let kept = transaction.kept_snapshots(environment.id).await?;
+    let requested = requested_page(&Parameters::read(&uri, &["page"])?)?;
+    let mut transaction = site.store.read().await?;
+    let environment =
+        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let available = transaction.available_snapshots(environment.id).await?;
     let last = environment.snapshot;
-    let (paged, numbers) = snapshots(kept.first.unwrap_or(last), last, asked);
-    let read = read(&mut transaction, environment.id, numbers).await?;
+    let (pagination, numbers) = snapshot_page(available.first.unwrap_or(last), last, requested);
+    let rows = read_rows(&mut transaction, environment.id, numbers).await?;
     drop(transaction);
-    let present = Present::of(&environment, &app, app.now());
-    let told = List {
-        place: Place { app: &app, organization: &organization, environment: &name },
-        kept,
+    let status = CurrentStatus::from_environment(&environment, &site, site.now());
+    let timeline = Timeline {
+        links: EnvironmentLinks { site: &site, organization: &organization, environment: &name },
+        available,
         last,
-        present,
+        status,
     };
-    let changes = changes(read, &kept);
+    let changes = snapshot_changes(rows, &available);
     let content = html! {
         h1 { (text(&name)) ": timeline" }
-        @if let Some(first) = kept.first {
-            (chooser(told.place, (first, last), ((last - 1).max(first), last)))
+        @if let Some(first) = available.first {
+            (comparison_form(timeline.links, (first, last), ((last - 1).max(first), last)))
             p {
                 (count(last - first + 1, "snapshot", "snapshots"))
-                (paged.said())
+                (pagination.label())
             }
             ol.timeline {
-                @if let Some(since) = environment.last_report_at.filter(|_| paged.page == 1 && present.is_silent()) {
+                @if let Some(since) = environment.last_report_at.filter(|_| pagination.page == 1 && status.is_silent()) {
                     li.gap {
-                        p.late {
-                            "Silent since " (stamp(since)) ", for longer than " (span(present.validity.silent_after))
-                            ": nobody knows what has run since."
+                        p.warning {
+                            "No reports since " (timestamp(since)) ", longer than " (duration(status.validity.silent_after))
+                            ". The running artifacts are unknown."
                         }
                     }
                 }
-                @for changed in &changes {
-                    @if let Some((from, to)) = changed.silent.at_its_end { li.gap { (gap(from, to)) } }
-                    li { (told.changed(changed)) }
+                @for change in &changes {
+                    @if let Some((from, to)) = change.gaps.at_end { li.gap { (gap_at_end(from, to)) } }
+                    li { (timeline.snapshot(change)) }
                 }
             }
-            @if paged.page == paged.pages { (told.end(changes.last())) }
-            (paged.links(|page| told.place.timeline(page)))
+            @if pagination.page == pagination.pages { (timeline.end_note(changes.last())) }
+            (pagination.links(|page| timeline.links.timeline(page)))
         } @else {
-            p { "This environment was never reported: there is no snapshot yet." }
+            p { "No snapshots: this environment was never reported." }
         }
     };
-    let way = Way { above: &[(&name, told.place.now())], ..Way::default() };
-    Ok(layout::placed(&app, "Timeline", Some(&visitor), way, &content))
+    let navigation = Navigation { parents: &[(&name, timeline.links.page())], ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Timeline", Some(&user), navigation, &content))
 }
 
-async fn read(
+async fn read_rows(
     transaction: &mut Transaction,
     environment: Uuid,
     numbers: (i64, i64),
-) -> Result<Read, store::Error> {
+) -> Result<TimelineRows, store::Error> {
     let snapshots = transaction.snapshots(environment, numbers).await?;
     let received = |snapshot: Option<&Snapshot>| snapshot.map(|snapshot| snapshot.received_at);
     let changes = match received(snapshots.last()).zip(received(snapshots.first())) {
-        Some(times) => transaction.changes(environment, numbers, times, LISTED).await?,
+        Some(times) => transaction.changes(environment, numbers, times, MAX_LISTED).await?,
         None => Vec::new(),
     };
-    let scalings = transaction.scalings(environment, numbers, SCALINGS).await?;
-    let silences = transaction.silences(environment, numbers, SILENCES).await?;
-    Ok(Read { snapshots, changes, scalings, silences })
+    let scalings = transaction.scalings(environment, numbers, MAX_SCALINGS).await?;
+    let gaps = transaction.gaps(environment, numbers, MAX_GAPS).await?;
+    Ok(TimelineRows { snapshots, changes, scalings, gaps })
 }
 
-/// What the whole list is about.
+/// Values that all entries of the timeline share.
 #[derive(Clone, Copy)]
-struct List<'a> {
-    place: Place<'a>,
-    kept: Kept,
+struct Timeline<'a> {
+    links: EnvironmentLinks<'a>,
+    available: AvailableSnapshots,
     last: i64,
-    present: Present,
+    status: CurrentStatus,
 }
 
-impl List<'_> {
-    fn changed(&self, changed: &Changed) -> Markup {
-        let Changed { snapshot, started, exited, scaled, latest, silent } = changed;
+impl Timeline<'_> {
+    fn snapshot(&self, changes: &SnapshotChanges) -> Markup {
+        let SnapshotChanges { snapshot, started, exited, scaled, truncated_to, gaps } = changes;
         let number = snapshot.number;
-        let before = Some(number - 1).filter(|before| self.kept.first.is_some_and(|first| first <= *before));
-        let at = self.place.at(looked_at(snapshot, &self.kept));
-        // Where the rest of a long list stands.
-        let rest = before.map_or(at.clone(), |before| self.place.compared(before, number));
+        let before =
+            Some(number - 1).filter(|before| self.available.first.is_some_and(|first| first <= *before));
+        let at = self.links.at(view_time(snapshot, &self.available));
+        // The comparison shows the rest of a long list.
+        let rest = before.map_or(at.clone(), |before| self.links.comparison(before, number));
         html! {
             article.snapshot id={ "snapshot-" (number) } aria-labelledby={ "number-" (number) } {
-                h2 { span id={ "number-" (number) } { "Snapshot " (number) } " " (stood(snapshot)) }
-                (facts(snapshot, silent, self.present))
+                h2 { span id={ "number-" (number) } { "Snapshot " (number) } " " (status_badge(snapshot)) }
+                (facts(snapshot, gaps, self.status))
                 div.changes {
-                    (self.listed("Started", Some(started), &rest))
-                    @if number > 1 { (self.listed("Exited", exited.as_ref(), &rest)) }
-                    (self.scaled(scaled, *latest, &at))
+                    (self.artifacts("Started", Some(started), &rest))
+                    @if number > 1 { (self.artifacts("Exited", exited.as_ref(), &rest)) }
+                    (self.scaled(scaled, *truncated_to, &at))
                 }
-                (within(silent))
-                p.ways {
-                    a href=(at) { "What ran then" }
+                (gaps_within(gaps))
+                p.links {
+                    a href=(at) { "Running artifacts" }
                     @if let Some(before) = before {
-                        " " a href=(self.place.compared(before, number)) { "Compared with " (before) }
+                        " " a href=(self.links.comparison(before, number)) { "Compare with " (before) }
                     }
                     @if number < self.last {
-                        " " a href=(self.place.compared(number, self.last)) { "Compared with " (self.last) ", the last" }
+                        " " a href=(self.links.comparison(number, self.last)) { "Compare with " (self.last) " (latest)" }
                     }
                 }
             }
         }
     }
 
-    /// Some of the artifacts that did something, and how many more did; `None`: that was removed.
-    fn listed(&self, what: &str, listed: Option<&Listed>, rest: &str) -> Markup {
-        let place = self.place;
+    /// A list of artifacts; `None` if the retention has removed it.
+    fn artifacts(&self, title: &str, list: Option<&ArtifactList>, rest: &str) -> Markup {
+        let EnvironmentLinks { site, organization, .. } = self.links;
         html! {
-            @match listed {
-                Some(Listed { total: 0, .. }) => {}
-                Some(Listed { artifacts, total }) => div {
-                    h3 { (what) " " (total) }
+            @match list {
+                Some(ArtifactList { total: 0, .. }) => {}
+                Some(ArtifactList { artifacts, total }) => div {
+                    h3 { (title) " " (total) }
                     ul.plain {
-                        @for listed in artifacts { li { (artifact(place.app, place.organization, listed)) } }
-                        (more(*total, artifacts.len(), rest))
+                        @for artifact in artifacts { li { (artifact_link(site, organization, artifact)) } }
+                        (rest_link(*total, artifacts.len(), rest))
                     }
                 }
-                None => div { h3 { (what) } p { "No longer known: it is past the retention." } }
+                None => div { h3 { (title) } p { "Removed by retention." } }
             }
         }
     }
 
-    fn scaled(&self, scaled: &[Scaled], latest: Option<i64>, rest: &str) -> Markup {
+    fn scaled(&self, scaled: &[Scaling], truncated_to: Option<i64>, rest: &str) -> Markup {
         let total = i64::try_from(scaled.len()).unwrap_or(i64::MAX);
-        let listed = usize::try_from(LISTED).unwrap_or_default();
+        let listed = usize::try_from(MAX_LISTED).unwrap_or_default();
         html! {
             @if total > 0 {
                 div {
                     h3 { "Scaled " (total) }
                     ul.plain {
-                        @for Scaled { artifact: fingerprint, name, before, after, times } in scaled.iter().take(listed) {
+                        @for Scaling { artifact: fingerprint, name, before, after, steps } in scaled.iter().take(listed) {
                             li {
-                                (artifact(self.place.app, self.place.organization,
+                                (artifact_link(self.links.site, self.links.organization,
                                     &Artifact { fingerprint: *fingerprint, name: name.clone() }))
                                 ": "
-                                @if before == after { (count(*after, "pod", "pods")) ", as before, after " (times) " steps" }
+                                @if before == after { (count(*after, "pod", "pods")) ", unchanged after " (steps) " steps" }
                                 @else {
                                     (before) " → " (count(*after, "pod", "pods"))
-                                    @if *times > 1 { ", in " (times) " steps" }
+                                    @if *steps > 1 { ", in " (steps) " steps" }
                                 }
                             }
                         }
-                        (more(total, total.min(LISTED).try_into().unwrap_or_default(), rest))
+                        (rest_link(total, total.min(MAX_LISTED).try_into().unwrap_or_default(), rest))
                     }
-                    @if let Some(times) = latest {
-                        p.why { "There was more before: this is what the latest " (count(times, "time", "times")) " changed." }
+                    @if let Some(times) = truncated_to {
+                        p.reason { "Only the latest " (count(times, "change", "changes")) " are included." }
                     }
                 }
             }
         }
     }
 
-    /// Why the list ends.
-    fn end(&self, first: Option<&Changed>) -> Markup {
-        let kept = self.kept.horizon_at.filter(|_| self.kept.first.is_some_and(|first| first > 1));
+    /// The reason why the timeline ends.
+    fn end_note(&self, first: Option<&SnapshotChanges>) -> Markup {
+        let removed_before =
+            self.available.horizon_at.filter(|_| self.available.first.is_some_and(|first| first > 1));
         html! {
-            p.late role="note" {
-                @match (kept, first) {
+            p.warning role="note" {
+                @match (removed_before, first) {
                     (Some(horizon), _) => {
-                        "The list ends here: what ended before " (stamp(horizon))
-                        " is past the retention and was removed, with all snapshots before."
+                        "The timeline ends here. Snapshots that ended before " (timestamp(horizon))
+                        " were removed by retention."
                     }
                     (None, Some(first)) => {
-                        "The first report came at " (stamp(first.snapshot.received_at)) ": nobody knows what ran before."
-                        @if let Some(horizon) = self.kept.horizon_at.filter(|at| *at > first.snapshot.received_at) {
-                            " Silences before " (stamp(horizon)) " are past the retention."
+                        "The first report was received at " (timestamp(first.snapshot.received_at)) "."
+                        @if let Some(horizon) = self.available.horizon_at.filter(|at| *at > first.snapshot.received_at) {
+                            " Gaps before " (timestamp(horizon)) " were removed by retention."
                         }
                     }
                     (None, None) => {}
@@ -210,77 +211,36 @@ impl List<'_> {
     }
 }
 
-/// How the environment stood once the snapshot was there; that may have changed since.
-pub(super) fn stood(snapshot: &Snapshot) -> Markup {
+/// A gap between two snapshots.
+fn gap_at_end(from: Timestamp, to: Timestamp) -> Markup {
     html! {
-        @match snapshot.compliance {
-            Some(compliance) => { (badge(compliance)) span.when { " when it was received" } },
-            None => (badge_of("open", "not judged")),
+        p.warning {
+            "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
+            ". The running artifacts are unknown."
         }
     }
 }
 
-/// When a snapshot was there, and who reported it.
-pub(super) fn facts(snapshot: &Snapshot, silent: &Silent, present: Present) -> Markup {
-    let held = Held::of(snapshot, silent, present);
-    let confirmed = snapshot
-        .confirmed_at
-        .or(present.validity.last_report_at.filter(|_| snapshot.superseded_at.is_none()));
+/// Gaps after which the same artifacts were reported.
+fn gaps_within(gaps: &SnapshotGaps) -> Markup {
     html! {
-        dl.facts {
-            div { dt { "Received" } dd { (stamp(snapshot.received_at)) ", by " (text(&snapshot.reported_by)) } }
-            div {
-                dt { "Confirmed until" }
-                dd { @if let Some(confirmed) = confirmed { (stamp(confirmed)) } @else { "not recorded" } }
-            }
-            div {
-                dt { "Superseded" }
-                dd { @if let Some(superseded) = snapshot.superseded_at { (stamp(superseded)) } @else { "not yet" } }
-            }
-            div {
-                dt { "Held" }
-                dd {
-                    (span(held.span)) @if held.goes_on { " so far" }
-                    @if silent.total > 0 {
-                        ", with " (count(silent.total, "silence", "silences")) " of " (span(silent.sum))
-                        @if silent.total > 1 { " together" }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A silence between two snapshots, in words.
-fn gap(from: Timestamp, to: Timestamp) -> Markup {
-    html! {
-        p.late {
-            "Nobody reported the environment from " (stamp(from)) " to " (stamp(to)) ", " (span(to.distance(from)))
-            ": nobody knows what ran."
-        }
-    }
-}
-
-/// The silences after which the same was reported.
-fn within(silent: &Silent) -> Markup {
-    html! {
-        @if !silent.within.is_empty() {
-            ul.plain.late {
-                @for &(from, to) in &silent.within {
+        @if !gaps.within.is_empty() {
+            ul.plain.warning {
+                @for &(from, to) in &gaps.within {
                     li {
-                        "Silent from " (stamp(from)) " to " (stamp(to)) ", " (span(to.distance(from)))
-                        ": the same artifacts were reported before and after."
+                        "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
+                        ". The same artifacts were reported before and after."
                     }
                 }
-                @let rest = silent.total - i64::try_from(silent.within.len()).unwrap_or_default();
-                @if rest > 0 { li { "and " (count(rest, "silence", "silences")) " before" } }
+                @let rest = gaps.total - i64::try_from(gaps.within.len()).unwrap_or_default();
+                @if rest > 0 { li { "and " (count(rest, "earlier gap", "earlier gaps")) } }
             }
         }
     }
 }
 
-/// How many more there are than are listed, and where.
-fn more(total: i64, listed: usize, rest: &str) -> Markup {
-    let more = total - i64::try_from(listed).unwrap_or(i64::MAX);
-    html! { @if more > 0 { li { a href=(rest) { "and " (more) " more" } } } }
+/// A link to the rest of a truncated list.
+fn rest_link(total: i64, listed: usize, url: &str) -> Markup {
+    let rest = total - i64::try_from(listed).unwrap_or(i64::MAX);
+    html! { @if rest > 0 { li { a href=(url) { "and " (rest) " more" } } } }
 }

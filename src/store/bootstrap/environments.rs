@@ -1,27 +1,37 @@
-//! Environments: how long each may be silent, what it requires, and what may run there all the same.
+//! Reconciles environments, with their policies and allow-lists.
 
 use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::{Allowance, Environment, Journal, until};
+use super::{Allowance, EnvironmentConfig, Journal, until};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::columns::{fingerprint, json, micros};
 use crate::store::transaction::{for_all, insert, on};
 use crate::store::{Error, Transaction};
 
+#[derive(sqlx::FromRow)]
+struct OpenAllowance {
+    id: Uuid,
+    environment: String,
+    fingerprint: Vec<u8>,
+    reason: String,
+    author: String,
+    expires_at: Option<i64>,
+}
+
 impl Transaction {
     pub(super) async fn reconcile_environments(
         &mut self,
         organization: &str,
-        environments: &[Environment],
+        environments: &[EnvironmentConfig],
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
-        const FORGET: &str = "
+        const RESET: &str = "
             UPDATE environments SET silent_after = NULL WHERE organization = $1 AND silent_after IS NOT NULL";
         on!(self, |connection| {
-            sqlx::query(FORGET).bind(organization).execute(connection).await?;
+            sqlx::query(RESET).bind(organization).execute(connection).await?;
         });
         insert!(
             self,
@@ -41,7 +51,7 @@ impl Transaction {
     async fn reconcile_policies(
         &mut self,
         organization: &str,
-        environments: &[Environment],
+        environments: &[EnvironmentConfig],
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
@@ -57,8 +67,9 @@ impl Transaction {
                 wanted.remove(environment.as_str());
             } else {
                 closed.push(id);
-                journal.note(organization, format!("the policy of the environment {environment} was closed"));
-                journal.touch(organization, &environment);
+                journal
+                    .record(organization, format!("the policy of the environment {environment} was removed"));
+                journal.mark_for_evaluation(organization, &environment);
             }
         }
         for_all!(
@@ -70,8 +81,8 @@ impl Transaction {
             closed
         );
         for (environment, content) in &wanted {
-            journal.note(organization, format!("the environment {environment} got the policy {content}"));
-            journal.touch(organization, environment);
+            journal.record(organization, format!("the policy of the environment {environment} is {content}"));
+            journal.mark_for_evaluation(organization, environment);
         }
         insert!(
             self,
@@ -89,11 +100,10 @@ impl Transaction {
     async fn reconcile_allowances(
         &mut self,
         organization: &str,
-        environments: &[Environment],
+        environments: &[EnvironmentConfig],
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
-        type Row = (Uuid, String, Vec<u8>, String, String, Option<i64>);
         const SELECT: &str = "
             SELECT id, environment, fingerprint, reason, author, expires_at FROM allowances
             WHERE organization = $1 AND closed_at IS NULL";
@@ -109,33 +119,33 @@ impl Transaction {
                 .map(|allowance| ((environment.name.as_str(), allowance.fingerprint), allowance))
         });
         let mut wanted: BTreeMap<(&str, Fingerprint), &Allowance> = listed.collect();
-        let open: Vec<Row> =
+        let open: Vec<OpenAllowance> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
-        for (id, environment, artifact, reason, author, expires_at) in &open {
-            let artifact = fingerprint(artifact)?;
-            let key = (environment.as_str(), artifact);
-            let is_same = wanted.get(&key).is_some_and(|wanted| {
-                let until = wanted.expires_at.map(Timestamp::micros);
-                (&wanted.reason, &wanted.author, until) == (reason, author, *expires_at)
+        for open in &open {
+            let (environment, artifact) = (open.environment.as_str(), fingerprint(&open.fingerprint)?);
+            let key = (environment, artifact);
+            let is_unchanged = wanted.get(&key).is_some_and(|wanted| {
+                let expires_at = wanted.expires_at.map(Timestamp::micros);
+                (&wanted.reason, &wanted.author, expires_at) == (&open.reason, &open.author, open.expires_at)
             });
-            if is_same {
+            if is_unchanged {
                 wanted.remove(&key);
             } else {
-                self.close(CLOSE, *id, now).await?;
-                journal.note(organization, format!("{artifact} is no longer allowed in {environment}"));
-                journal.touch(organization, environment);
+                self.close(CLOSE, open.id, now).await?;
+                journal.record(organization, format!("{artifact} is no longer allowed in {environment}"));
+                journal.mark_for_evaluation(organization, environment);
             }
         }
         for ((environment, artifact), allowance) in wanted {
             let Allowance { reason, author, expires_at, .. } = allowance;
-            journal.note(
+            journal.record(
                 organization,
                 format!(
                     "{artifact} is allowed in {environment} {} by {author}: {reason}",
                     until(*expires_at)
                 ),
             );
-            journal.touch(organization, environment);
+            journal.mark_for_evaluation(organization, environment);
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);
                 let insert = insert.bind(artifact.bytes().as_slice()).bind(reason).bind(author);

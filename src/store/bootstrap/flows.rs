@@ -1,4 +1,4 @@
-//! Flows, with their tags and templates.
+//! Reconciles flows, with their tags and templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,14 @@ use crate::domain::model::Timestamp;
 use crate::store::columns::json;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
+
+#[derive(sqlx::FromRow)]
+struct OpenTag {
+    id: Uuid,
+    flow: String,
+    tag: String,
+    tag_value: String,
+}
 
 impl Transaction {
     pub(super) async fn reconcile_flows(
@@ -42,7 +50,7 @@ impl Transaction {
     async fn reconcile_tags(
         &mut self,
         organization: &str,
-        wanted: BTreeSet<(&str, &str, &str)>,
+        mut wanted: BTreeSet<(&str, &str, &str)>,
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
@@ -52,17 +60,17 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        let open: Vec<(Uuid, String, String, String)> =
+        let open: Vec<OpenTag> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
-        let mut wanted = wanted;
-        for (id, flow, tag, value) in &open {
-            if !wanted.remove(&(flow.as_str(), tag.as_str(), value.as_str())) {
+        for OpenTag { id, flow, tag, tag_value } in &open {
+            if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
                 self.close(CLOSE, *id, now).await?;
-                journal.note(organization, format!("the tag {tag}={value} of the flow {flow} was closed"));
+                let change = format!("the tag {tag}={tag_value} of the flow {flow} was removed");
+                journal.record(organization, change);
             }
         }
         for (flow, tag, value) in wanted {
-            journal.note(organization, format!("the flow {flow} got the tag {tag}={value}"));
+            journal.record(organization, format!("the tag {tag}={value} of the flow {flow} was added"));
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
                 insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
@@ -92,11 +100,11 @@ impl Transaction {
                 wanted.remove(flow.as_str());
             } else {
                 self.close(CLOSE, id, now).await?;
-                journal.note(organization, format!("the template of the flow {flow} was closed"));
+                journal.record(organization, format!("the template of the flow {flow} was removed"));
             }
         }
         for (flow, content) in wanted {
-            journal.note(organization, format!("the flow {flow} got the template {content}"));
+            journal.record(organization, format!("the template of the flow {flow} is {content}"));
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
                 insert.bind(content).bind(now.micros()).execute(connection).await?;

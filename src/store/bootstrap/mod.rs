@@ -1,7 +1,7 @@
-//! What comes from the bootstrap file: brought into the database, and closed when it is taken out.
+//! Reconciles the database with the bootstrap file.
 //!
-//! The service hands in a [`Plan`] and is told what changed, which it writes into the audit log and judges
-//! environments by anew. What is superseded is closed at a time and stays; numbers are never given again.
+//! The service passes a [`Plan`] and gets a [`Journal`] of the changes, for the audit log and for re-evaluation. Rows
+//! that are superseded or removed are closed and kept; numbers are never reused.
 
 mod actions;
 mod approvals;
@@ -21,106 +21,110 @@ use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
 pub use plan::{
-    Action, Allowance, Approval, ApprovalContent, Environment, Flow, Organization, Plan, Shown, Target, Token,
+    Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PublicAddress,
+    Target, Token,
 };
 
-/// Until when something holds, in words.
-fn until(end: Option<Timestamp>) -> String {
-    let second = |end: Timestamp| jiff::Timestamp::from_second(end.micros() / 1_000_000).ok();
-    end.and_then(second).map_or_else(|| "for ever".to_owned(), |end| format!("until {end}"))
+/// Describes an expiry for the audit log.
+fn until(expiry: Option<Timestamp>) -> String {
+    let second = |expiry: Timestamp| jiff::Timestamp::from_second(expiry.micros() / 1_000_000).ok();
+    expiry.and_then(second).map_or_else(|| "without expiry".to_owned(), |expiry| format!("until {expiry}"))
 }
 
-/// What came of a plan.
+/// The result of a reconciliation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
-    /// The database is as it says: this is what that changed.
-    Done(Journal),
-    /// It gives a number to something else than it was given to, and the database stays as it is.
-    Taken(Taken),
-    /// The database has seen this generation with another file, and stays as it is.
+pub enum Reconciliation {
+    /// The plan was applied, with these changes.
+    Applied(Journal),
+    /// Rejected: a number is in use for something else.
+    NumberConflict(NumberConflict),
+    /// Rejected: the database has this generation of another file.
     Changed,
-    /// The database has seen this later generation, and stays as it is.
+    /// Rejected: the database has this later generation.
     Outdated(i64),
 }
 
-/// What a plan changed.
+/// The changes that a plan made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Journal {
-    /// In words, with the organization that it is in.
+    /// Organizations, and descriptions of changes for the audit log.
     pub changes: Vec<(String, String)>,
-    /// The environments, after their organizations, whose verdicts may be others now.
+    /// Organizations and environments that must be re-evaluated.
     pub environments: BTreeSet<(String, String)>,
 }
 
-/// The names that an organization has, declared or come into being.
+/// The names of an organization's environments and flows, from the bootstrap file or from reports and attestations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
-    /// Of environments.
+pub struct KnownNames {
+    /// Environments.
     pub environments: BTreeSet<String>,
-    /// Of flows.
+    /// Flows.
     pub flows: BTreeSet<String>,
 }
 
-/// A number that cannot be given to what a plan gives it to.
+/// A number that was used for something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} of {organization} {why}: numbers are never given again")]
-pub struct Taken {
+#[error("{subject} of {organization} {reason}: use a new number")]
+pub struct NumberConflict {
     /// The organization.
     pub organization: String,
-    /// What has the number.
-    pub what: String,
-    /// What became of the number.
-    pub why: &'static str,
+    /// The action or approval with the number.
+    pub subject: String,
+    /// Why the number cannot be used.
+    pub reason: &'static str,
 }
 
-/// Why a plan is not brought about.
-enum Refused {
-    Taken(Taken),
+/// A failed reconciliation.
+enum ReconcileError {
+    NumberConflict(NumberConflict),
     Store(Error),
 }
 
-impl From<Error> for Refused {
+impl From<Error> for ReconcileError {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl Taken {
-    fn closed(organization: &str, what: String) -> Self {
-        Self { organization: organization.to_owned(), what, why: "was taken out of the file before" }
+impl ReconcileError {
+    fn number_was_removed(organization: &str, subject: String) -> Self {
+        let reason = "was removed from the file before";
+        Self::NumberConflict(NumberConflict { organization: organization.to_owned(), subject, reason })
+    }
+
+    fn number_has_other_artifact(organization: &str, subject: String) -> Self {
+        let reason = "is for another artifact";
+        Self::NumberConflict(NumberConflict { organization: organization.to_owned(), subject, reason })
     }
 }
 
 impl Journal {
-    fn note(&mut self, organization: &str, change: String) {
+    fn record(&mut self, organization: &str, change: String) {
         self.changes.push((organization.to_owned(), change));
     }
 
-    fn touch(&mut self, organization: &str, environment: &str) {
+    fn mark_for_evaluation(&mut self, organization: &str, environment: &str) {
         self.environments.insert((organization.to_owned(), environment.to_owned()));
     }
 }
 
 impl Transaction {
-    /// Brings the database to what a plan says. What is not in it any more is closed at `now`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Applied, Error> {
-        const SEEN: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
+    /// Reconciles the database with a plan. Closes everything that is not in it at `now`. The caller has locked the
+    /// verdicts of the plan's organizations.
+    pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Reconciliation, Error> {
+        const LAST: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
         const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
         if let Self::Postgres(transaction) = self {
-            // On SQLite nobody else writes.
+            // SQLite has a single writer.
             sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
         }
-        let seen: Option<(i64, Vec<u8>)> =
-            on!(self, |connection| sqlx::query_as(SEEN).fetch_optional(connection).await?);
-        match seen {
-            Some((seen, _)) if seen > plan.generation => return Ok(Applied::Outdated(seen)),
-            Some((seen, sha256)) if seen == plan.generation => {
+        let last: Option<(i64, Vec<u8>)> =
+            on!(self, |connection| sqlx::query_as(LAST).fetch_optional(connection).await?);
+        match last {
+            Some((last, _)) if last > plan.generation => return Ok(Reconciliation::Outdated(last)),
+            Some((last, sha256)) if last == plan.generation => {
                 if fingerprint(&sha256)? != plan.sha256 {
-                    return Ok(Applied::Changed);
+                    return Ok(Reconciliation::Changed);
                 }
             }
             _ => on!(self, |connection| {
@@ -128,21 +132,16 @@ impl Transaction {
                 insert.bind(now.micros()).execute(connection).await?;
             }),
         }
-        match self.bring_about(plan, now).await {
-            Ok(journal) => Ok(Applied::Done(journal)),
-            Err(Refused::Taken(taken)) => Ok(Applied::Taken(taken)),
-            Err(Refused::Store(error)) => Err(error),
+        match self.apply(plan, now).await {
+            Ok(journal) => Ok(Reconciliation::Applied(journal)),
+            Err(ReconcileError::NumberConflict(conflict)) => Ok(Reconciliation::NumberConflict(conflict)),
+            Err(ReconcileError::Store(error)) => Err(error),
         }
     }
 
-    async fn bring_about(&mut self, plan: &Plan, now: Timestamp) -> Result<Journal, Refused> {
+    async fn apply(&mut self, plan: &Plan, now: Timestamp) -> Result<Journal, ReconcileError> {
         let mut journal = Journal::default();
-        // In one order, so that no two wait for each other.
-        let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
-        for name in names {
-            self.hold_verdicts(name).await?;
-        }
-        // First all that is to be closed: a token may move from one organization to another.
+        // Close first: a token may move from one organization to another.
         self.close_organizations(plan, now, &mut journal).await?;
         let mut missing = Vec::new();
         for organization in &plan.organizations {
@@ -161,23 +160,25 @@ impl Transaction {
         Ok(journal)
     }
 
-    /// The names that an organization has.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
-    pub async fn known_names(&mut self, organization: &str) -> Result<Names, Error> {
+    /// The names of an organization's environments and flows.
+    pub async fn known_names(&mut self, organization: &str) -> Result<KnownNames, Error> {
         const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
         const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
-        let mut names = Vec::new();
-        for select in [ENVIRONMENTS, FLOWS] {
-            let rows: Vec<String> = on!(self, |connection| {
-                sqlx::query_scalar(select).bind(organization).fetch_all(connection).await?
-            });
-            names.push(rows.into_iter().collect());
-        }
-        let (flows, environments) = (names.pop().unwrap_or_default(), names.pop().unwrap_or_default());
-        Ok(Names { environments, flows })
+        Ok(KnownNames {
+            environments: self.select_names(ENVIRONMENTS, organization).await?,
+            flows: self.select_names(FLOWS, organization).await?,
+        })
+    }
+
+    async fn select_names(
+        &mut self,
+        select: &'static str,
+        organization: &str,
+    ) -> Result<BTreeSet<String>, Error> {
+        let rows: Vec<String> = on!(self, |connection| {
+            sqlx::query_scalar(select).bind(organization).fetch_all(connection).await?
+        });
+        Ok(rows.into_iter().collect())
     }
 
     /// Closes a row: `close` is an `UPDATE` of `closed_at` by `id`.
@@ -204,7 +205,7 @@ impl Transaction {
             on!(self, |connection| {
                 sqlx::query(CLOSE).bind(now.micros()).bind(name).execute(connection).await?;
             });
-            journal.note(name, "the organization was closed".to_owned());
+            journal.record(name, "the organization was removed".to_owned());
             self.close_tokens(name, &[], now, journal).await?;
         }
         Ok(())
@@ -224,7 +225,7 @@ impl Transaction {
         let open: i64 =
             on!(self, |connection| sqlx::query_scalar(COUNT).bind(name).fetch_one(connection).await?);
         if open == 0 {
-            journal.note(name, "the organization was opened".to_owned());
+            journal.record(name, "the organization was added".to_owned());
         }
         on!(self, |connection| {
             let open = sqlx::query(OPEN).bind(name).bind(retention.map(micros)).bind(now.micros());

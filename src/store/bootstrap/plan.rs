@@ -1,4 +1,4 @@
-//! What a bootstrap file says, with its references resolved and its secrets left out.
+//! The content of a bootstrap file, with references resolved and without secrets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::domain::model::{
     TemplateBody, Timestamp, Trigger,
 };
 
-/// All that a bootstrap file says, with its references resolved.
+/// The content of a bootstrap file.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Grows with each change of the file.
+    /// Increases with each change of the file.
     pub generation: i64,
-    /// The hash of the file, without what it refers to.
+    /// The hash of the file, without the files that it refers to.
     pub sha256: Fingerprint,
     /// The organizations.
     pub organizations: Vec<Organization>,
@@ -28,30 +28,30 @@ pub struct Plan {
 pub struct Organization {
     /// Its name.
     pub name: OrganizationName,
-    /// How long its environments' history is kept; `None`: for ever.
+    /// Retention of its environments' history; `None` for unlimited.
     pub retention: Option<Duration>,
     /// Its tokens.
     pub tokens: Vec<Token>,
-    /// Its flows, as far as more than their names is known.
+    /// Its flows that the file configures.
     pub flows: Vec<Flow>,
-    /// Its environments, as far as more than their names is known.
-    pub environments: Vec<Environment>,
-    /// What is sent where when something happens.
+    /// Its environments that the file configures.
+    pub environments: Vec<EnvironmentConfig>,
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
-/// A token, known by its hash.
+/// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// Its name.
     pub name: String,
-    /// The SHA-256 of its text.
+    /// SHA-256 of its text.
     pub sha256: Fingerprint,
-    /// What it may do.
+    /// Its role.
     pub role: Role,
-    /// For which environments or flows.
+    /// The environments or flows that the role applies to.
     pub scope: Scope,
-    /// Until when.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -62,35 +62,35 @@ pub struct Flow {
     pub name: FlowName,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// What it expects of its trails.
+    /// The requirements for its trails.
     pub template: Option<TemplateBody>,
     /// Its approvals.
     pub approvals: Vec<Approval>,
 }
 
-/// An environment.
+/// The configuration of an environment.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct EnvironmentConfig {
     /// Its name.
     pub name: EnvironmentName,
-    /// How long it may be silent; `None`: the default.
+    /// Time without reports until it counts as silent; `None` for the service's default.
     pub silent_after: Option<Duration>,
-    /// What it requires of what runs there.
+    /// The requirements for its artifacts.
     pub policy: Option<Policy>,
-    /// What may run there all the same.
+    /// Its allow-list.
     pub allowed: Vec<Allowance>,
 }
 
-/// An artifact that may run whatever is attested of it.
+/// An allow-list entry: an artifact that complies regardless of its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowance {
-    /// Which.
+    /// The artifact.
     pub fingerprint: Fingerprint,
-    /// Why.
+    /// Why it is allowed.
     pub reason: String,
-    /// Who says so.
+    /// The author of the entry.
     pub author: String,
-    /// Until when; `None`: for ever.
+    /// When the entry expires; `None` for never.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -101,67 +101,67 @@ pub struct Approval {
     pub number: i64,
     /// The artifact that it is about.
     pub target: Fingerprint,
-    /// The environment that it is for; `None`: any.
+    /// The environment that it applies to; `None` for any.
     pub environment: Option<EnvironmentName>,
-    /// Where it stands.
+    /// Its state.
     pub state: ApprovalState,
-    /// All else.
+    /// The remaining fields.
     pub content: ApprovalContent,
 }
 
-/// What is kept of an approval besides what it is looked up by.
+/// The fields of an approval that are stored as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalContent {
-    /// The artifact that the target takes the place of.
+    /// The artifact that the target replaces.
     pub base: Fingerprint,
     /// The target's name.
     pub artifact_name: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
-    /// The commits that come with it, as hashes.
+    /// The hashes of the commits between base and target.
     pub commits: Vec<String>,
-    /// Who said what.
+    /// The sign-offs.
     pub approvals: Vec<SignOff>,
-    /// Whatever else is to be kept with it.
+    /// Free-form data.
     pub user_data: serde_json::Value,
 }
 
-/// What is sent where when something happens.
+/// An action: sends events of environments to targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     /// Its number in its organization.
     pub number: i64,
     /// Its name.
     pub name: String,
-    /// The environments that it is for; `*` is all.
+    /// The environments that it applies to; `*` is all.
     pub environments: Vec<String>,
-    /// What has to happen.
+    /// The events that it sends.
     pub triggers: Vec<Trigger>,
-    /// Where it is sent.
+    /// Its targets.
     pub targets: Vec<Target>,
 }
 
-/// Where something is sent, as far as everybody may see it.
+/// A target of an action, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Its name within its action.
     pub name: String,
-    /// What kind of place it is.
+    /// Its kind.
     pub kind: TargetKind,
-    /// As much of the address as everybody may see.
-    pub shown: Shown,
+    /// The part of its address that is not secret.
+    pub address: PublicAddress,
 }
 
-/// As much of a target's address as everybody may see.
+/// The part of a target's address that is not secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Shown {
+pub struct PublicAddress {
     /// The scheme and host of a webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// The channel behind a chat's webhook.
+    /// The channel of a chat webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
-    /// The addresses of an email.
+    /// The recipients of an email.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,
 }

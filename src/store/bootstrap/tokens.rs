@@ -1,22 +1,45 @@
-//! Tokens, by their hashes.
+//! Reconciles tokens, which are stored as hashes.
 
 use sqlx::types::Uuid;
 
 use super::{Journal, Token, until};
 use crate::domain::model::Timestamp;
-use crate::store::columns::{fingerprint, json};
+use crate::store::columns::{fingerprint, json, role, scope};
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
-/// A token, in words: its name and what it may do.
-fn said(token: &Token) -> String {
+/// An open token.
+#[derive(sqlx::FromRow)]
+struct OpenToken {
+    id: Uuid,
+    name: String,
+    sha256: Vec<u8>,
+    role: String,
+    scope: String,
+    expires_at: Option<i64>,
+}
+
+impl OpenToken {
+    fn parse(&self) -> Result<Token, Error> {
+        Ok(Token {
+            name: self.name.clone(),
+            sha256: fingerprint(&self.sha256)?,
+            role: role(&self.role)?,
+            scope: scope(&self.scope)?,
+            expires_at: self.expires_at.map(Timestamp::from_micros),
+        })
+    }
+}
+
+/// Describes a token for the audit log.
+fn describe(token: &Token) -> String {
     let Token { name, role, scope, .. } = token;
     let scope = if scope.0.is_empty() { String::new() } else { format!(" for {}", scope.0.join(", ")) };
     format!("token {name} of role {}{scope}", role.as_str())
 }
 
 impl Transaction {
-    /// Closes the open tokens that are not wanted; gives those that are wanted and not open.
+    /// Closes the open tokens that are not wanted, and returns the wanted tokens that are not open.
     pub(super) async fn close_tokens<'a>(
         &mut self,
         organization: &str,
@@ -24,32 +47,25 @@ impl Transaction {
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<Vec<&'a Token>, Error> {
-        type Row = (Uuid, String, Vec<u8>, String, String, Option<i64>);
         const SELECT: &str = "
             SELECT id, name, sha256, role, scope, expires_at FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
-        const END: &str = "DELETE FROM sessions WHERE token = $1";
-        let rows: Vec<Row> =
+        const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
+        let open: Vec<OpenToken> =
             on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
         let mut missing: Vec<&Token> = wanted.iter().collect();
-        for (id, name, sha256, role, scope, expires_at) in rows {
-            let there = Token {
-                name,
-                sha256: fingerprint(&sha256)?,
-                role: role.parse().map_err(|_| Error::Unreadable("a role"))?,
-                scope: serde_json::from_str(&scope).map_err(|_| Error::Unreadable("a scope"))?,
-                expires_at: expires_at.map(Timestamp::from_micros),
-            };
-            if let Some(place) = missing.iter().position(|token| **token == there) {
-                missing.remove(place);
+        for row in open {
+            let token = row.parse()?;
+            if let Some(index) = missing.iter().position(|wanted| **wanted == token) {
+                missing.remove(index);
             } else {
-                self.close(CLOSE, id, now).await?;
-                // Should the token come again, they do not.
+                self.close(CLOSE, row.id, now).await?;
+                // Ends its sessions, so that they stay ended if the token is added again.
                 on!(self, |connection| {
-                    sqlx::query(END).bind(&sha256).execute(connection).await?;
+                    sqlx::query(END_SESSIONS).bind(&row.sha256).execute(connection).await?;
                 });
-                journal.note(organization, format!("the {} was closed", said(&there)));
+                journal.record(organization, format!("the {} was removed", describe(&token)));
             }
         }
         Ok(missing)
@@ -72,7 +88,10 @@ impl Transaction {
                 let insert = insert.bind(json(&token.scope)).bind(token.expires_at.map(Timestamp::micros));
                 insert.bind(now.micros()).execute(connection).await?;
             });
-            journal.note(organization, format!("the {} was opened {}", said(token), until(token.expires_at)));
+            journal.record(
+                organization,
+                format!("the {} was added {}", describe(token), until(token.expires_at)),
+            );
         }
         Ok(())
     }

@@ -1,18 +1,18 @@
-//! Where what was tested came from.
+//! Provenance of an attestation: working copy, CI variables and options.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{PASSING, attest, said};
+use super::{PASSING, attest, particular};
 use crate::program::Program;
 
-/// A working copy, and what git says there.
+/// A working copy with git.
 struct WorkingCopy(tempfile::TempDir);
 
 impl WorkingCopy {
-    fn of(remote: &str) -> Self {
+    fn new(remote: &str) -> Self {
         let copy = Self(tempfile::tempdir().unwrap());
         copy.git(&["init", "--quiet", "--initial-branch=main", "."]);
         copy.git(&["remote", "add", "origin", remote]);
@@ -41,7 +41,7 @@ impl WorkingCopy {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// The dry run, in which git can be found.
+    /// A dry run with git on the PATH.
     fn attest(&self, more: &str) -> Program {
         let program = attest("--dry-run r.xml --working-copy").args([self.path().to_str().unwrap()]);
         let program = program.args(more.split(' ').filter(|word| !word.is_empty())).file("r.xml", PASSING);
@@ -49,17 +49,17 @@ impl WorkingCopy {
     }
 }
 
-fn sent(program: Program) -> Value {
-    serde_json::from_str(&program.args(["-o", "json"]).run().says(0, &[]).stdout).unwrap()
+fn dry_run_data(program: Program) -> Value {
+    serde_json::from_str(&program.args(["-o", "json"]).run().expect(0, &[]).stdout).unwrap()
 }
 
 #[test]
-fn a_working_copy_tells_the_commit_its_parents_and_the_repository_without_credentials() {
-    let copy = WorkingCopy::of("https://ci:s3cret@github.com/acme/cart.git");
+fn working_copy_gives_commit_parents_and_repository_without_credentials() {
+    let copy = WorkingCopy::new("https://ci:s3cret@github.com/acme/cart.git");
     let parent = copy.git(&["rev-parse", "HEAD"]);
     let commit = copy.commit("Count <all>\n\nOf them.");
     assert_eq!(
-        sent(copy.attest("")),
+        dry_run_data(copy.attest("")),
         json!({
             "attestation_name": "unit-tests",
             "junit_results": [{"name": "s", "total": 1, "failures": 0, "errors": 0, "skipped": 0, "duration": 0.5}],
@@ -72,14 +72,14 @@ fn a_working_copy_tells_the_commit_its_parents_and_the_repository_without_creden
         })
     );
     let table = copy.attest("").run().stdout;
-    assert_eq!(said(&table, "commit"), format!("{commit} (working copy)"));
-    assert_eq!(said(&table, "repository "), "acme/cart (repository's URL)");
-    assert_eq!(said(&table, "time of the commit"), "2026-09-15T12:00:00Z (working copy)");
+    assert_eq!(particular(&table, "commit"), format!("{commit} (working copy)"));
+    assert_eq!(particular(&table, "repository "), "acme/cart (repository's URL)");
+    assert_eq!(particular(&table, "time of the commit"), "2026-09-15T12:00:00Z (working copy)");
 }
 
 #[test]
-fn a_shallow_clone_still_knows_its_parents() {
-    let copy = WorkingCopy::of("https://github.com/acme/cart");
+fn shallow_clone_gives_parents() {
+    let copy = WorkingCopy::new("https://github.com/acme/cart");
     let parent = copy.git(&["rev-parse", "HEAD"]);
     copy.commit("Second");
     let clone = tempfile::tempdir().unwrap();
@@ -88,12 +88,12 @@ fn a_shallow_clone_still_knows_its_parents() {
     std::fs::rename(clone.path().join("c/.git"), copy.path().join("shallow")).unwrap();
     std::fs::remove_dir_all(copy.path().join(".git")).unwrap();
     std::fs::rename(copy.path().join("shallow"), copy.path().join(".git")).unwrap();
-    assert_eq!(sent(copy.attest(""))["git_commit_info"]["parents"], json!([parent]));
+    assert_eq!(dry_run_data(copy.attest(""))["git_commit_info"]["parents"], json!([parent]));
 }
 
 #[test]
-fn the_ci_system_s_variables_count_where_they_speak_of_the_commit_that_was_tested() {
-    let copy = WorkingCopy::of("https://git.example.com/mirror/cart");
+fn ci_variables_apply_only_to_the_tested_commit() {
+    let copy = WorkingCopy::new("https://git.example.com/mirror/cart");
     let commit = copy.git(&["rev-parse", "HEAD"]);
     copy.git(&["checkout", "--quiet", "--detach"]);
     let github = |commit: &str| {
@@ -101,31 +101,34 @@ fn the_ci_system_s_variables_count_where_they_speak_of_the_commit_that_was_teste
         let program = program.env("GITHUB_REF", "refs/heads/fix").env("GITHUB_REPOSITORY", "acme/cart");
         program.env("GITHUB_SERVER_URL", "https://github.com").env("GITHUB_RUN_ID", "12")
     };
-    let said = sent(github(&commit));
-    assert_eq!(said["git_commit_info"]["branch"], "fix");
-    assert_eq!(said["repo_info"], json!({"name": "acme/cart", "url": "https://github.com/acme/cart"}));
-    assert_eq!(said["origin_url"], "https://github.com/acme/cart/actions/runs/12");
+    let data = dry_run_data(github(&commit));
+    assert_eq!(data["git_commit_info"]["branch"], "fix");
+    assert_eq!(data["repo_info"], json!({"name": "acme/cart", "url": "https://github.com/acme/cart"}));
+    assert_eq!(data["origin_url"], "https://github.com/acme/cart/actions/runs/12");
 
     let other = "1".repeat(40);
-    let warned = github(&other).run();
-    warned.says(0, &[&format!("GITHUB_SHA says {other}, but what was tested is {commit} (working copy)")]);
-    let said = sent(github(&other));
+    let outcome = github(&other).run();
+    outcome.expect(
+        0,
+        &[&format!("ignoring commit {other} from GITHUB_SHA: the tested commit is {commit} (working copy)")],
+    );
+    let data = dry_run_data(github(&other));
     assert_eq!(
-        (&said["git_commit_info"]["sha1"], said["git_commit_info"].get("branch")),
+        (&data["git_commit_info"]["sha1"], data["git_commit_info"].get("branch")),
         (&json!(commit), None)
     );
-    assert_eq!(said["repo_info"]["name"], "mirror/cart");
+    assert_eq!(data["repo_info"]["name"], "mirror/cart");
 }
 
 #[test]
-fn each_fact_can_be_given_and_a_revision_is_looked_up() {
-    let copy = WorkingCopy::of("https://github.com/acme/cart");
+fn options_set_each_fact_and_revisions_are_resolved() {
+    let copy = WorkingCopy::new("https://github.com/acme/cart");
     let first = copy.git(&["rev-parse", "HEAD"]);
     copy.commit("Second");
-    let said = sent(copy.attest("--commit HEAD~1"));
-    // It is not what is checked out, so it is on no branch that is known.
+    let data = dry_run_data(copy.attest("--commit HEAD~1"));
+    // The commit is not checked out, so its branch is unknown.
     assert_eq!(
-        (&said["git_commit_info"]["sha1"], said["git_commit_info"].get("branch")),
+        (&data["git_commit_info"]["sha1"], data["git_commit_info"].get("branch")),
         (&json!(first), None)
     );
 
@@ -143,7 +146,7 @@ fn each_fact_can_be_given_and_a_revision_is_looked_up() {
     let program =
         program.file("digests", format!("# built\n\nsha256:{}\n{}\n", "3".repeat(64), "1".repeat(64)));
     assert_eq!(
-        sent(program),
+        dry_run_data(program),
         json!({
             "attestation_name": "unit-tests",
             "junit_results": [{"name": "s", "total": 1, "failures": 0, "errors": 0, "skipped": 0, "duration": 0.5}],
@@ -164,36 +167,37 @@ fn each_fact_can_be_given_and_a_revision_is_looked_up() {
 }
 
 #[test]
-fn a_repository_that_is_given_has_nothing_of_the_one_around() {
-    let copy = WorkingCopy::of("https://github.com/acme/cart");
-    let said = sent(copy.attest("--repository acme/other --provider bitbucket"));
-    assert_eq!(said["repo_info"], json!({"name": "acme/other", "provider": "bitbucket"}));
-    let said = sent(copy.attest("--repository-url git@gitlab.example.com:acme/other.git --provider="));
+fn repository_option_ignores_the_working_copy() {
+    let copy = WorkingCopy::new("https://github.com/acme/cart");
+    let data = dry_run_data(copy.attest("--repository acme/other --provider bitbucket"));
+    assert_eq!(data["repo_info"], json!({"name": "acme/other", "provider": "bitbucket"}));
+    let data =
+        dry_run_data(copy.attest("--repository-url git@gitlab.example.com:acme/other.git --provider="));
     assert_eq!(
-        said["repo_info"],
+        data["repo_info"],
         json!({"name": "acme/other", "url": "https://gitlab.example.com/acme/other"})
     );
 }
 
 #[test]
-fn a_variable_of_git_names_no_other_repository_than_the_folder_s() {
+fn git_variables_do_not_change_the_repository() {
     let (copy, other) =
-        (WorkingCopy::of("https://github.com/acme/cart"), WorkingCopy::of("https://github.com/a/b"));
+        (WorkingCopy::new("https://github.com/acme/cart"), WorkingCopy::new("https://github.com/a/b"));
     let git_dir = other.path().join(".git");
-    let said = sent(copy.attest("").env("GIT_DIR", git_dir.to_str().unwrap()));
-    assert_eq!(said["repo_info"]["name"], "acme/cart");
+    let data = dry_run_data(copy.attest("").env("GIT_DIR", git_dir.to_str().unwrap()));
+    assert_eq!(data["repo_info"]["name"], "acme/cart");
 }
 
 #[test]
-fn what_is_found_and_cannot_be_sent_is_left_out_and_credentials_are_never_shown() {
-    for (variable, value, says) in [
+fn invalid_ci_facts_are_left_out_and_credentials_not_printed() {
+    for (variable, value, expected_text) in [
         (
             "CI_COMMIT_TIMESTAMP",
             "garbage",
-            "time of the commit \"garbage\" (CI_COMMIT_TIMESTAMP) cannot be used",
+            "invalid time of the commit \"garbage\" (CI_COMMIT_TIMESTAMP): expected a time",
         ),
-        ("CI_PROJECT_PATH", "a b/c ", "the repository"),
-        ("CI_JOB_URL", "https://u:S3CRET#x@h", "origin \"(not shown)\" (CI_JOB_URL) cannot be used"),
+        ("CI_PROJECT_PATH", "a b/c ", "invalid repository"),
+        ("CI_JOB_URL", "https://u:S3CRET#x@h", "invalid origin \"(not shown)\" (CI_JOB_URL): expected a URL"),
         ("CI_PROJECT_URL", "x-token:S3CRET@gitlab.com/a/b", ""),
     ] {
         let program = attest("--dry-run r.xml -vvv")
@@ -201,61 +205,58 @@ fn what_is_found_and_cannot_be_sent_is_left_out_and_credentials_are_never_shown(
             .env("GITLAB_CI", "true")
             .env(variable, value);
         let outcome = program.run();
-        outcome.says(0, &[says]);
+        outcome.expect(0, &[expected_text]);
         assert!(!format!("{outcome:?}").contains("S3CRET"), "{outcome:?}");
     }
     let long = format!("https://u:S3CRET@ci.example/{}", "x".repeat(70_000));
     let outcome =
         attest("--dry-run r.xml").file("r.xml", PASSING).env("GITLAB_CI", "1").env("CI_JOB_URL", &long).run();
-    assert!(!format!("{:?}", outcome.says(0, &["origin", "it is left out"])).contains("S3CRET"));
+    assert!(!format!("{:?}", outcome.expect(0, &["origin", "; omitted"])).contains("S3CRET"));
 }
 
 #[test]
-fn git_that_says_nothing_or_without_end_holds_nothing_up() {
-    let copy = WorkingCopy::of("https://github.com/acme/cart");
+fn silent_git_and_long_messages_are_limited() {
+    let copy = WorkingCopy::new("https://github.com/acme/cart");
     std::fs::write(copy.path().join("long"), "long ".repeat(500_000)).unwrap();
     copy.git(&["commit", "--quiet", "--allow-empty", "--file", "long"]);
     let commit = copy.git(&["rev-parse", "HEAD"]);
-    let said = sent(copy.attest(""));
-    assert_eq!(said["git_commit_info"]["sha1"], commit);
-    assert_eq!(said["git_commit_info"]["message"].as_str().unwrap().chars().count(), 10_001);
+    let data = dry_run_data(copy.attest(""));
+    assert_eq!(data["git_commit_info"]["sha1"], commit);
+    assert_eq!(data["git_commit_info"]["message"].as_str().unwrap().chars().count(), 10_001);
     let head = copy.path().join(".git/HEAD");
     std::fs::remove_file(&head).unwrap();
     assert!(Command::new("mkfifo").arg(&head).status().unwrap().success());
-    copy.attest("").run().says(0, &["git has said nothing for 10s"]);
+    copy.attest("").run().expect(0, &["git timed out after 10s"]);
 }
 
 #[test]
-fn what_nobody_tells_is_left_out_and_said_and_what_cannot_be_is_refused() {
+fn missing_facts_are_logged_and_invalid_options_rejected() {
     let outside = attest("--dry-run r.xml").file("r.xml", PASSING).run();
-    outside.says(
-        0,
-        &["nothing tells the commit", "give --commit", "nothing tells the repository", "--repository"],
-    );
-    for (options, words) in [
+    outside.expect(0, &["unknown commit", "set --commit", "unknown repository", "--repository"]);
+    for (options, texts) in [
         (
             "--commit HEAD",
             &[
-                "the commit \"HEAD\" (given) cannot be used",
+                "invalid commit \"HEAD\" (given)",
                 "40 lowercase hexadecimal digits",
-                "or a name that the working copy knows",
+                "or a name that exists in the working copy",
             ][..],
         ),
         ("--commit-timestamp noon", &["time of the commit \"noon\"", "2026-09-15T12:00:00Z"]),
-        ("--repository acme//cart", &["--repository", "has an empty part"]),
+        ("--repository acme//cart", &["--repository", "got an empty part"]),
         ("--provider sourceforge", &["github, gitlab, bitbucket"]),
         ("--fingerprint web:1.0", &["--fingerprint", "name@sha256:"]),
-        ("--fingerprint-file digests", &["digests", "line 2", "web:1.0", "SHA-256 digest was expected"]),
-        ("--fingerprint-file none", &["\"none\" (--fingerprint-file) cannot be read"]),
-        ("--user-data list.json", &["list.json", "no JSON object"]),
-        ("--annotate k", &["--annotate", "= between"]),
-        ("--annotate k=1 --annotate k=2", &["--annotate gives \"k\" twice"]),
+        ("--fingerprint-file digests", &["digests", "line 2", "web:1.0", "expected a SHA-256 digest"]),
+        ("--fingerprint-file none", &["failed to read \"none\" (--fingerprint-file)"]),
+        ("--user-data list.json", &["list.json", "expected a JSON object"]),
+        ("--annotate k", &["--annotate", "expected KEY=VALUE"]),
+        ("--annotate k=1 --annotate k=2", &["--annotate sets \"k\" twice"]),
         ("--external-url docs=javascript:alert(1)", &["--external-url", "https://"]),
-        ("--working-copy none", &["--working-copy", "a directory was expected"]),
+        ("--working-copy none", &["--working-copy", "expected a directory"]),
     ] {
         let program = attest(&format!("--dry-run r.xml {options}")).file("r.xml", PASSING);
         let program =
             program.file("digests", format!("{}\nweb:1.0\n", "1".repeat(64))).file("list.json", "[]");
-        program.run().says(2, words);
+        program.run().expect(2, texts);
     }
 }

@@ -1,5 +1,5 @@
-//! What happens to pods while something goes wrong, in the soak and between proxies: they start, change, end and go,
-//! and most events change nothing that is reported, as in any cluster.
+//! Random pod changes during faults, for the soak and the proxy tests. As in a real cluster, most events do not change
+//! the report.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::daemon::cluster::{Cluster, Pod, pod};
 
-/// Events a second.
+/// Events per second.
 pub const RATE: u64 = 200;
 
-/// The pods that there are, as far as this is where they come from.
+/// Generates changes, and tracks the pods that it created.
 pub struct Churn {
     random: Rng,
-    pods: Vec<Known>,
-    /// How many there should be.
+    pods: Vec<KnownPod>,
+    /// Target number of pods.
     target: usize,
-    born: usize,
-    /// How often a backup was restored, as far as it knows.
+    created: usize,
+    /// Restored backups that were already handled.
     restores: usize,
     pub events: usize,
 }
 
-struct Known {
+struct KnownPod {
     namespace: String,
     name: String,
-    /// Nothing of it runs yet.
+    /// No container has started.
     is_pending: bool,
     has_ended: bool,
     has_no_ids: bool,
-    /// It is a Job's, and goes soon.
-    dies_at: Option<usize>,
+    /// The event number at which a Job's pod is deleted.
+    deleted_at: Option<usize>,
 }
 
-/// A container's image is known by its number.
+/// Replaces the containers by one with this image number.
 fn with_image(mut pod: Pod, image: usize) -> Pod {
     pod.containers.clear();
     let service = image % 40;
@@ -44,17 +44,16 @@ fn with_image(mut pod: Pod, image: usize) -> Pod {
 
 impl Churn {
     pub fn new(seed: u64, target: usize) -> Self {
-        Self { random: Rng::with_seed(seed), pods: Vec::new(), target, born: 0, restores: 0, events: 0 }
+        Self { random: Rng::with_seed(seed), pods: Vec::new(), target, created: 0, restores: 0, events: 0 }
     }
 
-    /// The pods to begin with.
-    pub fn begin(&mut self, cluster: &Cluster) {
+    pub fn add_initial_pods(&mut self, cluster: &Cluster) {
         for _ in 0..self.target {
             self.add(cluster, false, None);
         }
     }
 
-    /// Lets things happen until then.
+    /// Changes pods at `RATE` until then.
     pub async fn run(&mut self, cluster: &Cluster, until: Instant) {
         let mut ticks = interval(Duration::from_micros(1_000_000 / RATE));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -64,17 +63,17 @@ impl Churn {
         }
     }
 
-    /// Lets one thing happen.
+    /// Makes one random change.
     pub fn step(&mut self, cluster: &Cluster) {
-        self.know_again(cluster);
-        self.happen(cluster);
+        self.sync_after_restore(cluster);
+        self.random_change(cluster);
         self.events += 1;
     }
 
-    /// Brings what runs to light, once nothing goes wrong any more: an agent that missed the last change
-    /// before a reboot, or before a backup took it back, cannot know what runs behind it.
-    pub fn settle(&mut self, cluster: &Cluster) {
-        self.know_again(cluster);
+    /// Restores missing image IDs after the faults. An agent that missed the last change before a reboot or a restored
+    /// backup cannot know these digests.
+    pub fn restore_image_ids(&mut self, cluster: &Cluster) {
+        self.sync_after_restore(cluster);
         for n in 0..self.pods.len() {
             if self.pods[n].has_no_ids {
                 self.change(cluster, n);
@@ -82,21 +81,20 @@ impl Churn {
         }
     }
 
-    /// After a backup was restored other pods are there.
-    fn know_again(&mut self, cluster: &Cluster) {
+    /// Reads the pods again after a backup was restored.
+    fn sync_after_restore(&mut self, cluster: &Cluster) {
         let before = std::mem::replace(&mut self.restores, cluster.restores());
         if before == self.restores {
             return;
         }
-        let known = |pod: Pod| {
+        let to_known = |pod: Pod| {
             let (is_pending, has_ended) = (pod.phase == "Pending", pod.is_ended());
             let has_no_ids = pod.running().is_empty() && !is_pending && !has_ended;
             let Pod { namespace, name, .. } = pod;
-            Known { namespace, name, is_pending, has_ended, has_no_ids, dies_at: None }
+            KnownPod { namespace, name, is_pending, has_ended, has_no_ids, deleted_at: None }
         };
-        self.pods = cluster.held().into_iter().map(known).collect();
-        // What ran in them after the backup was taken may run on, for all the agent knows, until something
-        // else does.
+        self.pods = cluster.pods().into_iter().map(to_known).collect();
+        // For these pods, the agent may keep digests from after the backup until a new image ID arrives.
         for n in 0..self.pods.len() {
             if self.pods[n].is_pending || self.pods[n].has_no_ids {
                 self.change(cluster, n);
@@ -104,10 +102,10 @@ impl Churn {
         }
     }
 
-    fn happen(&mut self, cluster: &Cluster) {
+    fn random_change(&mut self, cluster: &Cluster) {
         let now = self.events;
-        if let Some(dies) = self.pods.iter().position(|pod| pod.dies_at.is_some_and(|at| at <= now)) {
-            return self.delete(cluster, dies);
+        if let Some(expired) = self.pods.iter().position(|pod| pod.deleted_at.is_some_and(|at| at <= now)) {
+            return self.delete(cluster, expired);
         }
         let n = self.random.usize(..self.pods.len());
         match self.random.u8(..100) {
@@ -115,12 +113,12 @@ impl Churn {
             60..68 => self.change(cluster, n),
             68..71 => self.end(cluster, n),
             71..72 => self.reboot(cluster, n),
-            // A Job that is over before anyone could report it, or soon after.
+            // A Job that ends before its report, or soon after.
             72..77 => {
-                let life = self.random.usize(1..400);
-                self.add(cluster, false, Some(now + life));
+                let lifetime = self.random.usize(1..400);
+                self.add(cluster, false, Some(now + lifetime));
             }
-            77..80 => self.replace_under_its_name(cluster, n),
+            77..80 => self.recreate(cluster, n),
             _ if self.pods.len() < self.target => {
                 let is_pending = self.random.bool();
                 self.add(cluster, is_pending, None);
@@ -129,38 +127,45 @@ impl Churn {
         }
     }
 
-    fn add(&mut self, cluster: &Cluster, is_pending: bool, dies_at: Option<usize>) {
-        self.born += 1;
-        let namespace = format!("team-{}", self.born % 7);
-        let kind = if dies_at.is_some() { "job" } else { "service" };
-        let name = format!("{kind}-{:03}-{:06}", self.random.usize(..40), self.born);
-        self.put(cluster, namespace, name, is_pending, dies_at);
+    fn add(&mut self, cluster: &Cluster, is_pending: bool, deleted_at: Option<usize>) {
+        self.created += 1;
+        let namespace = format!("team-{}", self.created % 7);
+        let kind = if deleted_at.is_some() { "job" } else { "service" };
+        let name = format!("{kind}-{:03}-{:06}", self.random.usize(..40), self.created);
+        self.create(cluster, namespace, name, is_pending, deleted_at);
     }
 
-    fn put(
+    fn create(
         &mut self,
         cluster: &Cluster,
         namespace: String,
         name: String,
         is_pending: bool,
-        dies_at: Option<usize>,
+        deleted_at: Option<usize>,
     ) {
         let owner = name.rsplit_once('-').unwrap().0.to_owned();
-        let kind = if dies_at.is_some() { "Job" } else { "ReplicaSet" };
+        let kind = if deleted_at.is_some() { "Job" } else { "ReplicaSet" };
         let new = pod(&namespace, &name).owner(kind, &owner).padded(self.random.usize(500..6_000));
         let new = with_image(new, self.random.usize(..2_000));
         cluster.add(if is_pending { new.pending() } else { new });
-        self.pods.push(Known { namespace, name, is_pending, has_ended: false, has_no_ids: false, dies_at });
+        self.pods.push(KnownPod {
+            namespace,
+            name,
+            is_pending,
+            has_ended: false,
+            has_no_ids: false,
+            deleted_at,
+        });
     }
 
-    /// Something changes that is not reported.
+    /// Changes a field that is not reported.
     fn touch(&mut self, cluster: &Cluster, n: usize) {
         let padding = self.random.usize(500..6_000);
-        let Known { namespace, name, .. } = &self.pods[n];
+        let KnownPod { namespace, name, .. } = &self.pods[n];
         cluster.modify(namespace, name, |pod| pod.padded(padding));
     }
 
-    /// It runs something else, or begins to run.
+    /// Changes the image, or starts a pending pod.
     fn change(&mut self, cluster: &Cluster, n: usize) {
         let image = self.random.usize(..2_000);
         let known = &mut self.pods[n];
@@ -177,7 +182,7 @@ impl Churn {
         cluster.modify(&known.namespace, &known.name, Pod::ended);
     }
 
-    /// Its node was started again.
+    /// Simulates a node reboot.
     fn reboot(&mut self, cluster: &Cluster, n: usize) {
         let known = &mut self.pods[n];
         if known.is_pending || known.has_ended {
@@ -187,15 +192,15 @@ impl Churn {
         cluster.modify(&known.namespace, &known.name, Pod::without_image_ids);
     }
 
-    /// As a `StatefulSet` does it.
-    fn replace_under_its_name(&mut self, cluster: &Cluster, n: usize) {
-        let Known { namespace, name, dies_at, .. } = self.pods.swap_remove(n);
+    /// Deletes and recreates the pod, as a `StatefulSet` does.
+    fn recreate(&mut self, cluster: &Cluster, n: usize) {
+        let KnownPod { namespace, name, deleted_at, .. } = self.pods.swap_remove(n);
         cluster.delete(&namespace, &name);
-        self.put(cluster, namespace, name, false, dies_at);
+        self.create(cluster, namespace, name, false, deleted_at);
     }
 
     fn delete(&mut self, cluster: &Cluster, n: usize) {
-        let Known { namespace, name, .. } = self.pods.swap_remove(n);
+        let KnownPod { namespace, name, .. } = self.pods.swap_remove(n);
         cluster.delete(&namespace, &name);
     }
 }

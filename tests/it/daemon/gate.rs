@@ -1,7 +1,7 @@
-//! The gate: it stands before a service, misbehaves as it is told, and keeps every report.
+//! The gate: a recording proxy in front of the service that injects faults into reports.
 //!
-//! Behind it is the real service (`crate::service::Running`) or, where a test looks at nothing but the
-//! reports, nobody: then the gate itself says what the interface says. It never imports what it tests.
+//! The gate forwards to the real service (`crate::service::TestService`). Without a service, it responds as the interface
+//! requires. It imports nothing of the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -11,189 +11,190 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::reported::{Reported, digests, pods_of};
+use super::reported_pod::{ReportedPod, digests, pods_of};
 use crate::fake::server::Plan;
-use crate::fake::{Reply, Seen, Server};
-use crate::service::Running;
+use crate::fake::{Reply, Request, Server};
+use crate::service::TestService;
 
-/// What goes wrong with one report.
+/// A fault of one report. "Forwarded" faults reach the service.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// This status and a message, with so many seconds of Retry-After; the service hears nothing.
-    Says(u16, Option<u32>),
-    /// The same, with a date (RFC 9110, section 10.2.3) in Retry-After.
-    SaysUntil(u16, String),
-    /// The same before the body is read, which it never is.
-    SaysAtOnce(u16),
-    /// What is not the service answers: this status, this header and this body; the service hears nothing.
+    /// This status with a message and a Retry-After in seconds. Not forwarded.
+    Status(u16, Option<u32>),
+    /// The same, with Retry-After as a date (RFC 9110, section 10.2.3).
+    StatusUntil(u16, String),
+    /// This status before the body is read. The body is never read.
+    EarlyStatus(u16),
+    /// A foreign response: status, header and body. Not forwarded.
     Foreign(u16, (&'static str, &'static str), &'static str),
-    /// No answer at all; the service hears nothing.
+    /// No response. Not forwarded.
     Stall,
-    /// The connection is closed instead of an answer; the service hears nothing.
+    /// Closes the connection without a response. Not forwarded.
     Reset,
-    /// The connection is closed after so many bytes of the body.
+    /// Closes the connection after this many bytes of the body.
     CutUploadAfter(usize),
-    /// The service takes it, and the connection is closed instead of its answer.
-    TakenThenCut,
-    /// The service takes it, and its answer is cut in the middle.
-    AnswerCut,
-    /// The service takes it, and its answer comes so much later.
-    After(Duration),
-    /// The service takes it, and its answer comes when the [`Hold`] lets go.
-    Held(watch::Receiver<bool>),
-    /// The service takes it, and whatever it says, the agent is told of a new snapshot.
+    /// Forwarded, then the connection is closed without a response.
+    AcceptThenReset,
+    /// Forwarded, then the response is cut.
+    AcceptThenCut,
+    /// Forwarded, with a delayed response.
+    AcceptAfter(Duration),
+    /// Forwarded, with the response after [`Hold::release`].
+    AcceptOnRelease(watch::Receiver<bool>),
+    /// Forwarded, but the response always reports a new snapshot.
     NewSnapshot,
 }
 
-/// Keeps answers back until it lets go, or is dropped.
+/// Delays responses until it is released or dropped.
 pub struct Hold(watch::Sender<bool>);
 
-/// A fault that keeps answers back, and what lets them go.
+/// A fault that delays responses, and its release.
 pub fn hold() -> (Fault, Hold) {
-    let (keeper, kept) = watch::channel(true);
-    (Fault::Held(kept), Hold(keeper))
+    let (sender, receiver) = watch::channel(true);
+    (Fault::AcceptOnRelease(receiver), Hold(sender))
 }
 
 impl Hold {
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         self.0.send_replace(false);
     }
 }
 
-/// A report that arrives: what a rule looks at.
+/// The head of a report, which rules match.
 #[derive(Debug, Clone)]
-pub struct Put {
+pub struct ReportHead {
     pub environment: String,
     pub token: String,
 }
 
-pub type Rule = super::rules::Rule<Put, Fault>;
+pub type Rule = super::rules::Rule<ReportHead, Fault>;
 
-/// A report that arrived.
+/// A received report.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub environment: String,
     pub token: String,
-    /// When its last byte was read, or its head where the body was not.
+    /// When the last byte was read, or the head if the body was not read.
     pub arrived: Instant,
-    /// Nothing where the body was not read.
+    /// Empty if the body was not read.
     pub body: Bytes,
-    pub pods: Arc<BTreeSet<Reported>>,
-    /// Whether the service took it, whatever the agent was told.
+    pub pods: Arc<BTreeSet<ReportedPod>>,
+    /// Whether the service accepted it, even if the response was lost.
     pub is_accepted: bool,
-    /// The status that the agent was told; `None` where it was told nothing, or not yet.
-    pub told: Option<u16>,
+    /// The status that was sent to the agent, if any.
+    pub status: Option<u16>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct State {
     rules: Vec<Rule>,
     reports: Vec<Report>,
     problems: Vec<String>,
-    /// Where nobody is behind the gate: what it took for each environment, and its snapshots.
-    taken: BTreeMap<String, (BTreeSet<String>, u32)>,
+    /// Without a service: the accepted digests of each environment, and its snapshot number.
+    accepted: BTreeMap<String, (BTreeSet<String>, u32)>,
 }
 
 struct Shared {
-    kept: Mutex<Kept>,
-    /// The address of the service, if there is one.
-    behind: Option<String>,
+    state: Mutex<State>,
+    service_url: Option<String>,
     http: reqwest::Client,
 }
 
-/// An endpoint that is running.
+/// A running gate.
 pub struct Gate {
     server: Server,
     shared: Arc<Shared>,
-    service: Option<Running>,
+    service: Option<TestService>,
 }
 
 impl Shared {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
     }
 
-    fn plan(self: &Arc<Self>, head: &Seen) -> Plan {
+    fn plan(self: &Arc<Self>, head: &Request) -> Plan {
         let segments: Vec<_> = head.path.trim_matches('/').split('/').collect();
         let (["api", "v2", "environments", _, environment, "report", "K8S"], "PUT") =
             (segments.as_slice(), head.method.as_str())
         else {
-            self.kept().problems.push(format!("{} {} is no report", head.method, head.path));
-            return Plan::HeadOnly(says(404, None));
+            self.state().problems.push(format!("{} {} is no report", head.method, head.path));
+            return Plan::HeadOnly(status_reply(404, None));
         };
         let token = head.headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        let put = Put { environment: (*environment).to_owned(), token: token.to_owned() };
-        let fault = self.kept().rules.iter().find_map(|rule| rule(&put));
+        let report = ReportHead { environment: (*environment).to_owned(), token: token.to_owned() };
+        let fault = self.state().rules.iter().find_map(|rule| rule(&report));
         match fault {
-            Some(Fault::SaysAtOnce(status)) => {
-                self.keep(put, Bytes::new(), Some(status));
-                Plan::HeadOnly(says(status, None))
+            Some(Fault::EarlyStatus(status)) => {
+                self.record(report, Bytes::new(), Some(status));
+                Plan::HeadOnly(status_reply(status, None))
             }
             Some(Fault::CutUploadAfter(bytes)) => {
-                self.keep(put, Bytes::new(), None);
+                self.record(report, Bytes::new(), None);
                 Plan::CutUploadAfter(bytes)
             }
             fault => {
                 let shared = Arc::clone(self);
-                Plan::Read(Box::new(move |seen| shared.receive(put, fault, seen)))
+                Plan::Read(Box::new(move |request| shared.receive(report, fault, request)))
             }
         }
     }
 
-    /// Keeps a report: its number.
-    fn keep(&self, put: Put, body: Bytes, told: Option<u16>) -> usize {
+    /// Records a report and returns its number.
+    fn record(&self, head: ReportHead, body: Bytes, status: Option<u16>) -> usize {
         let pods = if body.is_empty() { Ok(BTreeSet::new()) } else { pods_of(&body) };
-        let mut kept = self.kept();
+        let mut state = self.state();
         let pods = pods.unwrap_or_else(|problem| {
-            kept.problems.push(problem);
+            state.problems.push(problem);
             BTreeSet::new()
         });
-        let Put { environment, token } = put;
+        let ReportHead { environment, token } = head;
         let pods = Arc::new(pods);
         let arrived = Instant::now();
-        kept.reports.push(Report { environment, token, arrived, body, pods, is_accepted: false, told });
-        kept.reports.len() - 1
+        state.reports.push(Report { environment, token, arrived, body, pods, is_accepted: false, status });
+        state.reports.len() - 1
     }
 
-    fn receive(self: &Arc<Self>, put: Put, fault: Option<Fault>, seen: &Seen) -> Reply {
-        let told = match &fault {
-            Some(Fault::Says(status, _) | Fault::SaysUntil(status, _) | Fault::Foreign(status, ..)) => {
+    fn receive(self: &Arc<Self>, head: ReportHead, fault: Option<Fault>, request: &Request) -> Reply {
+        let status = match &fault {
+            Some(Fault::Status(status, _) | Fault::StatusUntil(status, _) | Fault::Foreign(status, ..)) => {
                 Some(*status)
             }
             _ => None,
         };
-        let environment = put.environment.clone();
-        let number = self.keep(put, seen.body.clone(), told);
+        let environment = head.environment.clone();
+        let number = self.record(head, request.body.clone(), status);
         match fault {
-            Some(Fault::Says(status, retry_after)) => return says(status, retry_after),
-            Some(Fault::SaysUntil(status, date)) => return says(status, None).with("retry-after", &date),
+            Some(Fault::Status(status, retry_after)) => return status_reply(status, retry_after),
+            Some(Fault::StatusUntil(status, date)) => {
+                return status_reply(status, None).with("retry-after", &date);
+            }
             Some(Fault::Foreign(status, (name, value), body)) => {
-                return Reply::Answer(status, vec![(name, value.to_owned())], body.into());
+                return Reply::Response(status, vec![(name, value.to_owned())], body.into());
             }
             Some(Fault::Stall) => return Reply::Stall,
             Some(Fault::Reset) => return Reply::Reset,
             _ => {}
         }
-        let (shared, seen) = (Arc::clone(self), seen.clone());
+        let (shared, request) = (Arc::clone(self), request.clone());
         Reply::Later(Box::pin(async move {
-            let (status, body) = shared.forward(&environment, number, &seen).await;
-            shared.kept().reports[number].is_accepted = (200..300).contains(&status);
+            let (status, body) = shared.forward(&environment, number, &request).await;
+            shared.state().reports[number].is_accepted = (200..300).contains(&status);
             let (status, body) = match fault {
-                Some(Fault::TakenThenCut) => return Reply::Reset,
-                Some(Fault::AnswerCut) => return Reply::Cut(status, Vec::new(), body, 3),
-                Some(Fault::After(wait)) => {
+                Some(Fault::AcceptThenReset) => return Reply::Reset,
+                Some(Fault::AcceptThenCut) => return Reply::Cut(status, Vec::new(), body, 3),
+                Some(Fault::AcceptAfter(wait)) => {
                     tokio::time::sleep(wait).await;
                     (status, body)
                 }
-                Some(Fault::Held(mut held)) => {
-                    let _ = held.wait_for(|is_held| !is_held).await;
+                Some(Fault::AcceptOnRelease(mut release)) => {
+                    let _ = release.wait_for(|is_held| !is_held).await;
                     (status, body)
                 }
                 Some(Fault::NewSnapshot) => (201, Bytes::from(r#""report processed, new snapshot 7000""#)),
                 _ => (status, body),
             };
-            shared.kept().reports[number].told = Some(status);
+            shared.state().reports[number].status = Some(status);
             Reply::json(status, body)
         }))
     }
@@ -202,41 +203,41 @@ impl Shared {
         &'a self,
         environment: &'a str,
         number: usize,
-        seen: &'a Seen,
+        request: &'a Request,
     ) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
         Box::pin(async move {
-            let Some(behind) = &self.behind else { return self.take(environment, number) };
-            let mut request = self.http.put(format!("{behind}{}", seen.path)).body(seen.body.clone());
+            let Some(url) = &self.service_url else { return self.accept(environment, number) };
+            let mut forwarded = self.http.put(format!("{url}{}", request.path)).body(request.body.clone());
             for name in ["authorization", "content-type", "user-agent"] {
-                if let Some(value) = seen.headers.get(name) {
-                    request = request.header(name, value);
+                if let Some(value) = request.headers.get(name) {
+                    forwarded = forwarded.header(name, value);
                 }
             }
-            let answered = async {
-                let answer = request.send().await?;
-                Ok::<_, reqwest::Error>((answer.status().as_u16(), answer.bytes().await?))
+            let response = async {
+                let response = forwarded.send().await?;
+                Ok::<_, reqwest::Error>((response.status().as_u16(), response.bytes().await?))
             };
-            answered.await.unwrap_or_else(|error| (502, Bytes::from(format!("{{\"message\": \"{error}\"}}"))))
+            response.await.unwrap_or_else(|error| (502, Bytes::from(format!("{{\"message\": \"{error}\"}}"))))
         })
     }
 
-    /// What the service would say.
-    fn take(&self, environment: &str, number: usize) -> (u16, Bytes) {
-        let mut kept = self.kept();
-        let pods = kept.reports[number].pods.iter();
+    /// Responds as the service would.
+    fn accept(&self, environment: &str, number: usize) -> (u16, Bytes) {
+        let mut state = self.state();
+        let pods = state.reports[number].pods.iter();
         let artifacts: BTreeSet<_> = pods.flat_map(|pod| pod.digests.values().cloned()).collect();
-        let (taken, snapshot) = kept.taken.entry(environment.to_owned()).or_default();
-        if *taken == artifacts && *snapshot > 0 {
+        let (accepted, snapshot) = state.accepted.entry(environment.to_owned()).or_default();
+        if *accepted == artifacts && *snapshot > 0 {
             return (200, Bytes::from(r#""report processed, no new snapshots to create""#));
         }
-        *taken = artifacts;
+        *accepted = artifacts;
         *snapshot += 1;
         (201, Bytes::from(format!("\"report processed, new snapshot {snapshot}\"")))
     }
 }
 
-fn says(status: u16, retry_after: Option<u32>) -> Reply {
-    let reply = Reply::json(status, format!(r#"{{"message": "the gate says {status}"}}"#));
+fn status_reply(status: u16, retry_after: Option<u32>) -> Reply {
+    let reply = Reply::json(status, format!(r#"{{"message": "injected {status}"}}"#));
     match retry_after {
         Some(seconds) => reply.with("retry-after", &seconds.to_string()),
         None => reply,
@@ -244,29 +245,29 @@ fn says(status: u16, retry_after: Option<u32>) -> Reply {
 }
 
 impl Gate {
-    /// Before the real service.
-    pub fn before(service: Running) -> Self {
+    /// In front of the real service.
+    pub fn with_service(service: TestService) -> Self {
         Self::start(Some(service), None)
     }
 
-    /// Before nobody.
-    pub fn alone() -> Self {
+    /// Without a service.
+    pub fn without_service() -> Self {
         Self::start(None, None)
     }
 
-    /// The same over TLS.
-    pub fn alone_over(tls: rustls::ServerConfig) -> Self {
+    /// Without a service, over TLS.
+    pub fn without_service_over_tls(tls: rustls::ServerConfig) -> Self {
         Self::start(None, Some(tls))
     }
 
-    fn start(service: Option<Running>, tls: Option<rustls::ServerConfig>) -> Self {
+    fn start(service: Option<TestService>, tls: Option<rustls::ServerConfig>) -> Self {
         let shared = Arc::new(Shared {
-            kept: Mutex::default(),
-            behind: service.as_ref().map(|service| service.base.clone()),
+            state: Mutex::default(),
+            service_url: service.as_ref().map(|service| service.base.clone()),
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
         });
-        let planning = Arc::clone(&shared);
-        let server = Server::start_planning(tls, move |head| planning.plan(head));
+        let planner = Arc::clone(&shared);
+        let server = Server::start_planning(tls, move |head| planner.plan(head));
         Self { server, shared, service }
     }
 
@@ -278,93 +279,93 @@ impl Gate {
         self.service.is_some()
     }
 
-    /// The service behind it.
-    pub fn service(&self) -> &Running {
-        self.service.as_ref().expect("a service behind the gate")
+    /// The service that reports are forwarded to.
+    pub fn service(&self) -> &TestService {
+        self.service.as_ref().expect("a gate with a service")
     }
 
-    /// One more rule; the first that finds a fault is followed.
-    pub fn misbehave(&self, rule: Rule) {
-        self.shared.kept().rules.push(rule);
+    /// Adds a rule. The first rule that returns a fault applies.
+    pub fn inject(&self, rule: Rule) {
+        self.shared.state().rules.push(rule);
     }
 
-    /// No rule holds any longer.
-    pub fn behave(&self) {
-        self.shared.kept().rules.clear();
+    /// Removes all rules.
+    pub fn clear_faults(&self) {
+        self.shared.state().rules.clear();
     }
 
-    /// Says 401 to every other token.
+    /// Responds with 401 to other tokens.
     pub fn accept_only(&self, token: &str) {
         let token = token.to_owned();
-        self.misbehave(Box::new(move |put| (put.token != token).then_some(Fault::Says(401, None))));
+        self.inject(Box::new(move |head| (head.token != token).then_some(Fault::Status(401, None))));
     }
 
-    /// Refuses connections, having dropped those that there are, or takes them again.
+    /// Stops listening and drops all connections, or listens again.
     pub fn listen(&self, is_listening: bool) {
         self.server.listen(is_listening);
     }
 
-    /// Every report that arrived, in order. Each has to be one: sorted, and with each pod once.
+    /// All received reports in order. Asserts that each is valid: sorted, and with each pod once.
     pub fn reports(&self) -> Vec<Report> {
-        let kept = self.shared.kept();
-        assert!(kept.problems.is_empty(), "{:#?}", kept.problems);
-        kept.reports.clone()
+        let state = self.shared.state();
+        assert!(state.problems.is_empty(), "{:#?}", state.problems);
+        state.reports.clone()
     }
 
-    /// Keeps no body and no pods but those of the last report, for who runs for long.
-    pub fn forget(&self) {
-        self.server.forget();
-        let mut kept = self.shared.kept();
-        let old = kept.reports.len().saturating_sub(1);
-        for report in &mut kept.reports[..old] {
+    /// Discards bodies and pods of all reports but the last, for long runs.
+    pub fn discard_old_reports(&self) {
+        self.server.clear_requests();
+        let mut state = self.shared.state();
+        let old = state.reports.len().saturating_sub(1);
+        for report in &mut state.reports[..old] {
             report.body = Bytes::new();
             report.pods = Arc::default();
         }
     }
 
-    /// Those that the service took.
+    /// The reports that the service accepted.
     pub fn accepted(&self, environment: &str) -> Vec<Report> {
         let is = |report: &Report| report.is_accepted && report.environment == environment;
         self.reports().into_iter().filter(is).collect()
     }
 
-    /// The number of reports that the service took.
-    pub fn accepted_so_far(&self, environment: &str) -> usize {
-        let kept = self.shared.kept();
-        kept.reports.iter().filter(|report| report.is_accepted && report.environment == environment).count()
+    /// Number of reports that the service accepted.
+    pub fn accepted_count(&self, environment: &str) -> usize {
+        let state = self.shared.state();
+        state.reports.iter().filter(|report| report.is_accepted && report.environment == environment).count()
     }
 
     pub fn last_accepted(&self, environment: &str) -> Option<Report> {
         self.accepted(environment).pop()
     }
 
-    /// Every pod of every report that the service took.
-    pub fn every_accepted_pod(&self, environment: &str) -> BTreeSet<Reported> {
+    /// All pods of all accepted reports.
+    pub fn every_accepted_pod(&self, environment: &str) -> BTreeSet<ReportedPod> {
         self.accepted(environment).into_iter().flat_map(|report| Arc::unwrap_or_clone(report.pods)).collect()
     }
 
-    /// The pods that run, as the real service keeps it.
-    pub async fn what_it_holds(&self, environment: &str) -> BTreeSet<Reported> {
-        self.runs(environment, "p.ended_at IS NULL").await.into_iter().collect()
+    /// The running pods in the service's database.
+    pub async fn stored_running_pods(&self, environment: &str) -> BTreeSet<ReportedPod> {
+        self.query_pod_runs(environment, "p.ended_at IS NULL").await.into_iter().collect()
     }
 
-    /// Each run of a pod that the real service keeps, those included that ended.
-    pub async fn what_it_ever_held(&self, environment: &str) -> Vec<Reported> {
-        self.runs(environment, "1 = 1").await
+    /// All pod runs in the service's database, including ended ones.
+    pub async fn stored_pod_runs(&self, environment: &str) -> Vec<ReportedPod> {
+        self.query_pod_runs(environment, "1 = 1").await
     }
 
-    async fn runs(&self, environment: &str, which: &str) -> Vec<Reported> {
+    async fn query_pod_runs(&self, environment: &str, condition: &str) -> Vec<ReportedPod> {
         let sql = format!(
             "SELECT p.namespace, p.pod, CAST(p.created_at AS TEXT), w.digests FROM pod_runs p
              JOIN environments e ON e.id = p.environment
              JOIN workloads w ON w.organization = e.organization AND w.hash = p.workload
-             WHERE e.name = '{environment}' AND {which}"
+             WHERE e.name = '{environment}' AND {condition}"
         );
         let read = |row: String| {
             let [namespace, name, created, running] =
                 row.splitn(4, '|').collect::<Vec<_>>().try_into().unwrap();
             let micros: i64 = created.parse().unwrap();
-            Reported {
+            ReportedPod {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 created: micros / 1_000_000,

@@ -1,106 +1,112 @@
-//! Lists that fail: the API server is restarted while they are read, pages fail, tokens expire,
-//! streaming lists are not known. Nothing is reported of half a list, and nothing is lost by one.
+//! Failing lists: restarts of the API server, failing pages, expired tokens, no streaming lists. An incomplete list is
+//! never reported, and loses no pod.
 
-use crate::daemon::cluster::{Ask, Cluster, Fault};
+use crate::daemon::cluster::{ApiRequest, Cluster, Fault};
 use crate::daemon::gate::Gate;
-use crate::daemon::rules::{always, every_nth, on, the_first};
-use crate::daemon::shop::{at_rest, force_a_list, gate, shop, survive, trade, web, without_streaming_lists};
-use crate::daemon::{Daemon, PROD, Starting, all_holds, at_once, eventually, holds_what_the_cluster_holds};
+use crate::daemon::rules::{always, every_nth, first_n, on};
+use crate::daemon::shop::{
+    force_relist, gate_with_service, run_orders, shop, start_synced, start_with_faults, web,
+    without_streaming_lists,
+};
+use crate::daemon::{
+    Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, run_concurrently, wait_until_in_sync,
+};
 
 /// More than two pages.
 const PAGES: usize = 1100;
 
-/// How many lists in pages began.
+/// Number of paged lists that were started.
 fn lists(cluster: &Cluster) -> usize {
-    cluster.count(|ask| ask.is_list() && !ask.is_later_page())
+    cluster.count(|request| request.is_list() && !request.is_later_page())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_server_that_is_restarted_while_a_streaming_list_is_read_is_listed_again() {
-    let (cluster, gate) = (shop(50), gate().await);
-    cluster.misbehave(on(Ask::is_streaming_list, the_first(1, Fault::StallAfter(3000))));
+async fn streaming_list_is_retried_after_an_api_server_restart() {
+    let (cluster, gate) = (shop(50), gate_with_service().await);
+    cluster.inject(on(ApiRequest::is_streaming_list, first_n(1, Fault::StallAfter(3000))));
     let daemon = Daemon::start(&cluster, &gate);
-    eventually("it lists", async || cluster.count(Ask::is_streaming_list) == 1).await;
+    eventually("the list starts", async || cluster.count(ApiRequest::is_streaming_list) == 1).await;
     cluster.restart();
-    trade(&cluster, &gate, 1..=1).await;
+    run_orders(&cluster, &gate, 1..=1).await;
 
-    // And while it is listed again, when there is something to lose.
-    cluster.misbehave(on(Ask::is_streaming_list, the_first(1, Fault::StallAfter(3000))));
-    let before = cluster.count(Ask::is_streaming_list);
-    force_a_list(&cluster).await;
-    eventually("it lists again", async || cluster.count(Ask::is_streaming_list) > before).await;
+    // The same during a relist, when pods could be lost.
+    cluster.inject(on(ApiRequest::is_streaming_list, first_n(1, Fault::StallAfter(3000))));
+    let before = cluster.count(ApiRequest::is_streaming_list);
+    force_relist(&cluster).await;
+    eventually("the relist starts", async || cluster.count(ApiRequest::is_streaming_list) > before).await;
     cluster.delete("shop", "web-00050");
     cluster.restart();
-    trade(&cluster, &gate, 2..=2).await;
-    all_holds(&gate, &cluster, PROD).await;
+    run_orders(&cluster, &gate, 2..=2).await;
+    assert_no_loss(&gate, &cluster, PROD).await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_server_that_is_restarted_between_two_pages_is_listed_on() {
-    let (cluster, gate) = (shop(PAGES), gate().await);
+async fn paged_list_survives_an_api_server_restart() {
+    let (cluster, gate) = (shop(PAGES), gate_with_service().await);
     without_streaming_lists(&cluster);
-    cluster.misbehave(on(Ask::is_later_page, the_first(1, Fault::StallAfter(3000))));
+    cluster.inject(on(ApiRequest::is_later_page, first_n(1, Fault::StallAfter(3000))));
     let daemon = Daemon::start(&cluster, &gate);
-    eventually("it reads pages", async || cluster.count(Ask::is_later_page) == 1).await;
+    eventually("pages are read", async || cluster.count(ApiRequest::is_later_page) == 1).await;
     cluster.restart();
-    trade(&cluster, &gate, 1..=1).await;
+    run_orders(&cluster, &gate, 1..=1).await;
 
-    cluster.misbehave(on(Ask::is_later_page, the_first(1, Fault::StallAfter(3000))));
-    let before = cluster.count(Ask::is_later_page);
-    force_a_list(&cluster).await;
-    eventually("it reads pages again", async || cluster.count(Ask::is_later_page) > before).await;
+    cluster.inject(on(ApiRequest::is_later_page, first_n(1, Fault::StallAfter(3000))));
+    let before = cluster.count(ApiRequest::is_later_page);
+    force_relist(&cluster).await;
+    eventually("pages are read again", async || cluster.count(ApiRequest::is_later_page) > before).await;
     cluster.delete("shop", "web-01100");
     cluster.restart();
-    trade(&cluster, &gate, 2..=2).await;
-    all_holds(&gate, &cluster, PROD).await;
+    run_orders(&cluster, &gate, 2..=2).await;
+    assert_no_loss(&gate, &cluster, PROD).await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_of_which_every_third_page_fails_lose_nothing() {
-    let (cluster, gate) = (shop(PAGES), gate().await);
+async fn failing_pages_lose_no_pod() {
+    let (cluster, gate) = (shop(PAGES), gate_with_service().await);
     without_streaming_lists(&cluster);
-    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate)).await;
+    let daemon = start_synced(&cluster, &gate, DaemonBuilder::new(&cluster, &gate)).await;
     for (n, fault) in
         [Fault::Broken, Fault::Reset, Fault::CutAfter(5000), Fault::EndAfter(5000), Fault::Garbage]
             .into_iter()
             .enumerate()
     {
-        cluster.misbehave(on(Ask::is_list, every_nth(3, fault)));
+        cluster.inject(on(ApiRequest::is_list, every_nth(3, fault)));
         let before = lists(&cluster);
         cluster.add(web(2000 + n));
         cluster.delete("shop", &format!("web-{:05}", 500 + n));
-        force_a_list(&cluster).await;
-        eventually("it lists again", async || lists(&cluster) > before).await;
-        holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
-        cluster.behave();
+        force_relist(&cluster).await;
+        eventually("the relist starts", async || lists(&cluster) > before).await;
+        wait_until_in_sync(&gate, &cluster, PROD).await;
+        cluster.clear_faults();
         without_streaming_lists(&cluster);
     }
-    all_holds(&gate, &cluster, PROD).await;
+    assert_no_loss(&gate, &cluster, PROD).await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_streaming_lists_is_listed_in_pages_and_not_asked_for_one_again() {
-    at_once([Fault::NoStreamingLists, Fault::BadRequest], |fault| async {
-        let (cluster, gate) = (shop(PAGES), Gate::alone());
-        let daemon = survive(&cluster, &gate, [on(Ask::is_streaming_list, always(fault))]).await;
+async fn missing_streaming_lists_are_detected_once_and_replaced_by_pages() {
+    run_concurrently([Fault::NoStreamingLists, Fault::BadRequest], |fault| async {
+        let (cluster, gate) = (shop(PAGES), Gate::without_service());
+        let daemon =
+            start_with_faults(&cluster, &gate, [on(ApiRequest::is_streaming_list, always(fault))]).await;
         let before = lists(&cluster);
-        force_a_list(&cluster).await;
-        eventually("it lists again", async || lists(&cluster) > before).await;
-        trade(&cluster, &gate, 4..=4).await;
-        all_holds(&gate, &cluster, PROD).await;
+        force_relist(&cluster).await;
+        eventually("the relist starts", async || lists(&cluster) > before).await;
+        run_orders(&cluster, &gate, 4..=4).await;
+        assert_no_loss(&gate, &cluster, PROD).await;
         let refused = daemon.count("supercargo_agent_watch_restarts_total", "refused").await;
         assert_eq!(refused, 1);
-        assert!(cluster.count(Ask::is_later_page) >= 4);
+        assert!(cluster.count(ApiRequest::is_later_page) >= 4);
         daemon.stop().await;
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streaming_lists_that_stall_end_early_or_are_garbage_are_read_in_pages_instead() {
+async fn failing_streaming_list_falls_back_to_pages() {
     let faults = [
         Fault::Silent,
         Fault::StallAfter(5000),
@@ -110,9 +116,10 @@ async fn streaming_lists_that_stall_end_early_or_are_garbage_are_read_in_pages_i
         Fault::HalfAFrameAfter(3),
         Fault::CloseAfterFrames(3),
     ];
-    at_once(faults, |fault| async {
-        let (cluster, gate) = (shop(40), Gate::alone());
-        let daemon = survive(&cluster, &gate, [on(Ask::is_streaming_list, always(fault))]).await;
+    run_concurrently(faults, |fault| async {
+        let (cluster, gate) = (shop(40), Gate::without_service());
+        let daemon =
+            start_with_faults(&cluster, &gate, [on(ApiRequest::is_streaming_list, always(fault))]).await;
         assert!(lists(&cluster) > 0);
         daemon.stop().await;
     })
@@ -120,55 +127,56 @@ async fn streaming_lists_that_stall_end_early_or_are_garbage_are_read_in_pages_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_of_garbage_are_read_again_until_they_can_be_read() {
-    let (cluster, gate) = (shop(40), gate().await);
-    let is_any_list = |ask: &Ask| ask.is_list() || ask.is_streaming_list();
-    let daemon = survive(&cluster, &gate, [on(is_any_list, the_first(4, Fault::Garbage))]).await;
-    daemon.says("is not what was asked for").await;
-    daemon.says("the cluster: back after").await;
+async fn undecodable_lists_are_retried() {
+    let (cluster, gate) = (shop(40), gate_with_service().await);
+    let is_any_list = |request: &ApiRequest| request.is_list() || request.is_streaming_list();
+    let daemon = start_with_faults(&cluster, &gate, [on(is_any_list, first_n(4, Fault::Garbage))]).await;
+    daemon.wait_for_line("unexpected response").await;
+    daemon.wait_for_line("the cluster: recovered after").await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_is_deleted_between_two_pages_whose_token_then_expires_is_gone() {
-    let (cluster, gate) = (shop(PAGES), gate().await);
+async fn pod_deleted_between_pages_is_removed_after_the_token_expires() {
+    let (cluster, gate) = (shop(PAGES), gate_with_service().await);
     without_streaming_lists(&cluster);
-    let stall = || on(Ask::is_later_page, always(Fault::Stall));
-    cluster.misbehave(stall());
+    let stall = || on(ApiRequest::is_later_page, always(Fault::Stall));
+    cluster.inject(stall());
     let daemon = Daemon::start(&cluster, &gate);
-    // One of the first page, at the first list: nobody has reported it.
-    eventually("a page was read", async || cluster.count(Ask::is_later_page) > 0).await;
+    // A pod of the first page of the first list, not reported yet.
+    eventually("a page was read", async || cluster.count(ApiRequest::is_later_page) > 0).await;
     cluster.delete("shop", "web-00007");
     cluster.compact();
-    cluster.behave();
+    cluster.clear_faults();
     without_streaming_lists(&cluster);
-    holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
+    wait_until_in_sync(&gate, &cluster, PROD).await;
 
-    // And one that was reported, at another list.
-    cluster.misbehave(stall());
-    let before = cluster.count(Ask::is_later_page);
-    force_a_list(&cluster).await;
-    eventually("a page was read again", async || cluster.count(Ask::is_later_page) > before).await;
+    // A reported pod, during a relist.
+    cluster.inject(stall());
+    let before = cluster.count(ApiRequest::is_later_page);
+    force_relist(&cluster).await;
+    eventually("a page was read again", async || cluster.count(ApiRequest::is_later_page) > before).await;
     cluster.delete("shop", "web-00008");
     cluster.add(web(2001));
     cluster.compact();
-    cluster.behave();
-    all_holds(&gate, &cluster, PROD).await;
+    cluster.clear_faults();
+    assert_no_loss(&gate, &cluster, PROD).await;
     assert!(daemon.count("supercargo_agent_watch_restarts_total", "expired").await >= 2);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_list_that_comes_to_no_end_is_said_to() {
-    let (cluster, gate) = (shop(3), gate().await);
-    // It is not silent for long enough to be given up, until it is.
-    cluster.misbehave(always(Fault::StallAfter(500)));
-    let daemon = Starting::between(&cluster, &gate).hasten(100).start();
-    let says = "prod: reports are withheld: its pods have not all been listed yet";
-    eventually("it is said", async || daemon.said().iter().any(|line| line.contains(says))).await;
-    cluster.behave();
-    all_holds(&gate, &cluster, PROD).await;
+async fn endless_first_list_is_logged_as_withheld() {
+    let (cluster, gate) = (shop(3), gate_with_service().await);
+    // The list stalls for less than the silence timeout at first.
+    cluster.inject(always(Fault::StallAfter(500)));
+    let daemon = DaemonBuilder::new(&cluster, &gate).time_scale(100).start();
+    let expected = "prod: not reported: the first list of pods is not complete";
+    eventually("the warning is logged", async || daemon.log().iter().any(|line| line.contains(expected)))
+        .await;
+    cluster.clear_faults();
+    assert_no_loss(&gate, &cluster, PROD).await;
     let over = "prod: no longer withheld";
-    eventually("its end too", async || daemon.said().iter().any(|line| line.contains(over))).await;
+    eventually("its end is logged", async || daemon.log().iter().any(|line| line.contains(over))).await;
     daemon.stop().await;
 }

@@ -1,75 +1,74 @@
-//! The daemon: `supercargo agent` as a process, between a cluster and a service that misbehave.
+//! `supercargo agent` as a process, between a cluster and a service with injected faults.
 //!
-//! [`Daemon`] runs it; `cluster` and `gate` stand for the API server and before the service, hold state,
-//! and misbehave by `rules`; `holds` says what has to be true of the reports, whatever happened.
+//! [`Daemon`] runs the process. `cluster` is a stateful API server, and `gate` a proxy in front of the service; both
+//! inject faults by `rules`. `invariants` asserts the reports.
 
-mod breakdown;
-#[expect(dead_code, reason = "the soak lets things happen at a rate")]
+#[expect(dead_code, reason = "used by the soak")]
 pub mod churn;
 pub mod cluster;
 mod credentials;
 mod endpoint;
-mod everyday;
 pub mod gate;
+mod gate_tests;
 mod health;
-mod holds;
+mod invariants;
 mod lists;
 mod logs;
 mod metrics;
 mod namespaces;
+mod other_writers;
+mod outage;
 mod overload;
-mod pace;
+mod panics;
 mod plugin;
 mod pods;
-#[expect(dead_code, reason = "the tests of the daemon want it")]
+#[expect(dead_code, reason = "used by other targets")]
 mod process;
 mod process_end;
-mod refusals;
-pub mod reported;
+mod rejections;
+mod report_timing;
+pub mod reported_pod;
 pub mod rules;
 mod selections;
 pub mod shop;
 mod sidecar;
-mod tests;
 mod tokens;
 mod watches;
-mod writers;
 
 use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 
-pub use holds::{
-    Environment, PROD, all_holds, every_pod_was_reported, holds_what_the_cluster_holds,
-    never_fewer_than_live, nothing_was_invented, nothing_was_lost,
+pub use invariants::{
+    ExpectedEnvironment, PROD, assert_live_pods_reported, assert_no_loss, assert_reported_pods_existed,
+    wait_until_all_reported, wait_until_in_sync,
 };
-pub use process::{Daemon, Starting};
+pub use process::{Daemon, DaemonBuilder};
 
-/// Waits until it is so, or fails. It looks every few milliseconds, so that whoever has to do it has a
-/// processor.
-pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
-    eventually_or(what, is_so, String::new).await;
+/// Waits up to a minute until the condition holds. Polls every few milliseconds, to leave the processor to others.
+pub async fn eventually(condition: &str, is_met: impl AsyncFn() -> bool) {
+    eventually_or(condition, is_met, String::new).await;
 }
 
-/// The same, and says why it is not so.
-pub async fn eventually_or(what: &str, is_so: impl AsyncFn() -> bool, why: impl Fn() -> String) {
+/// The same, with details in the failure message.
+pub async fn eventually_or(condition: &str, is_met: impl AsyncFn() -> bool, details: impl Fn() -> String) {
     let waiting = async {
-        while !is_so().await {
+        while !is_met().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
-    waited.unwrap_or_else(|_| panic!("{what}: not in a minute; {}", why()));
+    waited.unwrap_or_else(|_| panic!("timed out after one minute: {condition}; {}", details()));
 }
 
-/// Does something with each of them at once.
-pub async fn at_once<T, F: Future<Output = ()> + 'static>(
-    all: impl IntoIterator<Item = T>,
-    does: impl Fn(T) -> F,
+/// Runs a test for all cases concurrently.
+pub async fn run_concurrently<T, F: Future<Output = ()> + 'static>(
+    cases: impl IntoIterator<Item = T>,
+    test: impl Fn(T) -> F,
 ) {
-    let (here, mut doing) = (LocalSet::new(), JoinSet::new());
-    for one in all {
-        doing.spawn_local_on(does(one), &here);
+    let (local, mut tests) = (LocalSet::new(), JoinSet::new());
+    for case in cases {
+        tests.spawn_local_on(test(case), &local);
     }
-    here.run_until(doing.join_all()).await;
+    local.run_until(tests.join_all()).await;
 }

@@ -1,13 +1,14 @@
-//! Namespaces that are misspelt, deleted, or closed to the agent: their environment is withheld and says
-//! why, and the others go on.
+//! Misspelled, deleted and forbidden namespaces. Their environment is withheld with a reason; others are reported.
 
 use crate::daemon::cluster::{Cluster, Pod, grants, pod};
 use crate::daemon::gate::Gate;
-use crate::daemon::shop::{force_a_list, gate};
-use crate::daemon::{Daemon, Environment, Starting, all_holds, eventually, eventually_or};
+use crate::daemon::shop::{force_relist, gate_with_service};
+use crate::daemon::{Daemon, DaemonBuilder, ExpectedEnvironment, assert_no_loss, eventually, eventually_or};
 
-const SHOP: Environment = Environment { name: "shop", takes: |namespace| namespace == "shop" };
-const PAY: Environment = Environment { name: "pay", takes: |namespace| namespace == "pay" };
+const SHOP: ExpectedEnvironment =
+    ExpectedEnvironment { name: "shop", includes: |namespace| namespace == "shop" };
+const PAY: ExpectedEnvironment =
+    ExpectedEnvironment { name: "pay", includes: |namespace| namespace == "pay" };
 
 const BOTH: &str = "environments:\n- name: shop\n  namespaces: [shop]\n- name: pay\n  namespaces: [pay]\n";
 const ONE: &str = "environments:\n- name: shop\n  namespaces: [shop]\n";
@@ -17,14 +18,14 @@ fn one(namespace: &str, name: &str) -> Pod {
 }
 
 fn start(cluster: &Cluster, gate: &Gate) -> Daemon {
-    Starting::between(cluster, gate).config(BOTH).start()
+    DaemonBuilder::new(cluster, gate).config(BOTH).start()
 }
 
-/// A change in each namespace comes to its environment.
-async fn both_hold(cluster: &Cluster, gate: &Gate, name: &str) {
+/// Asserts that a change in each namespace is reported to its environment.
+async fn both_are_reported(cluster: &Cluster, gate: &Gate, name: &str) {
     for environment in [SHOP, PAY] {
         cluster.add(one(environment.name, name));
-        all_holds(gate, cluster, environment).await;
+        assert_no_loss(gate, cluster, environment).await;
     }
 }
 
@@ -34,102 +35,107 @@ async fn withheld(daemon: &Daemon, environment: &str, reason: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_that_was_misspelt_withholds_its_environment_until_it_holds_pods() {
-    let (cluster, gate) = (Cluster::start(), gate().await);
+async fn misspelled_namespace_withholds_its_environment_until_it_has_pods() {
+    let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     cluster.add(one("shop", "web-1"));
     cluster.add(one("pya", "pay-1"));
     let daemon = start(&cluster, &gate);
-    // One clear line, and not before it was looked for.
-    let line = daemon.says("pay: reports are withheld").await;
+    // Logged once the lookup has failed.
+    let line = daemon.wait_for_line("pay: not reported").await;
     assert!(
-        line.contains("the namespace \"pay\" does not exist (check the name; if it is intended,"),
+        line.contains("the namespace \"pay\" does not exist (check the name; if it is intended to be empty,"),
         "{line}"
     );
     cluster.add(one("shop", "web-2"));
-    all_holds(&gate, &cluster, SHOP).await;
+    assert_no_loss(&gate, &cluster, SHOP).await;
     assert!(withheld(&daemon, "pay", "no_such_namespace").await);
-    // It is asked for again and again.
-    let asked = cluster.count(|ask| !ask.is_about_pods());
-    eventually("it is looked for", async || cluster.count(|ask| !ask.is_about_pods()) > asked).await;
+    // The lookup is repeated.
+    let lookups = cluster.count(|request| !request.is_about_pods());
+    eventually("the namespace is looked up", async || {
+        cluster.count(|request| !request.is_about_pods()) > lookups
+    })
+    .await;
     assert!(gate.reports().iter().all(|report| report.environment == "shop"));
 
-    // That it is there and empty may be a mistake as well, and is said.
+    // An existing empty namespace may also be a mistake.
     cluster.create_namespace("pay");
-    daemon.says("pay: reports are withheld: no pod is in the namespace \"pay\"").await;
+    daemon.wait_for_line("pay: not reported: no pods in the namespace \"pay\"").await;
     assert!(gate.reports().iter().all(|report| report.environment == "shop"));
-    both_hold(&cluster, &gate, "new").await;
-    daemon.says("pay: no longer withheld").await;
+    both_are_reported(&cluster, &gate, "new").await;
+    daemon.wait_for_line("pay: no longer withheld").await;
     assert!(!withheld(&daemon, "pay", "no_such_namespace").await);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_that_is_deleted_while_it_is_watched_is_reported_as_empty() {
-    let (cluster, gate) = (Cluster::start(), gate().await);
+async fn namespace_deleted_during_the_watch_is_reported_as_empty() {
+    let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     cluster.add_all([one("shop", "web-1"), one("pay", "pay-1"), one("pay", "pay-2")]);
     let daemon = start(&cluster, &gate);
-    both_hold(&cluster, &gate, "one").await;
+    both_are_reported(&cluster, &gate, "one").await;
     cluster.delete_namespace("pay");
-    all_holds(&gate, &cluster, PAY).await;
+    assert_no_loss(&gate, &cluster, PAY).await;
     assert!(gate.last_accepted("pay").unwrap().pods.is_empty());
-    // A list shows nothing else.
-    force_a_list(&cluster).await;
-    daemon.says("the namespace \"pay\": back after").await;
-    both_hold(&cluster, &gate, "two").await;
+    // A relist confirms it.
+    force_relist(&cluster).await;
+    daemon.wait_for_line("the namespace \"pay\": recovered after").await;
+    both_are_reported(&cluster, &gate, "two").await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_its_only_pod_cannot_be_read_withholds_an_environment_until_it_is_gone() {
-    let (cluster, gate) = (Cluster::start(), gate().await);
+async fn environment_with_only_an_unreadable_pod_is_withheld() {
+    let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     cluster.add(one("shop", "web-1"));
-    let daemon = Starting::between(&cluster, &gate).config(ONE).start();
-    all_holds(&gate, &cluster, SHOP).await;
+    let daemon = DaemonBuilder::new(&cluster, &gate).config(ONE).start();
+    assert_no_loss(&gate, &cluster, SHOP).await;
     cluster.delete("shop", "web-1");
-    all_holds(&gate, &cluster, SHOP).await;
+    assert_no_loss(&gate, &cluster, SHOP).await;
     cluster.add(one("shop", "web-2").created(-1));
-    daemon.says("shop: reports are withheld").await;
+    daemon.wait_for_line("shop: not reported").await;
     cluster.delete("shop", "web-2");
-    daemon.says("shop: no longer withheld").await;
+    daemon.wait_for_line("shop: no longer withheld").await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_is_taken_away_while_a_watch_is_open_withholds_its_environment_alone() {
-    let (cluster, gate) = (Cluster::start(), gate().await);
+async fn revoked_role_withholds_only_its_environment() {
+    let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     cluster.add_all([one("shop", "web-1"), one("pay", "pay-1"), one("pay", "pay-2")]);
     cluster.allow_only([grants(Some("shop")), grants(Some("pay"))].concat());
     cluster.keep_watches_open();
     let daemon = start(&cluster, &gate);
-    both_hold(&cluster, &gate, "one").await;
+    both_are_reported(&cluster, &gate, "one").await;
 
     cluster.allow_only(grants(Some("shop")));
-    // What is open goes on.
-    both_hold(&cluster, &gate, "two").await;
+    // Open watches continue.
+    both_are_reported(&cluster, &gate, "two").await;
     cluster.end_watches();
-    let line = daemon.says("403 Forbidden").await;
-    assert!(line.contains("the namespace \"pay\"") && line.contains("by a Role in the namespace"), "{line}");
+    let line = daemon.wait_for_line("403 Forbidden").await;
+    assert!(line.contains("the namespace \"pay\"") && line.contains("with a Role in namespace"), "{line}");
     cluster.delete("pay", "pay-2");
-    daemon.says("pay: reports are withheld: the namespace \"pay\" has not been heard of for too long").await;
+    daemon
+        .wait_for_line("pay: not reported: no response from the API server for the namespace \"pay\"")
+        .await;
     assert!(withheld(&daemon, "pay", "stale").await);
     let (status, checks) = daemon.readyz().await;
     assert_eq!(status, 503, "{checks}");
-    assert!(checks.contains("[-]watch pay failed: nothing was heard for"), "{checks}");
+    assert!(checks.contains("[-]watch pay failed: no response from the API server for"), "{checks}");
     assert!(checks.contains("403 Forbidden") && checks.contains("[+]watch shop ok"), "{checks}");
 
-    // No more is reported of what it does not know, and the other environment goes on.
+    // The stale environment is not reported; the other one is.
     let reports = gate.accepted("pay").len();
     cluster.add(one("shop", "web-3"));
-    all_holds(&gate, &cluster, SHOP).await;
+    assert_no_loss(&gate, &cluster, SHOP).await;
     let before = gate.accepted("shop").len();
     eventually("heartbeats", async || gate.accepted("shop").len() >= before + 2).await;
     assert_eq!(gate.accepted("pay").len(), reports);
 
     cluster.allow_only([grants(Some("shop")), grants(Some("pay"))].concat());
-    both_hold(&cluster, &gate, "three").await;
-    daemon.says("the namespace \"pay\": back after").await;
-    daemon.says("pay: no longer withheld").await;
-    let why = || format!("{:#?}", daemon.said());
-    eventually_or("it is ready", async || daemon.is_ready().await, why).await;
+    both_are_reported(&cluster, &gate, "three").await;
+    daemon.wait_for_line("the namespace \"pay\": recovered after").await;
+    daemon.wait_for_line("pay: no longer withheld").await;
+    let details = || format!("{:#?}", daemon.log());
+    eventually_or("the daemon is ready", async || daemon.is_ready().await, details).await;
     daemon.stop().await;
 }

@@ -1,79 +1,84 @@
-//! API servers that have too much to do, or whose clock is wrong: the daemon waits as long as it is asked
-//! to, within reason, and goes by a clock of its own.
+//! Overloaded API servers, and servers with a wrong clock. The daemon honours Retry-After up to a limit, and uses its
+//! own clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::daemon::cluster::{Ask, Cluster, Fault, pod};
+use crate::daemon::cluster::{ApiRequest, Cluster, Fault, pod};
 use crate::daemon::gate::{self, Gate};
-use crate::daemon::rules::{always, on, percent, the_first};
-use crate::daemon::shop::{at_rest, gate, order, shop, survive, trade};
-use crate::daemon::{PROD, Starting, all_holds, at_once, eventually, eventually_or};
+use crate::daemon::rules::{always, first_n, on, percent};
+use crate::daemon::shop::{gate_with_service, order, run_orders, shop, start_synced, start_with_faults};
+use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, eventually_or, run_concurrently};
 
-/// The longest Retry-After that is believed: five minutes, of which the tests' daemon has a hundredth.
-const BELIEVED: Duration = Duration::from_secs(3);
+/// Five minutes at the default time scale of the tests.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3);
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// When pods were asked for.
-fn asked(cluster: &Cluster) -> Vec<Instant> {
-    cluster.asked().iter().filter(|ask| ask.is_about_pods()).map(|ask| ask.at).collect()
+/// Times of the list and watch requests.
+fn request_times(cluster: &Cluster) -> Vec<Instant> {
+    cluster
+        .api_requests()
+        .iter()
+        .filter(|request| request.is_about_pods())
+        .map(|request| request.at)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_server_that_turns_most_requests_away_is_asked_until_it_answers() {
-    at_once([None, Some(0)], |retry_after| async move {
-        let (cluster, gate) = (shop(20), gate().await);
-        cluster.hasten_timeouts(10);
-        let daemon = survive(&cluster, &gate, [percent(80, Fault::Overloaded(retry_after))]).await;
-        // Again and again, since each watch ends after a moment.
-        let is_over = async || cluster.count(Ask::is_watch) >= 15;
-        eventually("it watches", is_over).await;
-        trade(&cluster, &gate, 4..=5).await;
-        all_holds(&gate, &cluster, PROD).await;
-        let line = daemon.says("429 Too Many Requests").await;
+async fn overloaded_api_server_is_retried_until_it_responds() {
+    run_concurrently([None, Some(0)], |retry_after| async move {
+        let (cluster, gate) = (shop(20), gate_with_service().await);
+        cluster.scale_timeouts(10);
+        let daemon = start_with_faults(&cluster, &gate, [percent(80, Fault::Overloaded(retry_after))]).await;
+        // Repeatedly, since each watch ends soon.
+        let is_over = async || cluster.count(ApiRequest::is_watch) >= 15;
+        eventually("watches are opened", is_over).await;
+        run_orders(&cluster, &gate, 4..=5).await;
+        assert_no_loss(&gate, &cluster, PROD).await;
+        let line = daemon.wait_for_line("429 Too Many Requests").await;
         assert!(line.contains("Too many requests, please try again later."), "{line}");
-        daemon.says("the cluster: back after").await;
+        daemon.wait_for_line("the cluster: recovered after").await;
         daemon.stop().await;
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_server_that_asks_for_a_pause_is_given_one() {
-    let (cluster, gate) = (shop(20), gate().await);
-    let daemon = survive(&cluster, &gate, [the_first(2, Fault::Overloaded(Some(1)))]).await;
-    let asked = asked(&cluster);
+async fn retry_after_of_the_api_server_is_honoured() {
+    let (cluster, gate) = (shop(20), gate_with_service().await);
+    let daemon = start_with_faults(&cluster, &gate, [first_n(2, Fault::Overloaded(Some(1)))]).await;
+    let times = request_times(&cluster);
     let second = Duration::from_secs(1);
-    assert!(asked[1] - asked[0] >= second && asked[2] - asked[1] >= second, "{asked:?}");
+    assert!(times[1] - times[0] >= second && times[2] - times[1] >= second, "{times:?}");
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_until_next_year_is_believed_for_five_minutes_and_one_until_last_year_not_at_all() {
-    let (cluster, gate) = (shop(5), Gate::alone());
+async fn retry_after_dates_are_limited_to_five_minutes_and_past_dates_ignored() {
+    let (cluster, gate) = (shop(5), Gate::without_service());
     let now = SystemTime::now();
     let date = httpdate::fmt_http_date;
-    cluster.misbehave(the_first(1, Fault::OverloadedUntil(date(now + YEAR))));
-    gate.misbehave(the_first(1, gate::Fault::SaysUntil(503, date(now + YEAR))));
-    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate)).await;
-    let times = asked(&cluster);
-    assert!(times[1] - times[0] >= BELIEVED, "{times:?}");
+    cluster.inject(first_n(1, Fault::OverloadedUntil(date(now + YEAR))));
+    gate.inject(first_n(1, gate::Fault::StatusUntil(503, date(now + YEAR))));
+    let daemon = start_synced(&cluster, &gate, DaemonBuilder::new(&cluster, &gate)).await;
+    let times = request_times(&cluster);
+    assert!(times[1] - times[0] >= MAX_RETRY_AFTER, "{times:?}");
     let arrived: Vec<_> = gate.reports().iter().map(|report| report.arrived).collect();
-    assert!(arrived[1] - arrived[0] >= BELIEVED, "{arrived:?}");
+    assert!(arrived[1] - arrived[0] >= MAX_RETRY_AFTER, "{arrived:?}");
 
     let before = arrived.len();
-    cluster.misbehave(the_first(2, Fault::OverloadedUntil(date(now - YEAR))));
-    gate.misbehave(the_first(2, gate::Fault::SaysUntil(503, date(now - YEAR))));
+    cluster.inject(first_n(2, Fault::OverloadedUntil(date(now - YEAR))));
+    gate.inject(first_n(2, gate::Fault::StatusUntil(503, date(now - YEAR))));
     cluster.restart();
     cluster.add(order(1));
-    all_holds(&gate, &cluster, PROD).await;
-    let refused = gate.reports()[before..].iter().filter(|report| report.told == Some(503)).count();
+    assert_no_loss(&gate, &cluster, PROD).await;
+    let refused = gate.reports()[before..].iter().filter(|report| report.status == Some(503)).count();
     assert_eq!(refused, 2);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_were_created_in_the_future_or_long_ago_are_reported_as_they_are() {
-    let (cluster, gate) = (Cluster::start(), gate().await);
+async fn pods_with_future_or_old_creation_times_are_reported_unchanged() {
+    let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     let of =
         |name: &str, created| pod("shop", name).image("registry.example.com/app:1", 'a').created(created);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs().cast_signed();
@@ -84,39 +89,39 @@ async fn pods_that_were_created_in_the_future_or_long_ago_are_reported_as_they_a
         of("soon", now + 60),
         of("far", 4_102_444_800),
     ]);
-    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate)).await;
-    // They come and go like others, and are told apart by these times.
+    let daemon = start_synced(&cluster, &gate, DaemonBuilder::new(&cluster, &gate)).await;
+    // Creation times distinguish pods of the same name.
     for (name, created) in [("old", 2), ("soon", now + 2 * year), ("far", 4_102_444_801)] {
         cluster.delete("shop", name);
         cluster.add(of(name, created));
     }
-    all_holds(&gate, &cluster, PROD).await;
+    assert_no_loss(&gate, &cluster, PROD).await;
     let before = gate.accepted("prod").len();
     eventually("heartbeats", async || gate.accepted("prod").len() >= before + 2).await;
-    all_holds(&gate, &cluster, PROD).await;
+    assert_no_loss(&gate, &cluster, PROD).await;
     assert!(daemon.is_ready().await);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_server_that_is_away_for_long_leaves_no_report_of_what_is_not_known_any_more() {
-    let (cluster, gate) = (shop(5), gate().await);
-    let daemon = at_rest(&cluster, &gate, Starting::between(&cluster, &gate)).await;
-    cluster.misbehave(on(Ask::is_about_pods, always(Fault::Broken)));
+async fn long_api_server_outage_withholds_reports() {
+    let (cluster, gate) = (shop(5), gate_with_service().await);
+    let daemon = start_synced(&cluster, &gate, DaemonBuilder::new(&cluster, &gate)).await;
+    cluster.inject(on(ApiRequest::is_about_pods, always(Fault::Broken)));
     cluster.restart();
     cluster.delete("shop", "web-00005");
-    daemon.says("prod: reports are withheld: the cluster has not been heard of for too long").await;
-    daemon.says("prod: reports are still withheld").await;
+    daemon.wait_for_line("prod: not reported: no response from the API server for the cluster").await;
+    daemon.wait_for_line("prod: still not reported").await;
     let reports = gate.reports().len();
-    daemon.says_again("prod: reports are still withheld", 2).await;
-    daemon.says("the cluster: still failing after").await;
+    daemon.wait_for_nth_line("prod: still not reported", 2).await;
+    daemon.wait_for_line("the cluster: still failing after").await;
     assert_eq!(gate.reports().len(), reports);
     let (status, checks) = daemon.readyz().await;
     assert_eq!(status, 503);
     assert!(checks.contains("500 Internal Server Error"), "{checks}");
-    cluster.behave();
-    all_holds(&gate, &cluster, PROD).await;
-    let why = || format!("{:#?}", daemon.said());
-    eventually_or("it is ready", async || daemon.is_ready().await, why).await;
+    cluster.clear_faults();
+    assert_no_loss(&gate, &cluster, PROD).await;
+    let details = || format!("{:#?}", daemon.log());
+    eventually_or("the daemon is ready", async || daemon.is_ready().await, details).await;
     daemon.stop().await;
 }

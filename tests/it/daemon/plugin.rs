@@ -1,13 +1,13 @@
-//! A credential plugin, as cloud providers have them, under the daemon.
+//! A credential plugin that hangs while the daemon runs.
 
 use std::os::unix::fs::PermissionsExt;
 
 use crate::daemon::cluster::{Cluster, pod};
 use crate::daemon::gate::Gate;
-use crate::daemon::{PROD, Starting, eventually, holds_what_the_cluster_holds};
+use crate::daemon::{DaemonBuilder, PROD, eventually, wait_until_in_sync};
 
-/// Prints what is in `token`, which has expired as soon as it is printed; hangs as long as there is a file
-/// `hang`, and says so by a file `hangs`.
+/// Prints the content of `token` as an already expired credential. Hangs while the file `hang` exists, and then creates
+/// `hangs`.
 const PLUGIN: &str = r#"#!/bin/sh
 while [ -e hang ]; do touch hangs; sleep 0.02; done
 printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status":
@@ -15,8 +15,8 @@ printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredentia
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plugin_that_hangs_holds_up_neither_probes_nor_reports_and_its_next_token_is_used() {
-    let (cluster, gate) = (Cluster::start(), Gate::alone());
+async fn hanging_plugin_blocks_no_probe_or_report_and_its_next_token_is_used() {
+    let (cluster, gate) = (Cluster::start(), Gate::without_service());
     cluster.add(pod("shop", "web").image("registry.example.com/web:1", 'a'));
     let home = tempfile::tempdir().unwrap();
     let file = |name: &str| home.path().join(name);
@@ -31,9 +31,9 @@ async fn a_plugin_that_hangs_holds_up_neither_probes_nor_reports_and_its_next_to
     }});
     let kubeconfig = cluster.kubeconfig().replace(r#""user":{}"#, &format!(r#""user":{plugin}"#));
     cluster.require_token("first");
-    let starting = Starting::between(&cluster, &gate).env("PATH", "/usr/bin:/bin");
-    let daemon = starting.kubeconfig(&kubeconfig).start();
-    holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
+    let builder = DaemonBuilder::new(&cluster, &gate).env("PATH", "/usr/bin:/bin");
+    let daemon = builder.kubeconfig(&kubeconfig).start();
+    wait_until_in_sync(&gate, &cluster, PROD).await;
 
     std::fs::write(file("hang"), "").unwrap();
     cluster.end_watches();
@@ -47,6 +47,6 @@ async fn a_plugin_that_hangs_holds_up_neither_probes_nor_reports_and_its_next_to
     cluster.delete("shop", "web");
     cluster.add(pod("shop", "cart").image("registry.example.com/cart:1", 'b'));
     std::fs::remove_file(file("hang")).unwrap();
-    holds_what_the_cluster_holds(&gate, &cluster, PROD).await;
+    wait_until_in_sync(&gate, &cluster, PROD).await;
     daemon.stop().await;
 }

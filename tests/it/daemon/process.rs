@@ -1,4 +1,4 @@
-//! The daemon as a process of its own: its environment, what it says, how it ends.
+//! The daemon's process: its environment, log, pages and exit.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, PipeReader, Write};
@@ -15,11 +15,11 @@ use crate::daemon::cluster::Cluster;
 use crate::daemon::gate::Gate;
 use crate::service::ADMIN;
 
-/// A daemon that is about to start.
-pub struct Starting {
+/// Arguments and files of a daemon.
+pub struct DaemonBuilder {
     command: Command,
     home: TempDir,
-    hasten: u32,
+    time_scale: u32,
     environment: Option<String>,
     token: Token,
 }
@@ -29,24 +29,23 @@ enum Token {
     File(String),
 }
 
-/// One that runs; it is killed when it is dropped.
+/// A running daemon, killed on drop.
 pub struct Daemon {
     child: Child,
     home: TempDir,
-    said: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<Vec<String>>>,
     listener: Option<std::thread::JoinHandle<()>>,
     http: reqwest::Client,
 }
 
-impl Starting {
-    /// `supercargo agent` for the environment `prod`, in an empty home and an empty environment, with
-    /// every duration of its policies a hundredth.
-    pub fn between(cluster: &Cluster, gate: &Gate) -> Self {
-        Self::at(&cluster.kubeconfig(), gate)
+impl DaemonBuilder {
+    /// `supercargo agent` for the environment `prod`, with an empty home and environment, and durations divided by 100.
+    pub fn new(cluster: &Cluster, gate: &Gate) -> Self {
+        Self::from_kubeconfig(&cluster.kubeconfig(), gate)
     }
 
-    /// The same for whatever cluster a kubeconfig leads to.
-    pub fn at(kubeconfig: &str, gate: &Gate) -> Self {
+    /// The same for the cluster of a kubeconfig.
+    pub fn from_kubeconfig(kubeconfig: &str, gate: &Gate) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("kubeconfig"), kubeconfig).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
@@ -60,7 +59,7 @@ impl Starting {
         Self {
             command,
             home,
-            hasten: 100,
+            time_scale: 100,
             environment: Some("prod".to_owned()),
             token: Token::Variable(ADMIN.to_owned()),
         }
@@ -76,9 +75,9 @@ impl Starting {
         self
     }
 
-    /// By how much every duration is divided.
-    pub fn hasten(mut self, factor: u32) -> Self {
-        self.hasten = factor;
+    /// Sets the divisor of all durations.
+    pub fn time_scale(mut self, factor: u32) -> Self {
+        self.time_scale = factor;
         self
     }
 
@@ -87,19 +86,19 @@ impl Starting {
         self
     }
 
-    /// Environments by a configuration file.
+    /// Sets the environments by a configuration file.
     pub fn config(self, yaml: &str) -> Self {
         std::fs::write(self.home.path().join("config.yaml"), yaml).unwrap();
         self.without_environment().args(["--config", "config.yaml"])
     }
 
-    /// Its arguments say which.
+    /// Omits `--environment`; the arguments select the environments.
     pub fn without_environment(mut self) -> Self {
         self.environment = None;
         self
     }
 
-    /// Another way to the cluster.
+    /// Replaces the kubeconfig.
     pub fn kubeconfig(self, kubeconfig: &str) -> Self {
         std::fs::write(self.home.path().join("kubeconfig"), kubeconfig).unwrap();
         self
@@ -110,16 +109,16 @@ impl Starting {
         self
     }
 
-    /// The token from a file, which [`Daemon::write_token`] changes.
+    /// Reads the token from a file, which [`Daemon::write_token`] replaces.
     pub fn token_file(mut self, token: &str) -> Self {
         self.token = Token::File(token.to_owned());
         self
     }
 
-    /// One whose log goes into a pipe that is full and that nobody reads, for as long as that is kept.
+    /// Starts with a log pipe that is full and never read.
     pub fn start_unread(mut self) -> (TempDir, PipeReader, Child) {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        // As much as a pipe holds (pipe(7)).
+        // The capacity of a pipe (pipe(7)).
         writer.write_all(&vec![b'.'; 64 * 1024]).unwrap();
         let child = self.spawn(writer.into());
         (self.home, reader, child)
@@ -129,7 +128,7 @@ impl Starting {
         if let Some(environment) = &self.environment {
             self.command.args(["--environment", environment]);
         }
-        self.command.args(["--hasten", &self.hasten.to_string()]);
+        self.command.args(["--time-scale", &self.time_scale.to_string()]);
         match &self.token {
             Token::Variable(token) => self.command.env("SUPERCARGO_TOKEN", token),
             Token::File(token) => {
@@ -144,80 +143,80 @@ impl Starting {
     pub fn start(mut self) -> Daemon {
         let mut child = self.spawn(Stdio::piped());
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        let said = Arc::<Mutex<Vec<String>>>::default();
-        let hears = Arc::clone(&said);
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let lines = Arc::clone(&log);
         let listener = std::thread::spawn(move || {
             for line in stderr.lines() {
-                hears.lock().unwrap().push(line.unwrap());
+                lines.lock().unwrap().push(without_timestamp(line.unwrap()));
             }
         });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Daemon { child, home: self.home, said, listener: Some(listener), http }
+        Daemon { child, home: self.home, log, listener: Some(listener), http }
     }
 }
 
 impl Daemon {
-    /// One for the environment `prod`, without further ado.
+    /// Starts a daemon for the environment `prod` with default options.
     pub fn start(cluster: &Cluster, gate: &Gate) -> Self {
-        Starting::between(cluster, gate).start()
+        DaemonBuilder::new(cluster, gate).start()
     }
 
-    /// What it said on stderr so far.
-    pub fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
+    /// All lines on stderr so far, without the timestamps of text lines.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
     }
 
-    /// The first line that has these words, once there is one.
-    pub async fn says(&self, words: &str) -> String {
-        self.says_again(words, 1).await
+    /// Waits for the first line with this text.
+    pub async fn wait_for_line(&self, text: &str) -> String {
+        self.wait_for_nth_line(text, 1).await
     }
 
-    /// The `n`th line that has these words.
-    pub async fn says_again(&self, words: &str, n: usize) -> String {
-        let line = || self.said().into_iter().filter(|line| line.contains(words)).nth(n - 1);
-        let said = || format!("it said {:#?}", self.said());
-        eventually_or(&format!("{words:?}"), async || line().is_some(), said).await;
+    /// Waits for the `n`th line with this text.
+    pub async fn wait_for_nth_line(&self, text: &str, n: usize) -> String {
+        let line = || self.log().into_iter().filter(|line| line.contains(text)).nth(n - 1);
+        let log = || format!("the log is {:#?}", self.log());
+        eventually_or(&format!("a line with {text:?}"), async || line().is_some(), log).await;
         line().unwrap()
     }
 
-    /// Where it answers about its health.
+    /// The base URL for health and metrics, read from the log.
     async fn admin(&self) -> String {
-        let line = self.says("health and metrics on http://").await;
+        let line = self.wait_for_line("serving probes and metrics on http://").await;
         let start = line.find("http://").unwrap();
         line[start..].split([' ', ',', '"']).next().unwrap().trim_end_matches('/').to_owned()
     }
 
-    /// A page of its listener, whatever it is.
+    /// Status and body of a page.
     pub async fn get(&self, path: &str) -> (u16, String) {
-        let answer = self.http.get(format!("{}{path}", self.admin().await)).send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap())
+        let response = self.http.get(format!("{}{path}", self.admin().await)).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
     }
 
-    /// Each metric by its name and labels, as they are shown.
+    /// The metrics by name with labels.
     pub async fn metrics(&self) -> BTreeMap<String, f64> {
         let (status, text) = self.get("/metrics").await;
         assert_eq!(status, 200, "{text}");
         parse(&text)
     }
 
-    /// The sum of a metric over those of its labels that contain these words.
+    /// The sum of a metric over all label sets that contain this text.
     pub async fn metric(&self, name: &str, labels: &str) -> f64 {
         let is = |key: &str| key.split('{').next() == Some(name) && key.contains(labels);
         self.metrics().await.iter().filter(|(key, _)| is(key)).map(|(_, value)| value).sum()
     }
 
-    /// The same of a metric that counts.
+    /// The same for a counter.
     pub async fn count(&self, name: &str, labels: &str) -> usize {
         // The sum of nothing is -0.
         (self.metric(name, labels).await + 0.0).to_string().parse().unwrap()
     }
 
-    /// The status and the text of `/readyz`.
+    /// Status and body of `/readyz`.
     pub async fn readyz(&self) -> (u16, String) {
         self.get("/readyz").await
     }
 
-    /// Each check of `/readyz` in a line of its own, whether it is ready or not.
+    /// The lines of `/readyz?verbose`.
     pub async fn checks(&self) -> Vec<String> {
         self.get("/readyz?verbose").await.1.lines().map(str::to_owned).collect()
     }
@@ -226,30 +225,30 @@ impl Daemon {
         self.get("/livez").await
     }
 
-    /// Waits until it knows that so many pods run, whether or not it has reported them.
-    pub async fn hears_of(&self, pods: usize) {
-        let knows = async || self.count("supercargo_agent_artifacts", "").await == pods;
-        eventually(&format!("it hears of {pods} pods"), knows).await;
+    /// Waits until the daemon's live set has this many pods, reported or not.
+    pub async fn wait_for_pods(&self, pods: usize) {
+        let has_all = async || self.count("supercargo_agent_artifacts", "").await == pods;
+        eventually(&format!("the live set has {pods} pods"), has_all).await;
     }
 
-    /// How many reports came to this.
-    pub async fn reports(&self, outcome: &str) -> usize {
+    /// Number of reports with this outcome.
+    pub async fn report_count(&self, outcome: &str) -> usize {
         let label = format!("outcome=\"{outcome}\"");
         self.count("supercargo_agent_reports_total", &label).await
     }
 
-    /// Waits until so many reports came to this.
-    pub async fn has_reported(&self, outcome: &str, n: usize) {
-        let so_many = async || self.reports(outcome).await >= n;
-        let said = || format!("it said {:#?}", self.said());
-        eventually_or(&format!("{n} reports are {outcome}"), so_many, said).await;
+    /// Waits for `n` reports with this outcome.
+    pub async fn wait_for_reports(&self, outcome: &str, n: usize) {
+        let has_enough = async || self.report_count(outcome).await >= n;
+        let log = || format!("the log is {:#?}", self.log());
+        eventually_or(&format!("{n} reports are {outcome}"), has_enough, log).await;
     }
 
     pub async fn is_ready(&self) -> bool {
         self.readyz().await.0 == 200
     }
 
-    /// Puts another token into its file, all at once.
+    /// Replaces the token file atomically.
     pub fn write_token(&self, token: &str) {
         let (new, file) = (self.home.path().join("token.new"), self.home.path().join("token"));
         std::fs::write(&new, token).unwrap();
@@ -268,28 +267,28 @@ impl Daemon {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Its exit code, and what it said; it did not panic.
+    /// Waits for the exit; returns the exit code and the log. Asserts that there was no panic.
     pub async fn wait(mut self) -> (i32, Vec<String>) {
         let child = Mutex::new(&mut self.child);
         let ended = || child.lock().unwrap().try_wait().unwrap();
         eventually("the daemon ends", async || ended().is_some()).await;
         let code = ended().unwrap().code().expect("an exit code, not a signal");
         self.listener.take().unwrap().join().unwrap();
-        let said = self.said();
-        assert!(!said.iter().any(|line| line.contains("panicked")), "{said:#?}");
-        (code, said)
+        let log = self.log();
+        assert!(!log.iter().any(|line| line.contains("panicked")), "{log:#?}");
+        (code, log)
     }
 
-    /// Asks it to end, and waits until it has, in order.
+    /// Sends SIGTERM and asserts a clean exit.
     pub async fn stop(self) -> Vec<String> {
         self.signal(Signal::SIGTERM);
-        let (code, said) = self.wait().await;
-        assert_eq!(code, 0, "{said:#?}");
-        said
+        let (code, log) = self.wait().await;
+        assert_eq!(code, 0, "{log:#?}");
+        log
     }
 }
 
-/// One that a failed test leaves behind does not run on, and says what it had to say.
+/// Kills the daemon of a failed test, and prints the end of its log.
 impl Drop for Daemon {
     #[expect(clippy::print_stderr, reason = "the test's own output")]
     fn drop(&mut self) {
@@ -299,13 +298,23 @@ impl Drop for Daemon {
             let _ = listener.join();
         }
         if std::thread::panicking() {
-            let said = self.said();
-            eprintln!("the daemon said:\n{}", said[said.len().saturating_sub(100)..].join("\n"));
+            let log = self.log();
+            eprintln!("log of the daemon:\n{}", log[log.len().saturating_sub(100)..].join("\n"));
         }
     }
 }
 
-/// The lines of a metrics page that are no comments.
+/// Removes the timestamp of a text line, which is RFC 3339 in UTC.
+fn without_timestamp(line: String) -> String {
+    match line.split_once(' ') {
+        Some((time, rest)) if time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok() => {
+            rest.trim_start().to_owned()
+        }
+        _ => line,
+    }
+}
+
+/// Parses a metrics page.
 pub fn parse(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let metric = |line: &str| {

@@ -1,11 +1,11 @@
-//! Which request meets which fault: rules that can be put together.
+//! Composable rules that select the fault of a request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Looks at a request, and says what goes wrong with it, if anything does.
+/// Returns the fault for a request, if any.
 pub type Rule<A, F> = Box<dyn Fn(&A) -> Option<F> + Send + Sync>;
 
-/// What can go wrong.
+/// A fault that a rule returns.
 pub trait Fault: Clone + Send + Sync + 'static {}
 
 impl<F: Clone + Send + Sync + 'static> Fault for F {}
@@ -22,32 +22,32 @@ pub fn every_nth<A, F: Fault>(n: usize, fault: F) -> Rule<A, F> {
 }
 
 /// The first `n` requests.
-pub fn the_first<A, F: Fault>(n: usize, fault: F) -> Rule<A, F> {
+pub fn first_n<A, F: Fault>(n: usize, fault: F) -> Rule<A, F> {
     let count = AtomicUsize::new(0);
     Box::new(move |_| (count.fetch_add(1, Ordering::Relaxed) < n).then(|| fault.clone()))
 }
 
-/// So many of a hundred requests, the same ones in every run.
+/// A percentage of requests, the same ones in every run.
 pub fn percent<A, F: Fault>(share: usize, fault: F) -> Rule<A, F> {
     let count = AtomicUsize::new(0);
     Box::new(move |_| {
         let n = count.fetch_add(1, Ordering::Relaxed);
         // A multiplicative hash: Knuth, The Art of Computer Programming, volume 3, section 6.4.
-        let scattered = (n.wrapping_mul(2_654_435_761) >> 7) % 100;
-        (scattered < share).then(|| fault.clone())
+        let hash = (n.wrapping_mul(2_654_435_761) >> 7) % 100;
+        (hash < share).then(|| fault.clone())
     })
 }
 
-/// A rule for the requests that are meant alone.
+/// Applies a rule only to matching requests.
 pub fn on<A: 'static, F: Fault>(
-    meant: impl Fn(&A) -> bool + Send + Sync + 'static,
+    matches: impl Fn(&A) -> bool + Send + Sync + 'static,
     rule: Rule<A, F>,
 ) -> Rule<A, F> {
-    Box::new(move |ask| if meant(ask) { rule(ask) } else { None })
+    Box::new(move |request| if matches(request) { rule(request) } else { None })
 }
 
 #[test]
-fn a_share_of_requests_is_about_that_many_and_rules_count_what_is_meant_alone() {
+fn percentage_is_approximate_and_rules_count_only_matching_requests() {
     let rule: Rule<u32, ()> = percent(30, ());
     let share = (0..1000).filter(|n| rule(n).is_some()).count();
     assert!((250..350).contains(&share), "{share}");

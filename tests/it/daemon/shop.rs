@@ -1,35 +1,34 @@
-//! A cluster in which a shop runs, and what happens there on any day: for the tests of what an API
-//! server does meanwhile.
+//! A cluster that runs a shop, with its everyday changes, for tests of API server faults.
 
-use crate::daemon::cluster::{Ask, Cluster, Fault, Pod, Rule, pod};
+use crate::daemon::cluster::{ApiRequest, Cluster, Fault, Pod, Rule, pod};
 use crate::daemon::gate::Gate;
 use crate::daemon::rules::{always, on};
-use crate::daemon::{Daemon, PROD, Starting, all_holds, eventually, holds_what_the_cluster_holds};
-use crate::service::{Database, Running};
+use crate::daemon::{Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
+use crate::service::{Database, TestService};
 
-/// The `n`th replica of the shop's front.
+/// The `n`th replica of the shop's web server.
 pub fn web(n: usize) -> Pod {
     pod("shop", &format!("web-{n:05}")).image("registry.example.com/web:1", 'a').owner("ReplicaSet", "web-7d")
 }
 
-/// One that lives for a moment.
+/// A short-lived Job's pod.
 pub fn order(n: usize) -> Pod {
     pod("shop", &format!("order-{n}")).image("registry.example.com/order:1", 'b').owner("Job", "orders")
 }
 
-/// A cluster with so many replicas.
+/// A cluster with this many replicas.
 pub fn shop(replicas: usize) -> Cluster {
     let cluster = Cluster::start();
     cluster.add_all((1..=replicas).map(web));
     cluster
 }
 
-/// The gate before a service that behaves.
-pub async fn gate() -> Gate {
-    Gate::before(Running::start(Database::sqlite()).await)
+/// A gate in front of a real service.
+pub async fn gate_with_service() -> Gate {
+    Gate::with_service(TestService::start(Database::sqlite()).await)
 }
 
-/// Whatever it ran, it runs this now.
+/// Replaces the containers by one with this digest.
 pub fn running(digest: usize) -> impl FnOnce(Pod) -> Pod {
     move |mut pod| {
         pod.containers.clear();
@@ -37,43 +36,46 @@ pub fn running(digest: usize) -> impl FnOnce(Pod) -> Pod {
     }
 }
 
-/// Pods come, change and go, and each is reported before something happens to it.
-pub async fn trade(cluster: &Cluster, gate: &Gate, orders: impl IntoIterator<Item = usize>) {
+/// Adds, changes and deletes pods, and waits for the report of each state.
+pub async fn run_orders(cluster: &Cluster, gate: &Gate, orders: impl IntoIterator<Item = usize>) {
     for n in orders {
         cluster.add(order(n));
         cluster.modify("shop", "web-00001", running(n));
-        holds_what_the_cluster_holds(gate, cluster, PROD).await;
+        wait_until_in_sync(gate, cluster, PROD).await;
         cluster.delete("shop", &format!("order-{n}"));
-        holds_what_the_cluster_holds(gate, cluster, PROD).await;
+        wait_until_in_sync(gate, cluster, PROD).await;
     }
 }
 
-/// Trade goes on although requests meet these faults, from the first one on; the daemon, for what
-/// it has to say.
-pub async fn survive(cluster: &Cluster, gate: &Gate, rules: impl IntoIterator<Item = Rule>) -> Daemon {
-    rules.into_iter().for_each(|rule| cluster.misbehave(rule));
+/// Starts a daemon with these faults, asserts that orders are still reported, and returns the daemon.
+pub async fn start_with_faults(
+    cluster: &Cluster,
+    gate: &Gate,
+    rules: impl IntoIterator<Item = Rule>,
+) -> Daemon {
+    rules.into_iter().for_each(|rule| cluster.inject(rule));
     let daemon = Daemon::start(cluster, gate);
-    trade(cluster, gate, 1..=3).await;
-    all_holds(gate, cluster, PROD).await;
+    run_orders(cluster, gate, 1..=3).await;
+    assert_no_loss(gate, cluster, PROD).await;
     daemon
 }
 
-/// Has every list from now on read in pages.
+/// Disables streaming lists, so that lists are paged.
 pub fn without_streaming_lists(cluster: &Cluster) {
-    cluster.misbehave(on(Ask::is_streaming_list, always(Fault::NoStreamingLists)));
+    cluster.inject(on(ApiRequest::is_streaming_list, always(Fault::NoStreamingLists)));
 }
 
-/// A daemon that has reported what there is.
-pub async fn at_rest(cluster: &Cluster, gate: &Gate, starting: Starting) -> Daemon {
-    let daemon = starting.start();
-    holds_what_the_cluster_holds(gate, cluster, PROD).await;
+/// Starts a daemon, and waits until its report is in sync.
+pub async fn start_synced(cluster: &Cluster, gate: &Gate, builder: DaemonBuilder) -> Daemon {
+    let daemon = builder.start();
+    wait_until_in_sync(gate, cluster, PROD).await;
     daemon
 }
 
-/// What is open ends, and what comes next is a list, since nothing older is known.
-pub async fn force_a_list(cluster: &Cluster) {
+/// Ends all watches and compacts the history, so that the daemon relists.
+pub async fn force_relist(cluster: &Cluster) {
     cluster.listen(false);
-    // A bookmark on the way could lead beyond what is forgotten.
+    // A late bookmark could carry a resourceVersion after the compaction.
     eventually("no watch is open", async || cluster.open_watches() == 0).await;
     cluster.compact();
     cluster.listen(true);

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// A block of a page.
+/// A block of a document.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// From the root of the package.
+    /// Path from the root of the package.
     pub page: PathBuf,
     pub line: usize,
     pub language: String,
@@ -13,35 +13,35 @@ pub struct Block {
 }
 
 impl Block {
-    pub fn place(&self) -> String {
+    pub fn position(&self) -> String {
         format!("{}:{}", self.page.display(), self.line)
     }
 }
 
-/// What whoever installs and runs it reads.
+/// Documents for users.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let below =
+    let files =
         ["docs", "deploy", "charts"].into_iter().flat_map(|folder| walkdir::WalkDir::new(root.join(folder)));
-    let below = below.filter_map(Result::ok).map(walkdir::DirEntry::into_path);
-    let mut pages: Vec<_> = below.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let files = files.filter_map(Result::ok).map(walkdir::DirEntry::into_path);
+    let mut pages: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     pages.push(root.join("README.md"));
     pages.sort();
     pages.iter().map(|page| page.strip_prefix(root).unwrap().to_owned()).collect()
 }
 
-/// Every block of every page.
+/// All blocks of all documents.
 pub fn blocks() -> Vec<Block> {
     pages()
         .into_iter()
         .flat_map(|page| {
             let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&page)).unwrap();
-            of_page(&page, &text)
+            blocks_of(&page, &text)
         })
         .collect()
 }
 
-fn of_page(page: &Path, text: &str) -> Vec<Block> {
+fn blocks_of(page: &Path, text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
@@ -54,7 +54,7 @@ fn of_page(page: &Path, text: &str) -> Vec<Block> {
             text: String::new(),
         };
         loop {
-            let (_, line) = lines.next().unwrap_or_else(|| panic!("{} has no end", block.place()));
+            let (_, line) = lines.next().unwrap_or_else(|| panic!("{} has no end", block.position()));
             if line.trim() == "```" {
                 break;
             }
@@ -67,10 +67,10 @@ fn of_page(page: &Path, text: &str) -> Vec<Block> {
 }
 
 #[test]
-fn blocks_are_found_with_their_place_and_without_what_they_are_indented_by() {
+fn blocks_have_their_position_and_no_indentation() {
     let text = "a\n```yaml\nb: 1\n```\n- c\n  ```console\n  $ d\n    e\n\n  ```\n```\n```\n";
-    let found = of_page(Path::new("p.md"), text);
-    let found: Vec<_> = found.iter().map(|b| (b.place(), b.language.as_str(), b.text.as_str())).collect();
+    let found = blocks_of(Path::new("p.md"), text);
+    let found: Vec<_> = found.iter().map(|b| (b.position(), b.language.as_str(), b.text.as_str())).collect();
     assert_eq!(
         found,
         [

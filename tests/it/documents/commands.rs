@@ -1,24 +1,23 @@
-//! Commands as they stand in documents and in the help: the program's own among them, as a shell would read
-//! them.
+//! Extracts the program's commands from documents and help texts, as a shell would parse them.
 
-/// What is typed: lines behind `$ `, each with those that it goes on in.
+/// Command lines after `$ `, with continuation lines.
 pub fn lines(console: &str) -> Vec<String> {
     let joined = console.replace("\\\n", " ");
     joined.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect()
 }
 
-/// The image of the program, of whichever version.
+/// The program's image, without a tag.
 const IMAGE: &str = "ghcr.io/supercargo/supercargo:";
 
-/// The program's commands of a script, without what a shell does with their input and output.
-pub fn of_program(script: &str) -> Vec<Vec<String>> {
+/// The program's commands in a script, without redirections.
+pub fn program_commands(script: &str) -> Vec<Vec<String>> {
     let script = script.replace("\\\n", " ");
-    script.lines().flat_map(|line| simple(line).into_iter().filter_map(of_words)).collect()
+    script.lines().flat_map(|line| simple_commands(line).into_iter().filter_map(program_command)).collect()
 }
 
-/// The simple commands of a line: what stands between `|`, `&&`, `||` and `;`.
-fn simple(line: &str) -> Vec<Vec<String>> {
-    let words = shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
+/// The simple commands of a line, separated by `|`, `&&`, `||`, `&` and `;`.
+fn simple_commands(line: &str) -> Vec<Vec<String>> {
+    let words = shlex::split(line).unwrap_or_else(|| panic!("invalid shell syntax: {line}"));
     let mut all = vec![Vec::new()];
     for word in words {
         let (word, ends) = match word.strip_suffix(';') {
@@ -36,8 +35,8 @@ fn simple(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The program's command, where it is one, from its name on.
-fn of_words(words: Vec<String>) -> Option<Vec<String>> {
+/// The program's command from its name on, if this is one.
+fn program_command(words: Vec<String>) -> Option<Vec<String>> {
     let is_variable = |word: &String| {
         word.split_once('=')
             .is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
@@ -61,8 +60,9 @@ fn of_words(words: Vec<String>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn the_program_s_commands_are_found_wherever_a_shell_would_run_them() {
-    let found = |script: &str| of_program(script).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
+fn commands_of_the_program_are_found_in_shell_syntax() {
+    let found =
+        |script: &str| program_commands(script).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
     assert_eq!(found("supercargo list trails | head -1"), ["supercargo list trails"]);
     assert_eq!(
         found("kubectl get pods | supercargo agent --pods-from - >f"),
@@ -78,5 +78,5 @@ fn the_program_s_commands_are_found_wherever_a_shell_would_run_them() {
         ["supercargo agent --once"]
     );
     assert_eq!(found("helm install supercargo x; echo supercargo"), [""; 0]);
-    assert_eq!(lines("$ a \\\n  b\nsaid\n$ c\n"), ["a    b", "c"]);
+    assert_eq!(lines("$ a \\\n  b\noutput\n$ c\n"), ["a    b", "c"]);
 }

@@ -1,5 +1,4 @@
-//! Each example of the help and of the documents runs: in a folder with the files that they name, with a
-//! cluster and a service that know what they ask for.
+//! Runs each example of the documents and help texts, with the files, cluster and service that it needs.
 
 use std::collections::BTreeSet;
 
@@ -10,30 +9,30 @@ use supercargo::cli::Cli;
 
 use super::{blocks, commands};
 use crate::daemon::cluster::{Cluster, pod};
-use crate::fake::{Reply, Seen, Server};
+use crate::fake::{Reply, Request, Server};
 use crate::program::supercargo;
-use crate::read::answers;
+use crate::read::responses;
 
-/// What runs in the examples.
+/// Digest of the running artifact in the documents.
 const DIGEST: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";
 const HELP_DIGEST: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
 
-fn service(seen: &Seen) -> Reply {
-    let says = |answer: serde_json::Value| Reply::json(200, answer.to_string());
+fn service(request: &Request) -> Reply {
+    let ok = |response: serde_json::Value| Reply::json(200, response.to_string());
     let live = |digest: &str| {
         json!({
             "live_artifacts": [{"environment_id": "e", "artifact_id": digest}],
             "_embedded": {"artifacts": [{"id": digest, "fingerprint": digest}], "environments": [{"id": "e", "name": "prod"}]},
         })
     };
-    match seen.path.strip_prefix("/api/v2/").unwrap().split('/').collect::<Vec<_>>().as_slice() {
-        ["trails", ..] => says(json!([answers::trail("build-42")])),
-        ["attestations", _, _] => says(json!([answers::attestation("id")])),
+    match request.path.strip_prefix("/api/v2/").unwrap().split('/').collect::<Vec<_>>().as_slice() {
+        ["trails", ..] => ok(json!([responses::trail("build-42")])),
+        ["attestations", _, _] => ok(json!([responses::attestation("id")])),
         ["attestations" | "environments", ..] => Reply::json(201, ""),
-        ["approvals", ..] => says(answers::approval()),
-        ["artifacts", ..] => says(json!([answers::approval_of_artifact()])),
-        ["organizations", ..] => says(json!([answers::notification()])),
-        ["actions", ..] => says(answers::action()),
+        ["approvals", ..] => ok(responses::approval()),
+        ["artifacts", ..] => ok(json!([responses::artifact_approval()])),
+        ["organizations", ..] => ok(json!([responses::notification()])),
+        ["actions", ..] => ok(responses::action()),
         ["repos", ..] => {
             let mut both = live(DIGEST);
             let other = live(HELP_DIGEST);
@@ -43,32 +42,32 @@ fn service(seen: &Seen) -> Reply {
                 .extend(other["live_artifacts"].as_array().unwrap().clone());
             let artifacts = other["_embedded"]["artifacts"].as_array().unwrap().clone();
             both["_embedded"]["artifacts"].as_array_mut().unwrap().extend(artifacts);
-            says(both)
+            ok(both)
         }
         other => panic!("{other:?}"),
     }
 }
 
-/// The commands of the help, which stand in lines of their own.
-fn of_help() -> Vec<Vec<String>> {
+/// The commands in help texts, each on its own line.
+fn help_commands() -> Vec<Vec<String>> {
     let help = ["agent", "list", "get", "wait", "attest", "completions", "man"]
-        .map(|command| supercargo().args([command, "--help"]).run().says(0, &[]).stdout.clone());
+        .map(|command| supercargo().args([command, "--help"]).run().expect(0, &[]).stdout.clone());
     let joined = help.map(|text| text.replace("\\\n", " "));
     let lines = joined.iter().flat_map(|text| text.lines()).map(str::trim);
-    // Sentences begin with the name, too, and a shell reads an apostrophe as a quote.
+    // Some sentences also start with the name, and their apostrophes are not shell quotes.
     let lines = lines.filter(|line| line.starts_with("supercargo ") || line.contains("| supercargo "));
-    lines.flat_map(commands::of_program).filter(|words| is_command(words)).collect()
+    lines.flat_map(commands::program_commands).filter(|words| is_command(words)).collect()
 }
 
-/// It begins with a command's name.
+/// Whether the words start with a command.
 fn is_command(words: &[String]) -> bool {
     const COMMANDS: [&str; 9] =
         ["agent", "list", "get", "wait", "attest", "serve", "demo", "completions", "man"];
     words.get(1).is_some_and(|word| COMMANDS.contains(&word.as_str()))
 }
 
-/// Whether the command line takes it.
-pub fn is_understood(words: &[String]) -> Result<(), String> {
+/// Parses a command line.
+pub fn parse(words: &[String]) -> Result<(), String> {
     match Cli::try_parse_from(words) {
         Err(error) if !matches!(error.kind(), DisplayHelp | DisplayVersion) => {
             Err(format!("{words:?}: {error}"))
@@ -77,9 +76,8 @@ pub fn is_understood(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether a command is not run here, but only understood: it goes on until it is ended, and has tests of
-/// its own.
-fn runs_elsewhere(words: &[String]) -> bool {
+/// Whether the command is only parsed here, since it runs until it is stopped. Other tests run it.
+fn is_long_running(words: &[String]) -> bool {
     match words.get(1).map(String::as_str) {
         Some("agent") => !words.iter().any(|word| word == "--once"),
         Some("serve" | "demo") => true,
@@ -87,7 +85,7 @@ fn runs_elsewhere(words: &[String]) -> bool {
     }
 }
 
-/// A cluster with a pod in each namespace that a command names, and in some others.
+/// A cluster with a pod in each named namespace and some others.
 fn cluster(words: &[String]) -> Cluster {
     let cluster = Cluster::start();
     let named = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| *option == "--namespace");
@@ -100,19 +98,19 @@ fn cluster(words: &[String]) -> Cluster {
 }
 
 #[test]
-fn each_example_runs() {
-    let shown = blocks().into_iter().filter(|block| block.language == "console");
-    let shown = shown.flat_map(|block| commands::lines(&block.text));
-    let said: BTreeSet<_> =
-        of_help().into_iter().chain(shown.flat_map(|line| commands::of_program(&line))).collect();
+fn examples_run() {
+    let lines = blocks().into_iter().filter(|block| block.language == "console");
+    let lines = lines.flat_map(|block| commands::lines(&block.text));
+    let all: BTreeSet<_> =
+        help_commands().into_iter().chain(lines.flat_map(|line| commands::program_commands(&line))).collect();
     let service = Server::start(service);
     let examples =
         |name: &str| std::fs::read(format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let failing = "<testsuite><testcase/><testcase><failure/></testcase></testsuite>";
     let mut ran = 0;
-    for words in said {
-        is_understood(&words).unwrap_or_else(|error| panic!("{error}"));
-        if runs_elsewhere(&words) {
+    for words in all {
+        parse(&words).unwrap_or_else(|error| panic!("{error}"));
+        if is_long_running(&words) {
             continue;
         }
         let cluster = cluster(&words);

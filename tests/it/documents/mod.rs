@@ -1,5 +1,5 @@
-//! The documents: each fenced block is of a kind that a check knows, and what is the program's own in them
-//! works: its commands, environments files, queries of its database. `.ci/documents` looks at the rest.
+//! Checks of the documents: languages of fenced blocks, the program's commands, environment files, and database queries.
+//! `.ci/documents` checks the rest.
 
 mod blocks;
 mod commands;
@@ -11,37 +11,38 @@ use serde_json::Value;
 
 use self::blocks::{Block, blocks};
 use crate::program::once;
-use crate::service::{Database, Running};
+use crate::service::{Database, TestService};
 
-/// What a block may be.
+/// Languages of blocks.
 const LANGUAGES: [&str; 8] = ["console", "yaml", "json", "python", "sql", "promql", "text", "toml"];
 
 #[test]
-fn every_block_says_what_it_is() {
+fn every_block_has_a_known_language() {
     let pages: BTreeSet<_> = blocks().into_iter().map(|block| block.page).collect();
     assert!(pages.len() >= 3, "{pages:?}");
     let unknown = blocks().into_iter().filter(|block| !LANGUAGES.contains(&block.language.as_str()));
-    let unknown: Vec<_> = unknown.map(|block| format!("{}: \"{}\"", block.place(), block.language)).collect();
-    assert!(unknown.is_empty(), "one of {LANGUAGES:?} was expected: {unknown:#?}");
+    let unknown: Vec<_> =
+        unknown.map(|block| format!("{}: \"{}\"", block.position(), block.language)).collect();
+    assert!(unknown.is_empty(), "expected one of {LANGUAGES:?}, got {unknown:#?}");
     for block in blocks().into_iter().filter(|block| block.language == "console") {
-        assert!(!commands::lines(&block.text).is_empty(), "{}: no line begins with $", block.place());
+        assert!(!commands::lines(&block.text).is_empty(), "{}: no line begins with $", block.position());
     }
 }
 
 fn yaml(block: &Block) -> Vec<Value> {
     let read = serde_saphyr::from_multiple(&block.text);
-    read.unwrap_or_else(|error| panic!("{}: {error}", block.place()))
+    read.unwrap_or_else(|error| panic!("{}: {error}", block.position()))
 }
 
-fn of_language(language: &str) -> impl Iterator<Item = Block> {
+fn blocks_in(language: &str) -> impl Iterator<Item = Block> {
     blocks().into_iter().filter(move |block| block.language == language)
 }
 
 #[test]
-fn each_environments_file_is_read() {
+fn environments_files_are_valid() {
     let pods = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/pods.json")).unwrap();
     let mut read = 0;
-    for block in of_language("yaml") {
+    for block in blocks_in("yaml") {
         let is_file = |document: &Value| {
             document.as_object().is_some_and(|keys| keys.keys().map(String::as_str).eq(["environments"]))
         };
@@ -51,19 +52,19 @@ fn each_environments_file_is_read() {
         let program = once().file("environments.yaml", &block.text).file("pods.json", &pods);
         let outcome =
             program.args(["--dry-run", "--config", "environments.yaml", "--pods-from", "pods.json"]).run();
-        // 8: a namespace of it is not in the example.
-        assert!([0, 8].contains(&outcome.code), "{}: {outcome:#?}", block.place());
+        // Exit code 8: a namespace is missing in the example.
+        assert!([0, 8].contains(&outcome.code), "{}: {outcome:#?}", block.position());
         read += 1;
     }
     assert!(read > 0);
 }
 
-/// In steps of a workflow, and in the arguments of containers.
+/// Commands in workflow steps and container arguments.
 #[test]
-fn each_command_in_yaml_is_understood() {
+fn commands_in_yaml_are_valid() {
     fn commands(value: &Value) -> Vec<Vec<String>> {
         let own = match (value["run"].as_str(), value["image"].as_str(), value["args"].as_array()) {
-            (Some(script), ..) => commands::of_program(script),
+            (Some(script), ..) => commands::program_commands(script),
             (None, Some(image), Some(args)) if image.contains("/supercargo:") => {
                 let args = args.iter().map(|arg| arg.as_str().unwrap().to_owned());
                 vec![std::iter::once("supercargo".to_owned()).chain(args).collect()]
@@ -77,17 +78,17 @@ fn each_command_in_yaml_is_understood() {
         };
         own.into_iter().chain(inner.into_iter().flat_map(commands)).collect()
     }
-    for block in of_language("yaml") {
+    for block in blocks_in("yaml") {
         for words in yaml(&block).iter().flat_map(commands) {
-            examples::is_understood(&words).unwrap_or_else(|error| panic!("{}: {error}", block.place()));
+            examples::parse(&words).unwrap_or_else(|error| panic!("{}: {error}", block.position()));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_query_finds_its_tables() {
-    let service = Running::start(Database::sqlite()).await;
-    for block in of_language("sql") {
+async fn sql_queries_are_valid() {
+    let service = TestService::start(Database::sqlite()).await;
+    for block in blocks_in("sql") {
         service.database.execute(&block.text).await;
     }
     service.stop().await;

@@ -1,10 +1,10 @@
-//! An API server that replays recorded bytes, and kubeconfigs that lead to it.
+//! Recorded responses of an API server, and kubeconfigs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::pki::Identity;
-use super::{Reply, Seen};
+use super::{Reply, Request};
 
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
@@ -17,18 +17,16 @@ pub fn fixture_path(name: &str) -> PathBuf {
 }
 
 pub fn protobuf(status: u16, body: impl Into<bytes::Bytes>) -> Reply {
-    Reply::Answer(status, vec![("content-type", PROTOBUF.into())], body.into())
+    Reply::Response(status, vec![("content-type", PROTOBUF.into())], body.into())
 }
 
-/// The query's parameters.
-pub fn parameters(seen: &Seen) -> HashMap<String, String> {
-    url::form_urlencoded::parse(seen.query.as_bytes()).into_owned().collect()
+pub fn parameters(request: &Request) -> HashMap<String, String> {
+    url::form_urlencoded::parse(request.query.as_bytes()).into_owned().collect()
 }
 
-/// Which of the recorded pages of ten a request asks for: the first, or the one behind the recorded
-/// token of another.
-pub fn page_of(seen: &Seen) -> usize {
-    let Some(token) = parameters(seen).remove("continue") else { return 1 };
+/// Number of the requested page, by the continue tokens of the recorded pages of ten pods.
+pub fn page_of(request: &Request) -> usize {
+    let Some(token) = parameters(request).remove("continue") else { return 1 };
     (1..3)
         .find(|page| {
             let json: serde_json::Value =
@@ -39,27 +37,27 @@ pub fn page_of(seen: &Seen) -> usize {
         .expect("the recorded token of a page")
 }
 
-/// The recorded answer to a list of pods, in pages of ten.
-pub fn recorded(seen: &Seen) -> Reply {
-    assert_eq!(seen.path, "/api/v1/pods", "{seen:?}");
-    protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(seen))))
+/// The recorded response to a list of pods, in pages of ten.
+pub fn recorded(request: &Request) -> Reply {
+    assert_eq!(request.path, "/api/v1/pods", "{request:?}");
+    protobuf(200, fixture(&format!("pod-list-page-{}.pb", page_of(request))))
 }
 
-/// How a kubeconfig says who we are.
+/// Credentials in a kubeconfig.
 pub enum User<'a> {
-    Nobody,
+    Anonymous,
     Token(&'a str),
     Certificate(&'a Identity),
 }
 
-/// A kubeconfig for one server.
+/// A kubeconfig with one cluster and user.
 pub fn kubeconfig(url: &str, authority: Option<&str>, user: &User<'_>) -> String {
     let mut cluster = serde_json::json!({ "server": url });
     if let Some(pem) = authority {
         cluster["certificate-authority-data"] = base64(pem).into();
     }
     let user = match user {
-        User::Nobody => serde_json::json!({}),
+        User::Anonymous => serde_json::json!({}),
         User::Token(token) => serde_json::json!({ "token": token }),
         User::Certificate(identity) => serde_json::json!({
             "client-certificate-data": base64(&identity.certificate),

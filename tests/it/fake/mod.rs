@@ -1,7 +1,7 @@
-//! Servers that answer as they are told: what a test needs that stalls, resets and lies.
+//! Scripted servers and proxies that stall, reset and misbehave, for tests and benches.
 //!
-//! Everything listens on loopback, on a port that the system chose, and stops when it is dropped.
-//! Nothing here imports what it tests. What holds state is in `daemon`; benches use what is here.
+//! Everything listens on a loopback port that the system chose, and stops when dropped. This module imports nothing of
+//! the program. Stateful fakes are in `daemon`.
 
 pub mod kube;
 pub mod pki;
@@ -9,4 +9,4 @@ pub mod pods;
 pub mod proxy;
 pub mod server;
 
-pub use server::{Reply, Seen, Server};
+pub use server::{Reply, Request, Server};

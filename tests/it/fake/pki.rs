@@ -35,14 +35,14 @@ impl Authority {
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A server on loopback.
+    /// A server certificate for loopback.
     pub fn host(&self, name: &str) -> Identity {
         let (certificate, key) = self.issue(name, vec!["127.0.0.1".into(), "localhost".into()]);
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A server on loopback that shows the authority's own certificate.
-    pub fn as_server(&self) -> ServerConfig {
+    /// A server configuration that presents the authority's own certificate.
+    pub fn server_with_ca_certificate(&self) -> ServerConfig {
         let key = PrivateKeyDer::try_from(self.issuer.key().serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -50,17 +50,17 @@ impl Authority {
         builder.with_single_cert(vec![self.issuer.der().clone()], key).unwrap()
     }
 
-    /// A server on loopback; with clients' certificates, where they are wanted.
+    /// A server on loopback. With `clients`, requires a client certificate of that authority.
     pub fn server(&self, clients: Option<&Authority>) -> ServerConfig {
-        self.serving(&["127.0.0.1", "localhost"], clients)
+        self.configuration(&["127.0.0.1", "localhost"], clients)
     }
 
-    /// A server that is no host's on loopback, but one of this name.
+    /// A server whose certificate is valid for this name, but not for loopback.
     pub fn server_named(&self, name: &str) -> ServerConfig {
-        self.serving(&[name], None)
+        self.configuration(&[name], None)
     }
 
-    fn serving(&self, hosts: &[&str], clients: Option<&Authority>) -> ServerConfig {
+    fn configuration(&self, hosts: &[&str], clients: Option<&Authority>) -> ServerConfig {
         let (certificate, key) = self.issue("server", hosts.iter().map(|host| (*host).into()).collect());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

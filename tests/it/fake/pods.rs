@@ -1,13 +1,13 @@
-//! Synthetic pods, in the protobuf that an API server sends.
+//! Synthetic pods in the protobuf encoding of an API server.
 //!
-//! The encoder is written from the protobuf specification and Kubernetes' published field numbers;
-//! it shares nothing with the reader.
+//! Written from the protobuf specification and the published field numbers of Kubernetes; shares no code with the
+//! decoder.
 
-/// One message under construction.
+/// A message under construction.
 #[derive(Default, Clone)]
 pub struct Message(Vec<u8>);
 
-/// Of fields that were encoded elsewhere.
+/// From already encoded fields.
 impl From<Vec<u8>> for Message {
     fn from(fields: Vec<u8>) -> Self {
         Self(fields)
@@ -36,12 +36,12 @@ impl Message {
         self
     }
 
-    /// A Go server writes an empty text where it has none.
+    /// Adds empty strings, as a Go server does for unset fields.
     pub fn empty(self, numbers: impl IntoIterator<Item = u8>) -> Self {
         numbers.into_iter().fold(self, |message, number| message.text(number, ""))
     }
 
-    /// And a zero, or `false`.
+    /// Adds zeros (or `false`), as a Go server does for unset fields.
     pub fn zero(self, numbers: impl IntoIterator<Item = u8>) -> Self {
         numbers.into_iter().fold(self, |message, number| message.number(number, 0))
     }
@@ -50,7 +50,7 @@ impl Message {
         &self.0
     }
 
-    /// In the envelope of an answer.
+    /// Wraps the message in the envelope of a response.
     pub fn in_envelope(&self, kind: &str) -> Vec<u8> {
         let type_meta = Message::default().text(1, "v1").text(2, kind);
         let unknown = Message::default().message(1, &type_meta).message(2, self).text(3, "").text(4, "");
@@ -66,7 +66,7 @@ fn varint(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
-/// A pod of a `ReplicaSet`, padded with annotations to about the size that is asked for.
+/// A pod of a `ReplicaSet`, with an annotation of `padding` bytes.
 pub fn pod(namespace: &str, name: &str, owner: &str, image: &str, digest: &str, padding: usize) -> Message {
     let owner = Message::default()
         .text(1, "ReplicaSet")
@@ -95,7 +95,7 @@ pub fn pod(namespace: &str, name: &str, owner: &str, image: &str, digest: &str, 
     Message::default().message(1, &metadata).message(2, &spec).message(3, &status)
 }
 
-/// An answer to a list, with the token of the next page.
+/// A list response with the token of the next page.
 pub fn list<'a>(pods: impl IntoIterator<Item = &'a Message>, token: &str) -> Vec<u8> {
     let metadata = Message::default().text(2, "301").text(3, token);
     let list =

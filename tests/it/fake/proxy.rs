@@ -1,8 +1,7 @@
-//! What stands between two peers and treats their bytes badly: a TCP proxy on loopback.
+//! A TCP proxy on loopback that injects faults into connections.
 //!
-//! What a connection meets is said by a seed and by its number. TCP hands bytes over in order or not at all, so what
-//! comes in another order is a connection that the next one overtakes, or, from a middle box, bytes that TCP calls
-//! good and that are others than were sent. TLS has to notice those; in the clear nobody can.
+//! The seed and the connection's number determine its fault. TCP delivers bytes in order or not at all, so reordering
+//! means that a later connection overtakes an earlier one. Changed bytes simulate a middlebox; only TLS detects them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,94 +17,91 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// What a proxy does to connections, besides cutting, half closing and stalling them.
+/// Fault kinds, besides cutting, half closing and stalling connections.
 #[derive(Debug, Clone, Copy)]
-pub struct Kinds {
-    /// Whatever befalls one, it is reset after so many bytes: clients keep those that serve them well.
-    pub most: usize,
-    /// It delays and throttles bytes, and lets connections overtake others: what was sent may then arrive after its
-    /// sender has given it up, and behind what it sent since.
-    pub holds_back: bool,
-    /// It hands over other bytes than were sent.
-    pub changes: bool,
+pub struct FaultKinds {
+    /// Resets every connection after this many bytes, since clients reuse connections that work.
+    pub max_bytes: usize,
+    /// Delays and throttles bytes, and lets connections overtake others. A request may then arrive after its sender
+    /// gave up, and after later requests.
+    pub delays: bool,
+    /// Changes bytes.
+    pub corrupts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
-    /// From the client to the server.
-    There,
-    Back,
+enum Direction {
+    ToServer,
+    ToClient,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// Both sides are told that the connection broke off.
+    /// Both sides see a reset.
     Reset,
-    /// The receiver is told that this was all; the other way goes on.
+    /// The receiver sees the end of the stream; the other direction continues.
     HalfClosed,
-    /// Nobody is told anything, for ever.
+    /// Bytes stop, and both connections stay open.
     Stalled,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum Fault {
     Passed,
     Refused,
-    /// After so many bytes of both ways, with the next of this one.
+    /// Ends with the next byte in this direction, once both directions passed `after` bytes.
     Ended {
-        way: Way,
+        direction: Direction,
         after: usize,
         by: End,
     },
-    /// So many bytes at a time.
     Throttled {
         bytes: usize,
         pause: Duration,
     },
-    /// Each piece by so much.
     Delayed(Duration),
-    /// Held until a later one has passed something.
+    /// Held until a later connection has passed bytes.
     Overtaken,
-    /// After so many bytes of both ways, the two halves of what arrives together change places, or a bit is another.
+    /// Once both directions passed `after` bytes, swaps the halves of a chunk or flips a bit.
     Changed {
-        way: Way,
+        direction: Direction,
         after: usize,
         is_swapped: bool,
     },
 }
 
-/// What arrived; the channel ends with the stream.
-enum Arrived {
+/// A received chunk. The channel ends with the stream.
+enum Chunk {
     Bytes(Vec<u8>),
     Reset,
 }
 
-/// Whether a client waits for an answer.
+/// Whether a client waits for a response.
 #[derive(Clone, Copy, PartialEq)]
-enum Client {
-    Waits,
-    Rests,
-    Gone,
+enum ClientState {
+    Waiting,
+    Idle,
+    Closed,
 }
 
 struct Shared {
     server: SocketAddr,
     seed: u64,
-    kinds: Kinds,
-    is_calm: watch::Sender<bool>,
-    /// The last connection that passed anything.
+    kinds: FaultKinds,
+    is_disabled: watch::Sender<bool>,
+    /// The highest number of a connection that passed bytes.
     passed: watch::Sender<usize>,
-    kept: Mutex<Kept>,
+    stats: Mutex<Stats>,
 }
 
 #[derive(Default)]
-struct Kept {
-    struck: BTreeMap<&'static str, usize>,
-    clients: BTreeMap<usize, Client>,
-    most_at_once: usize,
+struct Stats {
+    faults: BTreeMap<&'static str, usize>,
+    clients: BTreeMap<usize, ClientState>,
+    max_waiting: usize,
 }
 
-/// One that runs, until it is dropped.
+/// A running proxy.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -114,16 +110,16 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Before the server of this URL.
-    pub fn before(url: &str, seed: u64, kinds: Kinds) -> Self {
+    /// Starts a proxy in front of the server at this URL.
+    pub fn start(url: &str, seed: u64, kinds: FaultKinds) -> Self {
         let server = url.rsplit_once("://").unwrap().1.parse().unwrap();
         let shared = Arc::new(Shared {
             server,
             seed,
             kinds,
-            is_calm: watch::Sender::default(),
+            is_disabled: watch::Sender::default(),
             passed: watch::Sender::default(),
-            kept: Mutex::default(),
+            stats: Mutex::default(),
         });
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -143,29 +139,29 @@ impl Proxy {
         Self { address, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The server's URL, through here.
-    pub fn leads_to(&self, url: &str) -> String {
+    /// The server's URL with the proxy's address.
+    pub fn proxied_url(&self, url: &str) -> String {
         format!("{}://{}", url.rsplit_once("://").unwrap().0, self.address)
     }
 
-    /// Passes what is sent from now on, as it is. What stalled stays so.
-    pub fn calm(&self) {
-        self.shared.is_calm.send_replace(true);
+    /// Stops injecting faults. Stalled connections stay stalled.
+    pub fn disable_faults(&self) {
+        self.shared.is_disabled.send_replace(true);
     }
 
-    /// Goes on with its faults.
-    pub fn storm(&self) {
-        self.shared.is_calm.send_replace(false);
+    /// Injects faults again.
+    pub fn enable_faults(&self) {
+        self.shared.is_disabled.send_replace(false);
     }
 
-    /// How often it did what.
-    pub fn struck(&self) -> BTreeMap<&'static str, usize> {
-        self.shared.kept().struck.clone()
+    /// Number of injected faults by name.
+    pub fn faults(&self) -> BTreeMap<&'static str, usize> {
+        self.shared.stats().faults.clone()
     }
 
-    /// How many clients waited for answers at once, at most. Over TLS, one that greets its server waits as well.
-    pub fn most_at_once(&self) -> usize {
-        self.shared.kept().most_at_once
+    /// Maximum number of clients that waited for responses at the same time. Clients in a TLS handshake count.
+    pub fn max_waiting(&self) -> usize {
+        self.shared.stats().max_waiting
     }
 }
 
@@ -178,26 +174,26 @@ impl Drop for Proxy {
     }
 }
 
-impl Fate {
-    fn of(random: &mut Rng, kinds: Kinds) -> Self {
-        let way = if random.bool() { Way::There } else { Way::Back };
-        // Within a handshake, a head, or what follows; up to some 30 kB.
-        let most = 1 << random.u8(1..16);
-        let after = random.usize(..most);
+impl Fault {
+    fn random(random: &mut Rng, kinds: FaultKinds) -> Self {
+        let direction = if random.bool() { Direction::ToServer } else { Direction::ToClient };
+        // Within a handshake, a head or a body: less than 32 KiB.
+        let max = 1 << random.u8(1..16);
+        let after = random.usize(..max);
         loop {
             return match random.u8(..16) {
                 0 => Self::Passed,
                 1 => Self::Refused,
-                2..5 => Self::Ended { way, after, by: End::Reset },
-                5..8 => Self::Ended { way, after, by: End::HalfClosed },
-                8..10 => Self::Ended { way, after, by: End::Stalled },
-                10 if kinds.holds_back => {
+                2..5 => Self::Ended { direction, after, by: End::Reset },
+                5..8 => Self::Ended { direction, after, by: End::HalfClosed },
+                8..10 => Self::Ended { direction, after, by: End::Stalled },
+                10 if kinds.delays => {
                     let pause = Duration::from_millis(random.u64(1..5));
                     Self::Throttled { bytes: random.usize(100..2_000), pause }
                 }
-                11 if kinds.holds_back => Self::Delayed(Duration::from_millis(random.u64(1..80))),
-                12..14 if kinds.holds_back => Self::Overtaken,
-                14.. if kinds.changes => Self::Changed { way, after, is_swapped: random.bool() },
+                11 if kinds.delays => Self::Delayed(Duration::from_millis(random.u64(1..80))),
+                12..14 if kinds.delays => Self::Overtaken,
+                14.. if kinds.corrupts => Self::Changed { direction, after, is_swapped: random.bool() },
                 _ => continue,
             };
         }
@@ -205,30 +201,30 @@ impl Fate {
 }
 
 impl Shared {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap()
+    fn stats(&self) -> MutexGuard<'_, Stats> {
+        self.stats.lock().unwrap()
     }
 
-    fn is_calm(&self) -> bool {
-        *self.is_calm.borrow()
+    fn is_disabled(&self) -> bool {
+        *self.is_disabled.borrow()
     }
 
-    async fn is_calm_after(&self, pause: Duration) {
-        let _ = timeout(pause, self.is_calm.subscribe().wait_for(|is_calm| *is_calm)).await;
+    async fn sleep_unless_disabled(&self, pause: Duration) {
+        let _ = timeout(pause, self.is_disabled.subscribe().wait_for(|is_disabled| *is_disabled)).await;
     }
 
-    fn strikes(&self, what: &'static str) {
-        *self.kept().struck.entry(what).or_default() += 1;
+    fn count_fault(&self, name: &'static str) {
+        *self.stats().faults.entry(name).or_default() += 1;
     }
 
-    fn note(&self, connection: usize, client: Client) {
-        self.kept().clients.insert(connection, client);
+    fn set_client(&self, connection: usize, client: ClientState) {
+        self.stats().clients.insert(connection, client);
     }
 
     fn count_waiting(&self) {
-        let mut kept = self.kept();
-        let waiting = kept.clients.values().filter(|client| **client == Client::Waits).count();
-        kept.most_at_once = kept.most_at_once.max(waiting);
+        let mut stats = self.stats();
+        let waiting = stats.clients.values().filter(|client| **client == ClientState::Waiting).count();
+        stats.max_waiting = stats.max_waiting.max(waiting);
     }
 }
 
@@ -242,26 +238,26 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
 
 async fn connection(shared: &Arc<Shared>, number: usize, client: TcpStream) {
     let mut random = Rng::with_seed(shared.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
-    let fate = if shared.is_calm() { Fate::Passed } else { Fate::of(&mut random, shared.kinds) };
+    let fault = if shared.is_disabled() { Fault::Passed } else { Fault::random(&mut random, shared.kinds) };
     client.set_nodelay(true).unwrap();
     client.set_zero_linger().unwrap();
-    if let Fate::Refused = fate {
-        return shared.strikes("refused");
+    if let Fault::Refused = fault {
+        return shared.count_fault("refused");
     }
     let (from_client, mut to_client) = client.into_split();
     let (there, mut from_there) = mpsc::unbounded_channel();
     let mut readers = JoinSet::new();
     readers.spawn(read(from_client, there, Some((Arc::clone(shared), number))));
-    if let Fate::Overtaken = fate {
-        shared.strikes("overtaken");
-        let (mut passed, mut calm) = (shared.passed.subscribe(), shared.is_calm.subscribe());
+    if let Fault::Overtaken = fault {
+        shared.count_fault("overtaken");
+        let (mut passed, mut disabled) = (shared.passed.subscribe(), shared.is_disabled.subscribe());
         tokio::select! {
             _ = passed.wait_for(|passed| *passed > number) => {}
-            _ = calm.wait_for(|is_calm| *is_calm) => {}
+            _ = disabled.wait_for(|is_disabled| *is_disabled) => {}
         }
     }
     let Ok(server) = TcpStream::connect(shared.server).await else {
-        return shared.note(number, Client::Gone);
+        return shared.set_client(number, ClientState::Closed);
     };
     server.set_nodelay(true).unwrap();
     server.set_zero_linger().unwrap();
@@ -269,128 +265,131 @@ async fn connection(shared: &Arc<Shared>, number: usize, client: TcpStream) {
     let (back, mut from_back) = mpsc::unbounded_channel();
     readers.spawn(read(from_server, back, None));
     let passed = AtomicUsize::new(0);
-    let met = Met { shared, number, fate, passed: &passed };
+    let connection = Connection { shared, number, fault, passed: &passed };
     let ended = {
-        let there = carry(met, Way::There, &mut from_there, &mut to_server);
-        let back = carry(met, Way::Back, &mut from_back, &mut to_client);
+        let there = forward(connection, Direction::ToServer, &mut from_there, &mut to_server);
+        let back = forward(connection, Direction::ToClient, &mut from_back, &mut to_client);
         let (mut there, mut back) = (std::pin::pin!(there), std::pin::pin!(back));
         tokio::select! {
             ended = &mut there => match ended { Ok(()) => back.await, reset => reset },
             ended = &mut back => match ended { Ok(()) => there.await, reset => reset },
         }
     };
-    shared.note(number, Client::Gone);
+    shared.set_client(number, ClientState::Closed);
     if let Err(Reset) = ended {
-        // Both sides hear of a reset, as nothing lingers, and of no end before it.
+        // Without lingering, both sides see a reset, and no end of the stream before it.
         to_client.forget();
         to_server.forget();
     }
 }
 
-/// Reads all that is sent, as it is sent: so a client's end is known at once, whatever becomes of its bytes.
+/// Reads independently of forwarding, so that the end of a client is known at once.
 async fn read(
     mut from: OwnedReadHalf,
-    to: mpsc::UnboundedSender<Arrived>,
+    to: mpsc::UnboundedSender<Chunk>,
     client: Option<(Arc<Shared>, usize)>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        let arrived = match from.read(&mut buffer).await {
+        let chunk = match from.read(&mut buffer).await {
             Ok(0) => break,
-            Ok(n) => Arrived::Bytes(buffer[..n].to_vec()),
-            Err(_) => Arrived::Reset,
+            Ok(n) => Chunk::Bytes(buffer[..n].to_vec()),
+            Err(_) => Chunk::Reset,
         };
-        if let (Some((shared, number)), Arrived::Bytes(_)) = (&client, &arrived) {
-            shared.note(*number, Client::Waits);
-            // Whoever went away before this one sent anything is known to have gone, once it was looked.
+        if let (Some((shared, number)), Chunk::Bytes(_)) = (&client, &chunk) {
+            shared.set_client(*number, ClientState::Waiting);
+            // Let the readers of other connections notice clients that closed before this chunk.
             for _ in 0..8 {
                 tokio::task::yield_now().await;
             }
             shared.count_waiting();
         }
-        let is_over = matches!(arrived, Arrived::Reset);
-        if to.send(arrived).is_err() || is_over {
+        let is_over = matches!(chunk, Chunk::Reset);
+        if to.send(chunk).is_err() || is_over {
             break;
         }
     }
     if let Some((shared, number)) = client {
-        shared.note(number, Client::Gone);
+        shared.set_client(number, ClientState::Closed);
     }
 }
 
-/// The connection is reset.
 struct Reset;
 
-/// What both ways of a connection share.
+/// State that both directions of a connection share.
 #[derive(Clone, Copy)]
-struct Met<'a> {
+struct Connection<'a> {
     shared: &'a Shared,
     number: usize,
-    fate: Fate,
-    /// How many bytes it has passed.
+    fault: Fault,
+    /// Bytes passed in both directions.
     passed: &'a AtomicUsize,
 }
 
-async fn carry(
-    met: Met<'_>,
-    way: Way,
-    from: &mut mpsc::UnboundedReceiver<Arrived>,
+async fn forward(
+    connection: Connection<'_>,
+    direction: Direction,
+    from: &mut mpsc::UnboundedReceiver<Chunk>,
     to: &mut OwnedWriteHalf,
 ) -> Result<(), Reset> {
-    let Met { shared, number, fate, .. } = met;
-    let mut has_struck = false;
-    while let Some(arrived) = from.recv().await {
-        let Arrived::Bytes(mut bytes) = arrived else { return Err(Reset) };
-        let mut strikes = |what| {
-            let is_first = !std::mem::replace(&mut has_struck, true);
+    let Connection { shared, number, fault, .. } = connection;
+    let mut is_counted = false;
+    while let Some(chunk) = from.recv().await {
+        let Chunk::Bytes(mut bytes) = chunk else { return Err(Reset) };
+        let mut count_fault = |name| {
+            let is_first = !std::mem::replace(&mut is_counted, true);
             if is_first {
-                shared.strikes(what);
+                shared.count_fault(name);
             }
             is_first
         };
-        let passed = met.passed.load(Ordering::Relaxed);
+        let passed = connection.passed.load(Ordering::Relaxed);
         let length = bytes.len();
         let mut at_a_time = length;
-        match fate {
-            _ if shared.is_calm() => {}
-            _ if passed > shared.kinds.most => {
-                shared.strikes("reset");
+        match fault {
+            _ if shared.is_disabled() => {}
+            _ if passed > shared.kinds.max_bytes => {
+                shared.count_fault("reset");
                 return Err(Reset);
             }
-            Fate::Ended { way: meant, after, by } if meant == way && passed + length > after => {
+            Fault::Ended { direction: affected, after, by }
+                if affected == direction && passed + length > after =>
+            {
                 bytes.truncate(after.saturating_sub(passed));
                 write(to, &bytes).await?;
                 match by {
                     End::Reset => {
-                        strikes("reset");
+                        count_fault("reset");
                         return Err(Reset);
                     }
                     End::HalfClosed => {
-                        strikes("half closed");
+                        count_fault("half closed");
                         let _ = to.shutdown().await;
                         return Ok(());
                     }
                     End::Stalled => {
-                        strikes("stalled");
+                        count_fault("stalled");
                         return std::future::pending().await;
                     }
                 }
             }
-            Fate::Throttled { bytes, .. } => {
-                strikes("throttled");
+            Fault::Throttled { bytes, .. } => {
+                count_fault("throttled");
                 at_a_time = bytes;
             }
-            Fate::Delayed(pause) => {
-                strikes("delayed");
-                shared.is_calm_after(pause).await;
+            Fault::Delayed(pause) => {
+                count_fault("delayed");
+                shared.sleep_unless_disabled(pause).await;
             }
-            Fate::Changed { way: meant, after, is_swapped } if meant == way && passed + length > after => {
+            Fault::Changed { direction: affected, after, is_swapped }
+                if affected == direction && passed + length > after =>
+            {
                 let rest = &mut bytes[after.saturating_sub(passed)..];
                 if is_swapped && rest.len() > 1 {
-                    if strikes("swapped") {
+                    if count_fault("swapped") {
                         rest.rotate_left(rest.len() / 2);
                     }
-                } else if strikes("changed") {
+                } else if count_fault("changed") {
                     rest[0] ^= 0x20;
                 }
             }
@@ -398,13 +397,13 @@ async fn carry(
         }
         for piece in bytes.chunks(at_a_time) {
             write(to, piece).await?;
-            if let Fate::Throttled { pause, .. } = fate {
-                shared.is_calm_after(pause).await;
+            if let Fault::Throttled { pause, .. } = fault {
+                shared.sleep_unless_disabled(pause).await;
             }
         }
-        met.passed.fetch_add(length, Ordering::Relaxed);
-        if way == Way::Back {
-            shared.note(number, Client::Rests);
+        connection.passed.fetch_add(length, Ordering::Relaxed);
+        if direction == Direction::ToClient {
+            shared.set_client(number, ClientState::Idle);
         } else {
             shared.passed.send_if_modified(|last| std::mem::replace(last, number.max(*last)) < number);
         }
@@ -417,18 +416,18 @@ async fn write(to: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), Reset> {
     to.write_all(bytes).await.map_err(|_| Reset)
 }
 
-/// What was done to connections, all in all.
-pub fn all_of<'a>(proxies: impl IntoIterator<Item = &'a Proxy>) -> BTreeMap<&'static str, usize> {
+/// Total number of injected faults by name.
+pub fn total_faults<'a>(proxies: impl IntoIterator<Item = &'a Proxy>) -> BTreeMap<&'static str, usize> {
     let mut all = BTreeMap::new();
-    for (what, times) in proxies.into_iter().flat_map(Proxy::struck) {
-        *all.entry(what).or_default() += times;
+    for (name, count) in proxies.into_iter().flat_map(Proxy::faults) {
+        *all.entry(name).or_default() += count;
     }
     all
 }
 
-/// Everything that is done to connections, by name.
-pub fn every_kind() -> BTreeSet<&'static str> {
+/// Names of all faults.
+pub fn fault_names() -> BTreeSet<&'static str> {
     let ended = ["refused", "reset", "half closed", "stalled"];
-    let held = ["throttled", "delayed", "overtaken"];
-    ended.into_iter().chain(held).chain(["swapped", "changed"]).collect()
+    let delayed = ["throttled", "delayed", "overtaken"];
+    ended.into_iter().chain(delayed).chain(["swapped", "changed"]).collect()
 }

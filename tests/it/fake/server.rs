@@ -1,4 +1,4 @@
-//! An HTTP/1 server on loopback, with or without TLS, that keeps what it was sent.
+//! An HTTP/1 server on loopback, with or without TLS, that sends scripted replies and records requests.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -14,92 +14,92 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// A request that arrived.
+/// A received request.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct Request {
     pub method: String,
-    /// As it came: percent-encoded.
+    /// Percent-encoded, as received.
     pub path: String,
     pub query: String,
     pub headers: http::HeaderMap,
     pub body: Bytes,
 }
 
-/// What to do with it.
+/// The reply to a request.
 pub enum Reply {
-    /// An answer with these headers and this body.
-    Answer(u16, Vec<(&'static str, String)>, Bytes),
-    /// The same, but the connection is cut after so many bytes of the body.
+    /// A complete response: status, headers, body.
+    Response(u16, Vec<(&'static str, String)>, Bytes),
+    /// The same, but the connection is cut after this many bytes of the body.
     Cut(u16, Vec<(&'static str, String)>, Bytes, usize),
-    /// The same, but nothing follows after so many bytes of the body, for ever.
+    /// The same, but the response stalls after this many bytes of the body.
     StallAfter(u16, Vec<(&'static str, String)>, Bytes, usize),
     /// A body that never ends.
     Endless(u16, Vec<(&'static str, String)>),
-    /// Nothing, for ever.
+    /// No response while the connection stays open.
     Stall,
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     Reset,
-    /// A body that is made while it is sent; it ends when its sender is dropped.
+    /// A body that is produced while it is sent, and ends when the sender is dropped.
     Stream(u16, Vec<(&'static str, String)>, mpsc::Receiver<Piece>),
-    /// What comes of this.
+    /// The reply that this future returns.
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
-/// A part of a body that is made while it is sent.
+/// A part of a streamed body.
 pub enum Piece {
     Bytes(Bytes),
-    /// The connection is cut.
+    /// Cuts the connection.
     Cut,
 }
 
-/// What to do with a request of which only the head was read.
+/// The decision after the head of a request was read.
 pub enum Plan {
-    /// Read its body, and answer then.
-    Read(Box<dyn FnOnce(&Seen) -> Reply + Send>),
-    /// Answer now; the body is never read, and the connection stays open (RFC 9112, section 9.6).
+    /// Reads the body, then replies.
+    Read(Box<dyn FnOnce(&Request) -> Reply + Send>),
+    /// Replies now, never reads the body, and keeps the connection open (RFC 9112, section 9.6).
     HeadOnly(Reply),
-    /// Read so many bytes of its body, and cut the connection.
+    /// Cuts the connection after this many bytes of the request body.
     CutUploadAfter(usize),
 }
 
-type Planner = dyn Fn(&Seen) -> Plan + Send + Sync;
+type Planner = dyn Fn(&Request) -> Plan + Send + Sync;
 
-/// What is told to a server that runs.
+/// Instructions to a running server.
 #[derive(Clone, Copy)]
 struct Control {
-    /// Connections of an older one are dropped.
+    /// Connections of an older generation are dropped.
     generation: u64,
     is_listening: bool,
 }
 
-/// A server that is running.
+/// A running server.
 pub struct Server {
     address: SocketAddr,
     scheme: &'static str,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     control: watch::Sender<Control>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// Keeps the port while nobody listens.
+    /// Reserves the port while the server does not listen.
     _port: TcpSocket,
 }
 
 impl Reply {
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
-        Self::Answer(status, vec![("content-type", "application/json".into())], body.into())
+        Self::Response(status, vec![("content-type", "application/json".into())], body.into())
     }
 
     pub fn text(status: u16, body: &str) -> Self {
         let headers = vec![("content-type", "text/plain; charset=utf-8".into())];
-        Self::Answer(status, headers, Bytes::copy_from_slice(body.as_bytes()))
+        Self::Response(status, headers, Bytes::copy_from_slice(body.as_bytes()))
     }
 
-    /// The same answer with one more header.
+    /// Adds a header to a complete response.
     pub fn with(self, name: &'static str, value: &str) -> Self {
         match self {
-            Self::Answer(status, mut headers, body) => {
+            Self::Response(status, mut headers, body) => {
                 headers.push((name, value.into()));
-                Self::Answer(status, headers, body)
+                Self::Response(status, headers, body)
             }
             other => other,
         }
@@ -107,25 +107,25 @@ impl Reply {
 }
 
 impl Server {
-    pub fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::launch(None, reading(answer))
+    pub fn start(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::launch(None, reading(reply))
     }
 
-    pub fn start_hasty(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::launch(None, Arc::new(move |seen| Plan::HeadOnly(answer(seen))))
+    pub fn start_head_only(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::launch(None, Arc::new(move |request| Plan::HeadOnly(reply(request))))
     }
 
     pub fn start_tls(
         tls: rustls::ServerConfig,
-        answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+        reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), reading(answer))
+        Self::launch(Some(TlsAcceptor::from(Arc::new(tls))), reading(reply))
     }
 
-    /// One that looks at a request's head before it decides to read the rest.
+    /// A server that decides on the head of a request whether to read its body.
     pub fn start_planning(
         tls: Option<rustls::ServerConfig>,
-        plan: impl Fn(&Seen) -> Plan + Send + Sync + 'static,
+        plan: impl Fn(&Request) -> Plan + Send + Sync + 'static,
     ) -> Self {
         Self::launch(tls.map(|tls| TlsAcceptor::from(Arc::new(tls))), Arc::new(plan))
     }
@@ -134,30 +134,30 @@ impl Server {
         let port = socket(([127, 0, 0, 1], 0).into());
         let address = port.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let requests = Arc::<Mutex<Vec<Request>>>::default();
         let (control, controlled) = watch::channel(Control { generation: 0, is_listening: true });
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let keep = Arc::clone(&seen);
+        let recorded = Arc::clone(&requests);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(address, &ready, controlled, tls, planner, keep) => {}
+                    () = accept(address, &ready, controlled, tls, planner, recorded) => {}
                     _ = stopped => {}
                 }
             });
         });
         is_ready.recv().unwrap();
-        Self { address, scheme, seen, control, stop: Some(stop), thread: Some(thread), _port: port }
+        Self { address, scheme, requests, control, stop: Some(stop), thread: Some(thread), _port: port }
     }
 
-    /// Drops every connection.
-    pub fn hang_up(&self) {
+    /// Drops all connections.
+    pub fn drop_connections(&self) {
         self.control.send_modify(|control| control.generation += 1);
     }
 
-    /// Refuses connections, and drops those that there are; or takes them again.
+    /// Stops listening and drops all connections, or listens again.
     pub fn listen(&self, is_listening: bool) {
         self.control.send_modify(|control| {
             control.generation += u64::from(!is_listening);
@@ -169,14 +169,14 @@ impl Server {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// The requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    /// All requests so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
     }
 
-    /// Keeps none of them, for who runs for long.
-    pub fn forget(&self) {
-        self.seen.lock().unwrap().clear();
+    /// Discards the recorded requests, for long runs.
+    pub fn clear_requests(&self) {
+        self.requests.lock().unwrap().clear();
     }
 }
 
@@ -189,15 +189,15 @@ impl Drop for Server {
     }
 }
 
-fn reading(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Arc<Planner> {
-    let answer = Arc::new(answer);
+fn reading(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Arc<Planner> {
+    let reply = Arc::new(reply);
     Arc::new(move |_| {
-        let answer = Arc::clone(&answer);
-        Plan::Read(Box::new(move |seen| answer(seen)))
+        let reply = Arc::clone(&reply);
+        Plan::Read(Box::new(move |request| reply(request)))
     })
 }
 
-/// A socket that shares its port with others of this process, and refuses connections until it listens.
+/// A socket that shares its port within this process, and refuses connections until it listens.
 fn socket(address: SocketAddr) -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseport(true).unwrap();
@@ -211,7 +211,7 @@ async fn accept(
     mut control: watch::Receiver<Control>,
     tls: Option<TlsAcceptor>,
     planner: Arc<Planner>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 ) {
     let mut listener: Option<TcpListener> = None;
     loop {
@@ -236,15 +236,15 @@ async fn accept(
             },
         };
         stream.set_nodelay(true).unwrap();
-        let (tls, planner, seen, mut control) =
-            (tls.clone(), Arc::clone(&planner), Arc::clone(&seen), control.clone());
+        let (tls, planner, requests, mut control) =
+            (tls.clone(), Arc::clone(&planner), Arc::clone(&requests), control.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (planner, seen) = (Arc::clone(&planner), Arc::clone(&seen));
-                async move { serve(request, &*planner, &seen).await }
+                let (planner, requests) = (Arc::clone(&planner), Arc::clone(&requests));
+                async move { serve(request, &*planner, &requests).await }
             });
             let http = hyper::server::conn::http1::Builder::new();
-            // That a peer goes away is its right.
+            // Errors are ignored: clients may disconnect.
             let served = async {
                 let _ = match tls {
                     None => http.serve_connection(TokioIo::new(stream), service).await,
@@ -265,10 +265,10 @@ async fn accept(
 async fn serve(
     request: hyper::Request<Incoming>,
     planner: &Planner,
-    seen: &Mutex<Vec<Seen>>,
+    requests: &Mutex<Vec<Request>>,
 ) -> Result<hyper::Response<Scripted>, std::io::Error> {
     let (parts, mut body) = request.into_parts();
-    let mut request = Seen {
+    let mut request = Request {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -276,13 +276,13 @@ async fn serve(
         body: Bytes::new(),
     };
     let mut reply = match planner(&request) {
-        Plan::Read(answer) => {
+        Plan::Read(reply) => {
             request.body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
-            seen.lock().unwrap().push(request.clone());
-            answer(&request)
+            requests.lock().unwrap().push(request.clone());
+            reply(&request)
         }
         Plan::HeadOnly(reply) => {
-            seen.lock().unwrap().push(request);
+            requests.lock().unwrap().push(request);
             tokio::spawn(async move {
                 let _unread = body;
                 std::future::pending::<()>().await;
@@ -290,7 +290,7 @@ async fn serve(
             reply
         }
         Plan::CutUploadAfter(bytes) => {
-            seen.lock().unwrap().push(request);
+            requests.lock().unwrap().push(request);
             let mut read = 0;
             while read < bytes
                 && let Some(Ok(frame)) = body.frame().await
@@ -306,7 +306,7 @@ async fn serve(
     let (status, headers, body) = match reply {
         Reply::Stall => std::future::pending().await,
         Reply::Reset => return Err(std::io::Error::other("reset")),
-        Reply::Answer(status, headers, body) => (status, headers, Scripted::Whole(Some(body))),
+        Reply::Response(status, headers, body) => (status, headers, Scripted::Whole(Some(body))),
         Reply::Cut(status, headers, body, at) => {
             (status, headers, Scripted::Cut(Some(body.slice(..at)), Flushed::No))
         }
@@ -315,7 +315,7 @@ async fn serve(
         }
         Reply::Endless(status, headers) => (status, headers, Scripted::Endless),
         Reply::Stream(status, headers, pieces) => (status, headers, Scripted::Stream(pieces)),
-        Reply::Later(_) => unreachable!("it was waited for"),
+        Reply::Later(_) => unreachable!("awaited above"),
     };
     let mut response = hyper::Response::builder().status(status);
     for (name, value) in headers {
@@ -332,7 +332,7 @@ enum Scripted {
     Stream(mpsc::Receiver<Piece>),
 }
 
-/// Whether what was written before a cut is on its way: hyper drops it otherwise.
+/// Whether the bytes before a cut were flushed; hyper drops them otherwise.
 #[derive(Clone, Copy, PartialEq)]
 enum Flushed {
     Yes,
@@ -354,12 +354,12 @@ impl Body for Scripted {
                 None => return Poll::Ready(None),
             }
         }
-        let taken = match &mut *self {
+        let bytes = match &mut *self {
             Self::Whole(bytes) | Self::Cut(bytes, _) | Self::Stall(bytes) => bytes.take(),
             Self::Endless => Some(Bytes::from_static(&[b' '; 1024])),
             Self::Stream(_) => None,
         };
-        match (taken, &mut *self) {
+        match (bytes, &mut *self) {
             (Some(bytes), _) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             (None, Self::Cut(_, Flushed::Yes)) => Poll::Ready(Some(Err(std::io::Error::other("cut")))),
             (None, Self::Cut(_, flushed)) => {

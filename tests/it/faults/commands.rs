@@ -1,5 +1,5 @@
-//! What asks the service once, through a proxy that treats its connections as a seed says: `list --all`, `attest`,
-//! `wait`. Each ends, with what it was asked for or with the exit code that says why not.
+//! Commands through a proxy with seeded connection faults: `list --all`, `attest`, `wait`. Each ends with the complete
+//! result or the exit code of its failure.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +7,31 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
-use super::of_each;
-use crate::fake::proxy::{Kinds, Proxy};
+use super::run_seeds;
+use crate::fake::proxy::{FaultKinds, Proxy};
 use crate::program::{Outcome, Program, supercargo};
 use crate::service::{ADMIN, digest, form, pod, report};
 
 const SEEDS: std::ops::Range<u64> = 0..12;
 
-/// More than a page holds.
+/// More than one page.
 const TRAILS: usize = 23;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_ends_in_time_with_all_of_what_was_asked_or_says_why_not() {
-    let mut did = Vec::new();
-    for (seed, outcome) in of_each(SEEDS, run).await {
-        did.extend(outcome.unwrap_or_else(|| panic!("the seed {seed} failed")));
+async fn commands_end_in_time_with_a_complete_result_or_an_exit_code() {
+    let mut codes = Vec::new();
+    for (seed, outcome) in run_seeds(SEEDS, run).await {
+        codes.extend(outcome.unwrap_or_else(|| panic!("the seed {seed} failed")));
     }
-    // Some came through, and some did not.
-    assert!(did.contains(&0) && did.iter().any(|code| *code != 0), "{did:?}");
+    // Some commands succeed, and some fail.
+    assert!(codes.contains(&0) && codes.iter().any(|code| *code != 0), "{codes:?}");
 }
 
-/// A command that is given some seconds, and is not given more than a minute.
-async fn patient(endpoint: &Endpoint, proxy: &Proxy, line: &str) -> Outcome {
+/// Runs a command, which must end within a minute.
+async fn run_command(endpoint: &Endpoint, proxy: &Proxy, line: &str) -> Outcome {
     let ca = endpoint.folder.path().join("ca.pem");
     let program = supercargo()
-        .env("SUPERCARGO_BASE_URL", &proxy.leads_to(&endpoint.url))
+        .env("SUPERCARGO_BASE_URL", &proxy.proxied_url(&endpoint.url))
         .env("SUPERCARGO_CA_FILE", ca.to_str().unwrap())
         .env("SUPERCARGO_ORG", "acme")
         .env("SUPERCARGO_TOKEN", ADMIN)
@@ -44,7 +44,6 @@ async fn patient(endpoint: &Endpoint, proxy: &Proxy, line: &str) -> Outcome {
     outcome
 }
 
-/// The exit codes.
 async fn run(seed: u64) -> Vec<i32> {
     let mut random = Rng::with_seed(seed);
     let has_tls = random.bool();
@@ -58,30 +57,30 @@ async fn run(seed: u64) -> Vec<i32> {
         });
         service.attest(ADMIN, "cart", &format!("t{n}"), form(&data)).await.expect(201);
     }
-    let kinds = Kinds { most: 60_000, holds_back: random.bool(), changes: has_tls };
-    let proxy = Proxy::before(&endpoint.url, random.u64(..), kinds);
+    let kinds = FaultKinds { max_bytes: 60_000, delays: random.bool(), corrupts: has_tls };
+    let proxy = Proxy::start(&endpoint.url, random.u64(..), kinds);
 
-    let listed = patient(&endpoint, &proxy, "list trails --all --per-page 10 -o json --timeout 4s").await;
+    let listed = run_command(&endpoint, &proxy, "list trails --all --per-page 10 -o json --timeout 4s").await;
     if listed.code == 0 {
-        let answer: Value = serde_json::from_str(&listed.stdout).unwrap();
-        let trails = answer.as_array().or_else(|| answer["data"].as_array()).unwrap();
-        assert_eq!(trails.len(), TRAILS, "{answer}");
+        let response: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let trails = response.as_array().or_else(|| response["data"].as_array()).unwrap();
+        assert_eq!(trails.len(), TRAILS, "{response}");
     } else {
         assert_eq!((listed.code, listed.stdout.as_str()), (6, ""), "{listed:#?}");
     }
 
     let waited =
         format!("wait acme/cart --environment prod --fingerprint {} --every 1s --timeout 4s", digest('a'));
-    let waited = patient(&endpoint, &proxy, &waited).await;
+    let waited = run_command(&endpoint, &proxy, &waited).await;
     assert!([0, 6, 7].contains(&waited.code), "{waited:#?}");
 
     let attested = "attest junit --flow cart --trail new --name unit --timeout 4s results.xml";
-    let attested = patient(&endpoint, &proxy, attested).await;
+    let attested = run_command(&endpoint, &proxy, attested).await;
     assert!([0, 6].contains(&attested.code), "{attested:#?}");
     let sql = "SELECT a.name FROM attestations a JOIN trails t ON t.id = a.trail WHERE t.name = 'new'";
     let recorded = service.database.rows(sql).await.len();
-    // Once where nothing was in doubt; and once more for each answer that was lost, as is documented.
-    let tries = 1 + attested.stderr.matches("trying again").count();
-    assert!(recorded <= tries && (attested.code != 0 || recorded > 0), "{recorded}: {attested:#?}");
+    // Once, and once more for each lost response, as documented.
+    let attempts = 1 + attested.stderr.matches("retrying").count();
+    assert!(recorded <= attempts && (attested.code != 0 || recorded > 0), "{recorded}: {attested:#?}");
     vec![listed.code, waited.code, attested.code]
 }

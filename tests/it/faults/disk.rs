@@ -1,4 +1,4 @@
-//! A disk that is full: the database's, and whatever standard output goes to.
+//! A full disk: of the database, and of standard output.
 
 use std::fs::{File, remove_file};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::fake::{Reply, Server};
 use crate::service::process::{self, Process};
-use crate::service::{ADMIN, Answer, Database, READER, bootstrap, folder, form, pod, report};
+use crate::service::{ADMIN, Database, READER, Response, bootstrap, folder, form, pod, report};
 
-/// Every command that writes to standard output, to one that takes nothing.
+/// Every command that writes to standard output.
 #[test]
-fn what_cannot_be_written_is_said_and_has_an_exit_code() {
+fn full_standard_output_is_an_error_with_an_exit_code() {
     let server = Server::start(|_| Reply::json(200, r#"[{"name":"t"}]"#));
     let pods = crate::fake::kube::fixture_path("pod-list.json");
     let dry_run = format!("agent --once --dry-run --environment x --pods-from {}", pods.display());
@@ -42,17 +42,17 @@ fn what_cannot_be_written_is_said_and_has_an_exit_code() {
         command.env("SUPERCARGO_ORG", "acme").env("SUPERCARGO_TOKEN", ADMIN);
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = command.stdin(Stdio::null()).stdout(full).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-        assert!(said.contains("error: ") && said.contains("No space left on device"), "{line}: {said}");
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}: {log}");
+        assert!(log.contains("error: ") && log.contains("No space left on device"), "{line}: {log}");
     }
 }
 
-/// What fills a file system, until it is dropped.
+/// A file that fills a file system until it is dropped.
 struct Filling(PathBuf);
 
 impl Filling {
-    fn of(volume: &Path) -> Self {
+    fn new(volume: &Path) -> Self {
         let path = volume.join("filling");
         let _ = std::io::copy(&mut std::io::repeat(b'x'), &mut File::create(&path).unwrap());
         Self(path)
@@ -72,7 +72,7 @@ fn start(database: &Database) -> Process {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a file system of a few megabytes: SUPERCARGO_TEST_VOLUME=FOLDER"]
-async fn a_service_whose_disk_is_full_takes_nothing_says_why_and_goes_on_once_there_is_room() {
+async fn service_with_a_full_disk_rejects_writes_until_space_is_free() {
     let volume = PathBuf::from(std::env::var_os("SUPERCARGO_TEST_VOLUME").expect("SUPERCARGO_TEST_VOLUME"));
     let database = Database::Sqlite(tempfile::tempdir_in(&volume).unwrap());
     let serve = start(&database);
@@ -81,52 +81,52 @@ async fn a_service_whose_disk_is_full_takes_nothing_says_why_and_goes_on_once_th
         let image = ['a', 'b', 'c'][n % 3];
         let pods: Vec<_> = (0..200).map(|k| pod(&format!("p-{n}-{k}"), "i", image)).collect();
         let put = http.put(format!("{base}/api/v2/environments/acme/prod/report/K8S")).bearer_auth(ADMIN);
-        Answer::of(put.header("Content-Type", "application/json").body(report(&pods))).await
+        Response::from_request(put.header("Content-Type", "application/json").body(report(&pods))).await
     };
     let attest = async |trail: &str| {
         let data =
             json!({"attestation_name": "unit", "junit_results": [], "description": "x".repeat(50_000)});
         let url = format!("{base}/api/v2/attestations/acme/cart/trail/{trail}/junit");
-        Answer::of(http.post(url).bearer_auth(ADMIN).multipart(form(&data))).await
+        Response::from_request(http.post(url).bearer_auth(ADMIN).multipart(form(&data))).await
     };
     let list = || http.get(format!("{base}/api/v2/attestations/acme/cart")).bearer_auth(READER);
     put(0).await.expect(201);
     attest("first").await.expect(201);
-    let filling = Filling::of(&volume);
-    // What is left in the log's file is taken first.
-    let mut taken = 1;
-    let refused = loop {
-        let answer = put(taken).await;
-        if answer.status != 201 {
-            break answer;
+    let filling = Filling::new(&volume);
+    // The write-ahead log may still have room for some reports.
+    let mut accepted = 1;
+    let rejected = loop {
+        let response = put(accepted).await;
+        if response.status != 201 {
+            break response;
         }
-        taken += 1;
+        accepted += 1;
     };
-    for refused in [refused, put(taken).await, attest("lost").await] {
-        assert_eq!(refused.status, 503, "{refused:?}");
-        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
-        assert!(refused.text.contains("nothing was recorded"), "{refused:?}");
+    for rejected in [rejected, put(accepted).await, attest("lost").await] {
+        assert_eq!(rejected.status, 503, "{rejected:?}");
+        assert!(rejected.headers.contains_key("retry-after"), "{rejected:?}");
+        assert!(rejected.text.contains("nothing was recorded"), "{rejected:?}");
     }
-    assert_eq!(Answer::of(list()).await.expect(200).json()["pagination"]["total"], 1);
+    assert_eq!(Response::from_request(list()).await.expect(200).json()["pagination"]["total"], 1);
     drop(filling);
-    put(taken).await.expect(201);
+    put(accepted).await.expect(201);
     attest("second").await.expect(201);
-    assert_eq!(Answer::of(list()).await.expect(200).json()["pagination"]["total"], 2);
+    assert_eq!(Response::from_request(list()).await.expect(200).json()["pagination"]["total"], 2);
     serve.signal(Signal::SIGTERM);
-    let (code, said) = serve.wait();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("the database is not available: ") && said.contains("disk is full"), "{said}");
+    let (code, log) = serve.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("the database is not available: ") && log.contains("disk is full"), "{log}");
 
-    // One that starts then says so, too, and finds all that was taken once there is room.
-    let filling = Filling::of(&volume);
-    let (code, said) = process::fails(&database.url(), &[]);
-    assert_eq!(code, 6, "{said}");
-    assert!(said.contains("disk is full"), "{said}");
+    // A start on the full disk fails. A later start finds all accepted data.
+    let filling = Filling::new(&volume);
+    let (code, log) = process::run_to_failure(&database.url(), &[]);
+    assert_eq!(code, 6, "{log}");
+    assert!(log.contains("disk is full"), "{log}");
     drop(filling);
     let serve = start(&database);
     serve.signal(Signal::SIGTERM);
     assert_eq!(serve.wait().0, Some(0));
     assert_eq!(database.rows("PRAGMA integrity_check").await, ["ok"]);
     let snapshots = database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM snapshots").await;
-    assert_eq!(snapshots, [(taken + 1).to_string()]);
+    assert_eq!(snapshots, [(accepted + 1).to_string()]);
 }

@@ -1,4 +1,4 @@
-//! Who takes reports behind a proxy: the gate by itself, or the service itself, whose listener is part of it then.
+//! The receiver of reports behind a proxy: the gate without a service, or the real service with its own listener.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use tempfile::TempDir;
 
 use crate::daemon::PROD;
 use crate::daemon::gate::Gate;
-use crate::daemon::reported::Reported;
+use crate::daemon::reported_pod::ReportedPod;
 use crate::fake::pki::Authority;
-use crate::service::{Database, Options, Running};
+use crate::service::{Database, Options, TestService};
 
-/// Who takes the reports.
+/// The receiver of reports.
 pub struct Endpoint {
     pub gate: Gate,
     pub url: String,
     pub is_service: bool,
-    /// The authority's certificate, and that of the service.
+    /// Certificates of the authority and the service.
     pub folder: TempDir,
 }
 
@@ -25,7 +25,11 @@ impl Endpoint {
         let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
         std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
         if !is_service {
-            let gate = if has_tls { Gate::alone_over(authority.server(None)) } else { Gate::alone() };
+            let gate = if has_tls {
+                Gate::without_service_over_tls(authority.server(None))
+            } else {
+                Gate::without_service()
+            };
             return Self { url: gate.url(), gate, is_service, folder };
         }
         let options = if has_tls {
@@ -38,18 +42,18 @@ impl Endpoint {
         } else {
             Options::default()
         };
-        let service = Running::start_with(Database::sqlite(), options).await;
-        Self { url: service.base.clone(), gate: Gate::before(service), is_service, folder }
+        let service = TestService::start_with(Database::sqlite(), options).await;
+        Self { url: service.base.clone(), gate: Gate::with_service(service), is_service, folder }
     }
 
-    /// What it holds now, and what it ever held.
-    pub async fn holds(&self) -> (BTreeSet<Reported>, Vec<Reported>) {
+    /// The running pods, and all pods ever reported.
+    pub async fn pods(&self) -> (BTreeSet<ReportedPod>, Vec<ReportedPod>) {
         if self.is_service {
-            (self.gate.what_it_holds(PROD.name).await, self.gate.what_it_ever_held(PROD.name).await)
+            (self.gate.stored_running_pods(PROD.name).await, self.gate.stored_pod_runs(PROD.name).await)
         } else {
             let last = self.gate.last_accepted(PROD.name).map(|report| (*report.pods).clone());
-            let every = self.gate.every_accepted_pod(PROD.name).into_iter().collect();
-            (last.unwrap_or_default(), every)
+            let all = self.gate.every_accepted_pod(PROD.name).into_iter().collect();
+            (last.unwrap_or_default(), all)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A limit on the service's memory, which it has to know of: the kernel kills what goes beyond. How the agent keeps
-//! within one is measured (`cargo bench --bench scale -- limited 64 100000`).
+//! Memory limits of the service, which the kernel enforces by killing it. A bench covers the agent
+//! (`cargo bench --bench scale -- limited 64 100000`).
 
 use std::process::{Command, Stdio};
 
@@ -10,14 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::group::Group;
+use super::control_group::ControlGroup;
 use crate::service::process::{self, Process};
 use crate::service::{ADMIN, Database, bootstrap, eventually, folder, form};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs root, which makes a control group"]
-async fn a_report_that_would_take_too_much_of_the_limit_is_refused_unread() {
-    let (group, database, folder) = (Group::new(200).unwrap(), Database::sqlite(), folder(&bootstrap(1, "")));
+async fn report_beyond_its_share_of_the_memory_limit_is_rejected_unread() {
+    let (group, database, folder) =
+        (ControlGroup::new(200).unwrap(), Database::sqlite(), folder(&bootstrap(1, "")));
     let serve = process::command(&folder, &database.url());
     let mut command = Command::new("sh");
     command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.file("cgroup.procs"));
@@ -25,7 +26,7 @@ async fn a_report_that_would_take_too_much_of_the_limit_is_refused_unread() {
     command.env("SUPERCARGO_DATABASE", database.url());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let serve = Process::run(command, folder);
-    // A quarter of the limit for all that is received, of which an organization has half.
+    // A quarter of the limit is for requests, and an organization may use half of that.
     for (megabytes, status) in [(24, "100"), (26, "413")] {
         let mut stream = TcpStream::connect(serve.base.strip_prefix("http://").unwrap()).await.unwrap();
         let head = format!(
@@ -34,43 +35,43 @@ async fn a_report_that_would_take_too_much_of_the_limit_is_refused_unread() {
             megabytes << 20
         );
         stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = [0; 12];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{megabytes} MiB");
+        let mut response = [0; 12];
+        stream.read_exact(&mut response).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&response), format!("HTTP/1.1 {status}"), "{megabytes} MiB");
     }
     serve.signal(Signal::SIGTERM);
     assert_eq!(serve.wait().0, Some(0));
     assert_eq!(group.kills(), 0);
 }
 
-/// What the chart tells the memory's allocator.
-fn of_the_chart() -> &'static str {
+/// The allocator settings of the chart.
+fn chart_tunables() -> &'static str {
     let chart = include_str!("../../../charts/supercargo/templates/_serve.tpl");
     let (_, value) = chart.split_once("- name: GLIBC_TUNABLES").unwrap();
     value.lines().nth(1).unwrap().trim().strip_prefix("value: ").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_bodies_leave_nothing_behind_that_would_add_up() {
+async fn memory_of_large_bodies_is_released() {
     let (database, folder) = (Database::sqlite(), folder(&bootstrap(1, "")));
     let mut command = process::command(&folder, &database.url());
-    command.env("GLIBC_TUNABLES", of_the_chart());
+    command.env("GLIBC_TUNABLES", chart_tunables());
     let serve = Process::run(command, folder);
     let resident = || {
         let process = procfs::process::Process::new(serve.child.id().try_into().unwrap()).unwrap();
         (process.statm().unwrap().resident * procfs::page_size()) >> 20
     };
     let before = resident();
-    let mut sent = JoinSet::new();
+    let mut requests = JoinSet::new();
     for n in 0..12_u8 {
         let url = format!("{}/api/v2/attestations/acme/cart/trail/t/junit", serve.base);
         let file = Part::bytes(vec![n; 8 << 20]).file_name("a");
         let form =
             form(&json!({"attestation_name": "unit", "junit_results": []})).part("attachment_file", file);
-        sent.spawn(process::client().post(url).bearer_auth(ADMIN).multipart(form).send());
+        requests.spawn(process::client().post(url).bearer_auth(ADMIN).multipart(form).send());
     }
-    for answer in sent.join_all().await {
-        assert_eq!(answer.unwrap().status(), 201);
+    for response in requests.join_all().await {
+        assert_eq!(response.unwrap().status(), 201);
     }
-    eventually("no more than two of them are left", async || resident() < before + 16).await;
+    eventually("the memory of all but two bodies is released", async || resident() < before + 16).await;
 }

@@ -1,17 +1,17 @@
-//! Faults from outside of the process: the way to its peers, open files, the clock, the disk.
+//! Faults outside of the process: connections, file descriptors, the clock, the disk, memory.
 //!
-//! `between` has the daemon between two proxies that treat its connections as a seed says; `commands` has what asks
-//! the service once through one. What has to be true afterwards is what has to be true of every day.
+//! `connections` runs the daemon between two proxies with seeded faults; `commands` runs commands through one. The usual
+//! invariants of reports must hold afterwards.
 
-mod between;
 mod clock;
 mod commands;
+mod connections;
+#[expect(dead_code, reason = "used by a bench")]
+mod control_group;
 mod disk;
 mod endpoint;
-mod files;
-#[expect(dead_code, reason = "the bench looks at what it took")]
-mod group;
 mod memory;
+mod open_files;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,22 +19,23 @@ use std::rc::Rc;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
-/// Runs at a time: most of a run is waiting.
-const AT_ONCE: usize = 6;
+/// Maximum concurrent runs. Most of a run is waiting.
+const MAX_CONCURRENT_RUNS: usize = 6;
 
-/// What came of each seed's run, and nothing of one that failed.
-async fn of_each<T: 'static, F: Future<Output = T> + 'static>(
+/// Runs each seed, and returns its result, or `None` if the run failed.
+async fn run_seeds<T: 'static, F: Future<Output = T> + 'static>(
     seeds: Range<u64>,
     run: fn(u64) -> F,
 ) -> Vec<(u64, Option<T>)> {
-    let (here, turns, mut runs) = (LocalSet::new(), Rc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+    let (local, permits, mut runs) =
+        (LocalSet::new(), Rc::new(Semaphore::new(MAX_CONCURRENT_RUNS)), JoinSet::new());
     for seed in seeds {
-        let turns = Rc::clone(&turns);
-        let turn = async move {
-            let _turn = turns.acquire().await.unwrap();
+        let permits = Rc::clone(&permits);
+        let task = async move {
+            let _permit = permits.acquire().await.unwrap();
             (seed, spawn_local(run(seed)).await.ok())
         };
-        runs.spawn_local_on(turn, &here);
+        runs.spawn_local_on(task, &local);
     }
-    here.run_until(runs.join_all()).await
+    local.run_until(runs.join_all()).await
 }

@@ -1,99 +1,102 @@
-//! What happens while the agent watches, and while it cannot.
+//! Changes of pods during the watch, and while the cluster is unreachable.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Cluster, Namespace, Passed, Proxy, agent, holds, patiently, pod, running, service};
+use super::{
+    Cluster, Exchange, Namespace, Proxy, agent, eventually_in_minutes, pod, running, service,
+    wait_until_reported,
+};
 use crate::daemon::gate::Gate;
-use crate::daemon::reported::Reported;
+use crate::daemon::reported_pod::ReportedPod;
 use crate::daemon::{Daemon, eventually};
 
 /// A namespace with two pods, and a daemon that has reported them.
 async fn watched(gate: &Gate) -> (Cluster, Namespace, Proxy, Daemon) {
-    let cluster = Cluster::given().await;
+    let cluster = Cluster::from_variable().await;
     let namespace = cluster.namespace().await;
     namespace.add_all((1..=2).map(|n| pod(&format!("web-{n}"), "web:1", 'a'))).await;
-    let proxy = Proxy::before(&cluster);
+    let proxy = Proxy::start(&cluster);
     let daemon = agent(&proxy.kubeconfig(), gate).args(["--namespace", &namespace.name]).start();
-    holds(gate, "prod", &[&namespace]).await;
+    wait_until_reported(gate, "prod", &[&namespace]).await;
     (cluster, namespace, proxy, daemon)
 }
 
-fn names(pods: &BTreeSet<Reported>) -> Vec<String> {
+fn names(pods: &BTreeSet<ReportedPod>) -> Vec<String> {
     pods.iter().map(|pod| pod.name.clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn pods_that_start_change_end_and_go_are_reported_as_they_are() {
+async fn pod_changes_are_reported() {
     let gate = service().await;
     let (_cluster, namespace, proxy, daemon) = watched(&gate).await;
     namespace.add(&pod("cart", "cart:1", 'b').pulling()).await;
     namespace.add(&pod("mail", "mail:1", 'c')).await;
-    holds(&gate, "prod", &[&namespace]).await;
-    namespace.say(&pod("cart", "cart:1", 'b')).await;
-    holds(&gate, "prod", &[&namespace]).await;
-    namespace.say(&pod("mail", "mail:1", 'c').succeeded()).await;
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    namespace.set_status(&pod("cart", "cart:1", 'b')).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    namespace.set_status(&pod("mail", "mail:1", 'c').succeeded()).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     namespace.delete("web-1").await;
-    holds(&gate, "prod", &[&namespace]).await;
-    // The same name, and another pod.
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    // Another pod of the same name.
     namespace.delete("web-2").await;
     namespace.add(&pod("web-2", "web:2", 'd')).await;
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     assert_eq!(names(&gate.last_accepted("prod").unwrap().pods), ["cart", "web-2"]);
-    assert_eq!(proxy.count(Passed::is_streaming_list), 1, "all of it by one watch");
+    assert_eq!(proxy.count(Exchange::is_streaming_list), 1, "one watch for all changes");
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn what_was_deleted_while_the_cluster_was_out_of_reach_leaves_the_report() {
+async fn pod_deleted_while_the_cluster_is_unreachable_leaves_the_report() {
     let gate = service().await;
     let (_cluster, namespace, proxy, daemon) = watched(&gate).await;
     proxy.listen(false);
-    daemon.says("trying again").await;
+    daemon.wait_for_line("retrying").await;
     let before = gate.reports().len();
     namespace.delete("web-1").await;
     namespace.add(&pod("cart", "cart:1", 'b')).await;
     proxy.listen(true);
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     assert_eq!(names(&gate.last_accepted("prod").unwrap().pods), ["cart", "web-2"]);
-    // Of the pod that lives on, no report was silent.
+    // Every report has the pod that stays live.
     let later = &gate.reports()[before..];
     assert!(later.iter().all(|report| report.pods.iter().any(|pod| pod.name == "web-2")));
 
-    // A connection that is cut costs a watch, and no list.
-    let lists = |proxy: &Proxy| proxy.count(|passed| !passed.is_watch());
-    let (lists_before, watches) = (lists(&proxy), proxy.count(Passed::is_watch));
-    proxy.hang_up();
+    // A cut connection restarts the watch without a list.
+    let lists = |proxy: &Proxy| proxy.count(|exchange| !exchange.is_watch());
+    let (lists_before, watches) = (lists(&proxy), proxy.count(Exchange::is_watch));
+    proxy.drop_connections();
     namespace.delete("web-2").await;
-    holds(&gate, "prod", &[&namespace]).await;
-    assert!(proxy.count(Passed::is_watch) > watches);
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    assert!(proxy.count(Exchange::is_watch) > watches);
     assert_eq!(lists(&proxy), lists_before);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn in_a_rollout_the_pods_of_the_new_replica_set_take_the_place_of_the_old_ones() {
+async fn rollout_replaces_the_pods_of_the_old_replica_set() {
     let gate = service().await;
-    let cluster = Cluster::given().await;
+    let cluster = Cluster::from_variable().await;
     let namespace = cluster.namespace().await;
     let (old, new) = (namespace.replica_set("web-1").await, namespace.replica_set("web-2").await);
     let old_pod = |n| pod(&format!("web-1-{n}"), "web:1", 'a').owner("ReplicaSet", &old);
     let new_pod = |n| pod(&format!("web-2-{n}"), "web:2", 'b').owner("ReplicaSet", &new);
     namespace.add_all((1..=3).map(old_pod)).await;
     let daemon = agent(&cluster.kubeconfig(), &gate).args(["--namespace", &namespace.name]).start();
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     let mut ran = running(&[&namespace]).await;
     for n in 1..=3 {
         namespace.add(&new_pod(n)).await;
         ran.extend(running(&[&namespace]).await);
         namespace.delete(old_pod(n).name()).await;
     }
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     let report = gate.last_accepted("prod").unwrap();
     assert_eq!(names(&report.pods), ["web-2-1", "web-2-2", "web-2-3"]);
     let body: Value = serde_json::from_slice(&report.body).unwrap();
@@ -101,53 +104,54 @@ async fn in_a_rollout_the_pods_of_the_new_replica_set_take_the_place_of_the_old_
         assert_eq!(artifact["owners"][0]["name"], "web-2", "{artifact}");
         assert_eq!(artifact["owners"][0]["uid"], new["metadata"]["uid"], "{artifact}");
     }
-    assert!(gate.every_accepted_pod("prod").is_subset(&ran), "nothing was invented");
-    assert!(gate.reports().iter().all(|report| report.pods.len() >= 3), "three were there at any time");
+    assert!(gate.every_accepted_pod("prod").is_subset(&ran), "an unknown pod was reported");
+    assert!(gate.reports().iter().all(|report| report.pods.len() >= 3), "three pods were live at any time");
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn a_job_that_is_over_within_a_second_is_reported_once() {
+async fn job_of_less_than_a_second_is_reported_once() {
     let gate = service().await;
     let (_cluster, namespace, _proxy, daemon) = watched(&gate).await;
     let job = pod("job", "job:1", 'e');
     namespace.add(&job).await;
-    namespace.say(&job.clone().succeeded()).await;
+    namespace.set_status(&job.clone().succeeded()).await;
     namespace.delete("job").await;
     let is_reported = async || names(&gate.every_accepted_pod("prod")).iter().any(|name| name == "job");
     eventually("the Job's pod is reported", is_reported).await;
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     let reports = gate.accepted("prod");
-    let with_it = reports.iter().filter(|report| report.pods.iter().any(|pod| pod.name == "job")).count();
-    assert_eq!(with_it, 1);
+    let count = reports.iter().filter(|report| report.pods.iter().any(|pod| pod.name == "job")).count();
+    assert_eq!(count, 1);
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn a_quiet_watch_lives_on_the_bookmarks_of_the_server() {
-    let gate = Gate::alone();
-    let cluster = Cluster::given().await;
+async fn quiet_watch_stays_fresh_by_bookmarks() {
+    let gate = Gate::without_service();
+    let cluster = Cluster::from_variable().await;
     let namespace = cluster.namespace().await;
     namespace.add(&pod("web", "web:1", 'a')).await;
-    let proxy = Proxy::before(&cluster);
-    // In real time, since the API server's bookmarks come in theirs.
-    let daemon = agent(&proxy.kubeconfig(), &gate).hasten(1).args(["--namespace", &namespace.name]).start();
+    let proxy = Proxy::start(&cluster);
+    // In real time, since the API server sends bookmarks once a minute.
+    let daemon =
+        agent(&proxy.kubeconfig(), &gate).time_scale(1).args(["--namespace", &namespace.name]).start();
     let has_bookmarks = || {
-        proxy.passed().iter().any(|passed| {
-            let ends_a_list = passed.count("k8s.io/initial-events-end");
-            passed.count("BOOKMARK") >= 2 + ends_a_list
+        proxy.exchanges().iter().any(|exchange| {
+            let list_ends = exchange.count("k8s.io/initial-events-end");
+            exchange.count("BOOKMARK") >= 2 + list_ends
         })
     };
-    patiently("two bookmarks come", has_bookmarks).await;
+    eventually_in_minutes("two bookmarks arrive", has_bookmarks).await;
     assert!(daemon.is_ready().await, "{:?}", daemon.readyz().await);
-    assert_eq!(proxy.passed().iter().filter(|passed| passed.is_watch()).count() + streams(&proxy), 1);
-    assert!(!daemon.said().iter().any(|line| line.contains("withheld")), "{:#?}", daemon.said());
+    assert_eq!(proxy.exchanges().iter().filter(|exchange| exchange.is_watch()).count() + streams(&proxy), 1);
+    assert!(!daemon.log().iter().any(|line| line.contains("withheld")), "{:#?}", daemon.log());
     daemon.stop().await;
 }
 
-/// How many streaming lists turned into watches.
+/// Number of completed streaming lists.
 fn streams(proxy: &Proxy) -> usize {
-    proxy.count(|passed| passed.has("k8s.io/initial-events-end"))
+    proxy.count(|exchange| exchange.has("k8s.io/initial-events-end"))
 }

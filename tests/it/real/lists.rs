@@ -1,15 +1,15 @@
-//! The first list: streamed, in pages, broken off; and that it says what kubectl shows.
+//! The first list: streamed, paged, interrupted, and compared with kubectl.
 
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{Cluster, Fault, Namespace, Passed, Proxy, agent, holds, pod, service};
+use super::{Cluster, Exchange, Fault, Namespace, Proxy, agent, pod, service, wait_until_reported};
 use crate::daemon::gate::Gate;
-use crate::daemon::rules::{always, on, the_first};
+use crate::daemon::rules::{always, first_n, on};
 use crate::program::{Outcome, Program, once};
 
-/// Pods in each state that a report tells apart, and two that one owner owns.
+/// Pods in each state that reports distinguish, and two with a common owner.
 async fn shop(cluster: &Cluster) -> Namespace {
     let namespace = cluster.namespace().await;
     let owner = namespace.replica_set("web-7d").await;
@@ -19,70 +19,70 @@ async fn shop(cluster: &Cluster) -> Namespace {
     namespace.add_all((1..=6).map(|n| pod(&format!("cart-{n}"), "cart:1", 'b'))).await;
     namespace.add(&pod("pulling", "late:1", 'c').pulling()).await;
     namespace.add(&pod("over", "job:1", 'd').succeeded()).await;
-    // One of which no kubelet has said anything yet.
+    // A pod without a status from a kubelet.
     namespace.create_object("pods", &pod("new", "new:1", 'e').manifest()).await;
     namespace
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn the_first_list_is_streamed_where_the_server_can_and_paged_where_it_cannot() {
-    let (cluster, gate) = (Cluster::given().await, service().await);
+async fn first_list_is_streamed_if_the_server_supports_it() {
+    let (cluster, gate) = (Cluster::from_variable().await, service().await);
     let namespace = shop(&cluster).await;
-    let proxy = Proxy::before(&cluster);
+    let proxy = Proxy::start(&cluster);
     let daemon = agent(&proxy.kubeconfig(), &gate).args(["--namespace", &namespace.name]).start();
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     assert_eq!(gate.last_accepted("prod").unwrap().pods.len(), 8);
 
-    let passed = proxy.passed();
-    assert!(passed[0].is_streaming_list(), "{:?}", passed[0].seen);
+    let exchanges = proxy.exchanges();
+    assert!(exchanges[0].is_streaming_list(), "{:?}", exchanges[0].request);
     let can_stream = cluster.can_stream(&namespace).await;
-    assert_eq!(passed[0].has("k8s.io/initial-events-end"), can_stream);
-    assert_eq!(proxy.count(Passed::is_list), usize::from(!can_stream));
+    assert_eq!(exchanges[0].has("k8s.io/initial-events-end"), can_stream);
+    assert_eq!(proxy.count(Exchange::is_list), usize::from(!can_stream));
     namespace.add(&pod("after", "web:2", 'f')).await;
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn a_server_without_streaming_lists_is_listed_in_pages_and_asked_for_one_only_once() {
-    let (cluster, gate) = (Cluster::given().await, service().await);
+async fn server_without_streaming_lists_is_listed_in_pages() {
+    let (cluster, gate) = (Cluster::from_variable().await, service().await);
     let namespace = shop(&cluster).await;
-    let proxy = Proxy::before(&cluster);
-    proxy.misbehave(on(|seen| seen.query.contains("sendInitialEvents"), always(Fault::CannotStream)));
-    proxy.misbehave(always(Fault::Pages(3)));
+    let proxy = Proxy::start(&cluster);
+    proxy.inject(on(|request| request.query.contains("sendInitialEvents"), always(Fault::CannotStream)));
+    proxy.inject(always(Fault::Pages(3)));
     let daemon = agent(&proxy.kubeconfig(), &gate).args(["--namespace", &namespace.name]).start();
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
 
-    let pages: Vec<_> = proxy.passed().into_iter().filter(Passed::is_list).collect();
+    let pages: Vec<_> = proxy.exchanges().into_iter().filter(Exchange::is_list).collect();
     assert_eq!(pages.len(), 4, "eleven pods in pages of three");
     assert!(pages[0].parameter("continue").is_none());
     assert!(pages[1..].iter().all(|page| page.parameter("continue").is_some() && page.status == 200));
     namespace.delete("web-1").await;
-    holds(&gate, "prod", &[&namespace]).await;
-    assert_eq!(proxy.count(Passed::is_streaming_list), 1);
-    assert_eq!(proxy.count(Passed::is_list), 4, "what follows is a watch");
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    assert_eq!(proxy.count(Exchange::is_streaming_list), 1);
+    assert_eq!(proxy.count(Exchange::is_list), 4, "a watch follows the list");
     daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn a_list_that_breaks_off_is_begun_again_and_nothing_is_reported_of_its_half() {
-    let (cluster, gate) = (Cluster::given().await, service().await);
+async fn interrupted_list_is_restarted_and_never_reported() {
+    let (cluster, gate) = (Cluster::from_variable().await, service().await);
     let namespace = shop(&cluster).await;
-    let proxy = Proxy::before(&cluster);
-    // Somewhere in the first pod, and somewhere behind it.
-    proxy.misbehave(the_first(1, Fault::CutAfter(300)));
-    proxy.misbehave(the_first(2, Fault::CutAfter(4_000)));
+    let proxy = Proxy::start(&cluster);
+    // Within the first pod, and after it.
+    proxy.inject(first_n(1, Fault::CutAfter(300)));
+    proxy.inject(first_n(2, Fault::CutAfter(4_000)));
     let daemon = agent(&proxy.kubeconfig(), &gate).args(["--namespace", &namespace.name]).start();
-    holds(&gate, "prod", &[&namespace]).await;
-    assert!(proxy.passed().len() > 3);
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
+    assert!(proxy.exchanges().len() > 3);
     assert!(gate.reports().iter().all(|report| report.pods.len() == 8));
     daemon.stop().await;
 }
 
-/// `--dry-run` of one namespace.
+/// A dry run for one namespace.
 fn dry_run(namespace: &Namespace) -> Program {
     once().args(["--dry-run", "--environment", "prod", "--namespace", &namespace.name])
 }
@@ -91,7 +91,7 @@ async fn run(program: Program) -> Outcome {
     tokio::task::spawn_blocking(move || program.run()).await.unwrap()
 }
 
-/// `kubectl get pods -o json`, or the same list as the API gives it where there is no kubectl.
+/// The output of `kubectl get pods -o json`, or the same list from the API if kubectl is missing.
 async fn kubectl(cluster: &Cluster, namespace: &Namespace) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubeconfig");
@@ -104,7 +104,7 @@ async fn kubectl(cluster: &Cluster, namespace: &Namespace) -> Vec<u8> {
         return output.stdout;
     }
     let mut list = namespace.get("pods").await;
-    // In a list the API server leaves out what its items are.
+    // The API server omits `apiVersion` and `kind` of list items.
     for pod in list["items"].as_array_mut().unwrap() {
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
@@ -114,25 +114,25 @@ async fn kubectl(cluster: &Cluster, namespace: &Namespace) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]
-async fn a_list_a_watch_and_what_kubectl_shows_come_to_the_same_bytes() {
-    let (cluster, gate) = (Cluster::given().await, Gate::alone());
+async fn list_watch_and_kubectl_give_the_same_report() {
+    let (cluster, gate) = (Cluster::from_variable().await, Gate::without_service());
     let namespace = shop(&cluster).await;
-    let shown = kubectl(&cluster, &namespace).await;
-    let of_kubectl = run(dry_run(&namespace).args(["--pods-from", "-"]).stdin(shown)).await;
-    of_kubectl.says(0, &["8 artifacts", "1 pod ended"]);
+    let pods = kubectl(&cluster, &namespace).await;
+    let from_kubectl = run(dry_run(&namespace).args(["--pods-from", "-"]).stdin(pods)).await;
+    from_kubectl.expect(0, &["8 artifacts", "1 pod ended"]);
 
-    let proxy = Proxy::before(&cluster);
-    proxy.misbehave(always(Fault::Pages(3)));
-    for (kubeconfig, way) in [(cluster.kubeconfig(), "at once"), (proxy.kubeconfig(), "in pages")] {
+    let proxy = Proxy::start(&cluster);
+    proxy.inject(always(Fault::Pages(3)));
+    for (kubeconfig, case) in [(cluster.kubeconfig(), "at once"), (proxy.kubeconfig(), "in pages")] {
         let listed = run(dry_run(&namespace).kubeconfig(&kubeconfig)).await;
-        listed.says(0, &["8 artifacts"]);
-        assert_eq!(listed.stdout, of_kubectl.stdout, "{way}");
+        listed.expect(0, &["8 artifacts"]);
+        assert_eq!(listed.stdout, from_kubectl.stdout, "{case}");
     }
-    assert!(proxy.passed().len() > 3, "in pages");
+    assert!(proxy.exchanges().len() > 3, "in pages");
 
     let daemon = agent(&cluster.kubeconfig(), &gate).args(["--namespace", &namespace.name]).start();
-    holds(&gate, "prod", &[&namespace]).await;
+    wait_until_reported(&gate, "prod", &[&namespace]).await;
     let reported = gate.last_accepted("prod").unwrap().body;
-    assert_eq!(String::from_utf8_lossy(&reported), of_kubectl.stdout.trim_end());
+    assert_eq!(String::from_utf8_lossy(&reported), from_kubectl.stdout.trim_end());
     daemon.stop().await;
 }

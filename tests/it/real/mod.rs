@@ -1,55 +1,55 @@
-//! The program on a real cluster, the one that `SUPERCARGO_TEST_KUBECONFIG` names.
+//! The program on the real cluster that `SUPERCARGO_TEST_KUBECONFIG` names.
 //!
-//! Each test makes namespaces for itself, writes pods and their statuses as a kubelet would, and removes
-//! all of it again. An API server is enough: no node, scheduler or controller has to be there, and what
-//! is there is left alone. `tests/README.md` says how to run these, since they are ignored otherwise;
-//! `tests` holds what needs no cluster, and runs always.
+//! Each test creates its own namespaces, writes pods with statuses as a kubelet would, and removes them. An API server
+//! without nodes, scheduler or controllers suffices; other objects are not touched. These tests are ignored by default
+//! (see `tests/README.md`). `tests` checks the test helpers, and needs no cluster.
 
 mod access;
 mod changes;
 mod cluster;
+mod expected_pods;
 mod lists;
 mod namespace;
 mod pod;
 mod proxy;
 mod tests;
-mod truth;
 
 use std::time::Duration;
 
-use crate::daemon::Starting;
+use crate::daemon::DaemonBuilder;
 use crate::daemon::gate::Gate;
-use crate::service::{Database, Running};
+use crate::service::{Database, TestService};
 pub use cluster::Cluster;
+pub use expected_pods::{running, wait_until_reported};
 pub use namespace::Namespace;
 pub use pod::{Pod, pod};
-pub use proxy::{Fault, Passed, Proxy};
-pub use truth::{holds, running};
+pub use proxy::{Exchange, Fault, Proxy};
 
-/// The service itself, behind its gate.
+/// A gate in front of a real service.
 pub async fn service() -> Gate {
-    Gate::before(Running::start(Database::sqlite()).await)
+    Gate::with_service(TestService::start(Database::sqlite()).await)
 }
 
-/// A daemon that reports `prod`, four times as fast as usual: no faster, since the API server keeps its
-/// own time, and its bookmarks come once a minute.
-pub fn agent(kubeconfig: &str, gate: &Gate) -> Starting {
-    // What a credential plugin of the kubeconfig may need.
-    ["PATH", "HOME"].into_iter().fold(Starting::at(kubeconfig, gate).hasten(4), |starting, name| {
-        match std::env::var(name) {
-            Ok(value) => starting.env(name, &value),
-            Err(_) => starting,
-        }
-    })
+/// A daemon for the environment `prod` with durations divided by 4. A larger divisor would make watches stale, since
+/// the API server sends bookmarks once a minute.
+pub fn agent(kubeconfig: &str, gate: &Gate) -> DaemonBuilder {
+    // A credential plugin of the kubeconfig may need these.
+    ["PATH", "HOME"].into_iter().fold(
+        DaemonBuilder::from_kubeconfig(kubeconfig, gate).time_scale(4),
+        |builder, name| match std::env::var(name) {
+            Ok(value) => builder.env(name, &value),
+            Err(_) => builder,
+        },
+    )
 }
 
-/// Waits for what takes the API server minutes.
-pub async fn patiently(what: &str, is_so: impl Fn() -> bool) {
+/// Waits up to four minutes, for slow conditions of the API server.
+pub async fn eventually_in_minutes(condition: &str, is_met: impl Fn() -> bool) {
     let waiting = async {
-        while !is_so() {
+        while !is_met() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_mins(4), waiting).await;
-    waited.unwrap_or_else(|_| panic!("{what}: not in four minutes"));
+    waited.unwrap_or_else(|_| panic!("timed out after four minutes: {condition}"));
 }

@@ -1,23 +1,23 @@
-//! A namespace of one test: what is written there, and how it goes.
+//! A namespace of one test, and its objects.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::{Cluster, Pod};
 
-/// A namespace. It is removed when it is dropped, also by a test that failed.
+/// A namespace, removed on drop, also after a failed test.
 pub struct Namespace {
     pub name: String,
     cluster: Cluster,
 }
 
-/// What a test may have made at the cluster scope, under the name of its namespace.
+/// Cluster-scoped objects that tests create with the name of the namespace.
 const CLUSTER_KINDS: [&str; 2] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{}",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/{}",
 ];
 
-/// What it may have put into the namespace beside pods.
+/// Namespaced objects that tests create, besides pods.
 const KINDS: [&str; 4] = [
     "/apis/apps/v1/namespaces/{}/replicasets",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
@@ -33,35 +33,35 @@ impl Namespace {
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
         cluster.create("/api/v1/namespaces", &namespace).await;
         let namespace = Self { name, cluster: cluster.clone() };
-        // No pod is admitted before its service account is there, and a controller makes it at its leisure.
+        // Pods are rejected without the service account, which a controller creates only later.
         let account = json!({"metadata": {"name": "default"}});
         let path = format!("{}/serviceaccounts", namespace.path());
-        let answer = cluster.ask(Method::POST, &path, Some(&account)).await;
-        assert!([201, 409].contains(&answer.status), "{answer:?}");
+        let response = cluster.request(Method::POST, &path, Some(&account)).await;
+        assert!([201, 409].contains(&response.status), "{response:?}");
         namespace
     }
 
-    /// Where its core objects are.
+    /// The URL path of the core objects.
     pub fn path(&self) -> String {
         format!("/api/v1/namespaces/{}", self.name)
     }
 
-    /// What the API server says of its pods, or of one.
+    /// Reads an object or collection below the namespace.
     pub async fn get(&self, path: &str) -> Value {
         self.cluster.get(&format!("{}/{path}", self.path())).await
     }
 
-    /// Creates an object in this collection below it.
+    /// Creates an object in this collection of the namespace.
     pub async fn create_object(&self, collection: &str, object: &Value) -> Value {
         self.cluster.create(&format!("{}/{collection}", self.path()), object).await
     }
 
-    /// The same of another API group: `apps/v1`, `replicasets`.
+    /// The same in another API group, for example `apps/v1`.
     pub async fn create_in_group(&self, group: &str, collection: &str, object: &Value) -> Value {
         self.cluster.create(&format!("/apis/{group}/namespaces/{}/{collection}", self.name), object).await
     }
 
-    /// Creates a `ReplicaSet` that wants no pods of its own.
+    /// Creates a `ReplicaSet` with zero replicas.
     pub async fn replica_set(&self, name: &str) -> Value {
         let labels = json!({"supercargo-test-template": name});
         let spec = json!({
@@ -76,10 +76,10 @@ impl Namespace {
         self.create_in_group("apps/v1", "replicasets", &object).await
     }
 
-    /// Creates a pod, and then has it be in the state that it names, as its kubelet would say.
+    /// Creates a pod, and sets its status as a kubelet would.
     pub async fn add(&self, pod: &Pod) {
         self.create_object("pods", &pod.manifest()).await;
-        self.say(pod).await;
+        self.set_status(pod).await;
     }
 
     pub async fn add_all(&self, pods: impl IntoIterator<Item = Pod>) {
@@ -88,26 +88,26 @@ impl Namespace {
         }
     }
 
-    /// Says the state of a pod that is there.
-    pub async fn say(&self, pod: &Pod) {
+    /// Sets the status of an existing pod.
+    pub async fn set_status(&self, pod: &Pod) {
         let path = format!("{}/pods/{}/status", self.path(), pod.name());
-        self.cluster.ask(Method::PATCH, &path, Some(&pod.status())).await.expect(200);
+        self.cluster.request(Method::PATCH, &path, Some(&pod.status())).await.expect(200);
     }
 
-    /// Deletes a pod at once, as a kubelet does when its containers are gone.
+    /// Deletes a pod without a grace period, as a kubelet does after its containers ended.
     pub async fn delete(&self, pod: &str) {
         let path = format!("{}/pods/{pod}", self.path());
-        let at_once = json!({"gracePeriodSeconds": 0});
-        self.cluster.ask(Method::DELETE, &path, Some(&at_once)).await.expect(200);
+        let options = json!({"gracePeriodSeconds": 0});
+        self.cluster.request(Method::DELETE, &path, Some(&options)).await.expect(200);
     }
 
-    /// Removes it, and says what is left, if anything is.
+    /// Removes the namespace and its objects.
     async fn remove(&self, cluster: &Cluster) -> Result<(), String> {
-        let gone = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
+        let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
         let delete = async |path: &str| {
-            let answer = cluster.ask(Method::DELETE, path, Some(&gone)).await;
-            let is_gone = answer.status < 300 || answer.status == 404;
-            if is_gone { Ok(()) } else { Err(format!("DELETE {path}: {answer:?}")) }
+            let response = cluster.request(Method::DELETE, path, Some(&options)).await;
+            let is_gone = response.status < 300 || response.status == 404;
+            if is_gone { Ok(()) } else { Err(format!("DELETE {path}: {response:?}")) }
         };
         for kind in CLUSTER_KINDS {
             delete(&kind.replace("{}", &self.name)).await?;
@@ -123,28 +123,32 @@ impl Namespace {
         if has_controllers {
             return Ok(());
         }
-        // Nobody else lets go of it.
-        let mut namespace = cluster.ask(Method::GET, &self.path(), None).await.json;
+        // Without controllers, remove the finalizer.
+        let mut namespace = cluster.request(Method::GET, &self.path(), None).await.json;
         namespace["spec"] = json!({"finalizers": []});
-        cluster.ask(Method::PUT, &format!("{}/finalize", self.path()), Some(&namespace)).await;
-        let answer = cluster.ask(Method::GET, &self.path(), None).await;
-        if answer.status == 404 { Ok(()) } else { Err(format!("{} is still there: {answer:?}", self.name)) }
+        cluster.request(Method::PUT, &format!("{}/finalize", self.path()), Some(&namespace)).await;
+        let response = cluster.request(Method::GET, &self.path(), None).await;
+        if response.status == 404 {
+            Ok(())
+        } else {
+            Err(format!("{} was not removed: {response:?}", self.name))
+        }
     }
 }
 
-/// On a thread of its own, since the test's runtime cannot wait while it drops something.
+/// On another thread, since the test's runtime cannot block during a drop.
 impl Drop for Namespace {
     #[expect(clippy::print_stderr, reason = "the test's own output")]
     fn drop(&mut self) {
         let removed = std::thread::scope(|scope| {
             let remove = || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                runtime.block_on(async { self.remove(&self.cluster.again().await).await })
+                runtime.block_on(async { self.remove(&self.cluster.reconnect().await).await })
             };
             scope.spawn(remove).join().unwrap_or_else(|_| Err(format!("{} was not removed", self.name)))
         });
         match removed {
-            Err(why) if std::thread::panicking() => eprintln!("{why}"),
+            Err(error) if std::thread::panicking() => eprintln!("{error}"),
             removed => removed.unwrap(),
         }
     }

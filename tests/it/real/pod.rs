@@ -1,8 +1,8 @@
-//! Pods as a test writes them: bound to no node, wanted by no scheduler, and in the state that it names.
+//! A builder of pods that no scheduler binds, with an explicit status.
 
 use serde_json::{Value, json};
 
-/// A pod of one container.
+/// A pod with one container.
 #[derive(Clone)]
 pub struct Pod {
     name: String,
@@ -12,7 +12,7 @@ pub struct Pod {
     owners: Vec<Value>,
 }
 
-/// One that runs this image; its digest is all this digit.
+/// A running pod with this image, and a digest of repeated digits.
 pub fn pod(name: &str, image: &str, digit: char) -> Pod {
     let image = format!("registry.example.com/{image}");
     Pod { name: name.to_owned(), image, digest: Some(digit), phase: "Running", owners: vec![] }
@@ -28,14 +28,14 @@ impl Pod {
         self
     }
 
-    /// One whose image is still being pulled.
+    /// The image is still being pulled.
     pub fn pulling(mut self) -> Self {
         (self.phase, self.digest) = ("Pending", None);
         self
     }
 
-    /// Owned by an object that is there: what nobody owns any more, a garbage collector takes away. The
-    /// owner is no controller, or the cluster's own would count its pods.
+    /// Adds an existing object as owner; the garbage collector removes pods whose owner is missing. The owner is not marked
+    /// as controller, since a controller would count its pods.
     pub fn owner(mut self, kind: &str, object: &Value) -> Self {
         let metadata = &object["metadata"];
         self.owners.push(json!({
@@ -44,12 +44,12 @@ impl Pod {
         self
     }
 
-    /// What is created.
+    /// The object to create.
     pub fn manifest(&self) -> Value {
         json!({
             "metadata": {"name": self.name, "ownerReferences": self.owners},
             "spec": {
-                "schedulerName": "supercargo-test-nobody",
+                "schedulerName": "supercargo-test-none",
                 "automountServiceAccountToken": false,
                 "terminationGracePeriodSeconds": 0,
                 "containers": [{"name": "app", "image": self.image}],
@@ -57,7 +57,7 @@ impl Pod {
         })
     }
 
-    /// What a kubelet says of it then.
+    /// The status that a kubelet would set.
     pub fn status(&self) -> Value {
         let at = "2026-01-01T00:00:00Z";
         let state = match self.phase {

@@ -1,5 +1,5 @@
-//! What stands between the agent and the cluster: it passes requests on, cuts what it is told to cut, and
-//! keeps what was answered. It speaks plain HTTP on loopback, and asks with the rights of the tests.
+//! A proxy between agent and cluster that injects faults and records responses. It listens with plain HTTP on loopback,
+//! and forwards requests with the tests' credentials.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,25 +11,25 @@ use super::Cluster;
 use crate::daemon::rules;
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, parameters};
 use crate::fake::server::Piece;
-use crate::fake::{Reply, Seen, Server};
+use crate::fake::{Reply, Request, Server};
 
-/// What goes wrong with a request.
+/// A fault of a request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// It is answered as by a server that has no streaming lists.
+    /// Responds like a server without streaming lists.
     CannotStream,
-    /// The cluster is asked for pages of so many pods.
+    /// Requests pages of this many pods from the cluster.
     Pages(u32),
-    /// The connection is cut after so many bytes of the answer.
+    /// Cuts the connection after this many bytes of the response.
     CutAfter(usize),
 }
 
-type Rule = rules::Rule<Seen, Fault>;
+type Rule = rules::Rule<Request, Fault>;
 
-/// A request, and what came back of it so far.
+/// A request, and its response so far.
 #[derive(Debug, Clone)]
-pub struct Passed {
-    pub seen: Seen,
+pub struct Exchange {
+    pub request: Request,
     pub status: u16,
     pub body: Vec<u8>,
 }
@@ -37,95 +37,103 @@ pub struct Passed {
 struct Shared {
     client: kube::Client,
     rules: Mutex<Vec<Rule>>,
-    passed: Mutex<Vec<Passed>>,
+    exchanges: Mutex<Vec<Exchange>>,
 }
 
-/// A proxy that is running.
+/// A running proxy.
 pub struct Proxy {
     server: Server,
     shared: Arc<Shared>,
 }
 
-impl Passed {
-    /// Whether a word is in what came back.
-    pub fn has(&self, words: &str) -> bool {
-        self.count(words) > 0
+impl Exchange {
+    /// Whether the response contains this text.
+    pub fn has(&self, text: &str) -> bool {
+        self.count(text) > 0
     }
 
-    /// How often it is.
-    pub fn count(&self, words: &str) -> usize {
-        self.body.windows(words.len()).filter(|window| *window == words.as_bytes()).count()
+    /// Number of occurrences in the response.
+    pub fn count(&self, text: &str) -> usize {
+        self.body.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
     }
 
     pub fn parameter(&self, name: &str) -> Option<String> {
-        parameters(&self.seen).remove(name)
+        parameters(&self.request).remove(name)
     }
 
-    /// A list as events.
+    /// A list as events, followed by a watch.
     pub fn is_streaming_list(&self) -> bool {
         self.parameter("sendInitialEvents").is_some()
     }
 
-    /// The events behind a list.
+    /// A watch after a list.
     pub fn is_watch(&self) -> bool {
         self.parameter("watch").is_some() && !self.is_streaming_list()
     }
 
-    /// A list, or a page of one.
+    /// A list or a page.
     pub fn is_list(&self) -> bool {
-        self.parameter("watch").is_none() && self.seen.path.ends_with("/pods")
+        self.parameter("watch").is_none() && self.request.path.ends_with("/pods")
     }
 }
 
 impl Shared {
-    fn passed(&self) -> MutexGuard<'_, Vec<Passed>> {
-        self.passed.lock().unwrap()
+    fn exchanges(&self) -> MutexGuard<'_, Vec<Exchange>> {
+        self.exchanges.lock().unwrap()
     }
 
-    fn answer(self: &Arc<Self>, seen: &Seen) -> Reply {
-        let fault = self.rules.lock().unwrap().iter().find_map(|rule| rule(seen));
+    fn respond(self: &Arc<Self>, request: &Request) -> Reply {
+        let fault = self.rules.lock().unwrap().iter().find_map(|rule| rule(request));
         if let Some(Fault::CannotStream) = fault {
             let body = fixture("status-422-streaming-list.pb");
-            self.passed().push(Passed { seen: seen.clone(), status: 422, body: body.clone() });
-            return Reply::Answer(422, vec![("content-type", PROTOBUF.into())], body.into());
+            self.exchanges().push(Exchange { request: request.clone(), status: 422, body: body.clone() });
+            return Reply::Response(422, vec![("content-type", PROTOBUF.into())], body.into());
         }
-        let (shared, seen) = (Arc::clone(self), seen.clone());
-        Reply::Later(Box::pin(async move { shared.pass(seen, fault).await }))
+        let (shared, request) = (Arc::clone(self), request.clone());
+        Reply::Later(Box::pin(async move { shared.forward(request, fault).await }))
     }
 
-    async fn pass(self: Arc<Self>, seen: Seen, fault: Option<Fault>) -> Reply {
+    async fn forward(self: Arc<Self>, request: Request, fault: Option<Fault>) -> Reply {
         let query = match fault {
-            Some(Fault::Pages(limit)) => with_limit(&seen.query, limit),
-            _ => seen.query.clone(),
+            Some(Fault::Pages(limit)) => with_limit(&request.query, limit),
+            _ => request.query.clone(),
         };
-        let mut request =
-            http::Request::builder().method(seen.method.as_str()).uri(format!("{}?{query}", seen.path));
-        if let Some(accept) = seen.headers.get("accept") {
-            request = request.header("accept", accept);
+        let mut forwarded =
+            http::Request::builder().method(request.method.as_str()).uri(format!("{}?{query}", request.path));
+        if let Some(accept) = request.headers.get("accept") {
+            forwarded = forwarded.header("accept", accept);
         }
-        let Ok(answer) = self.client.send(request.body(Body::from(seen.body.to_vec())).unwrap()).await else {
+        let Ok(response) = self.client.send(forwarded.body(Body::from(request.body.to_vec())).unwrap()).await
+        else {
             return Reply::Reset;
         };
-        let status = answer.status().as_u16();
-        let header = |name: &'static str| Some((name, answer.headers().get(name)?.to_str().ok()?.to_owned()));
+        let status = response.status().as_u16();
+        let header =
+            |name: &'static str| Some((name, response.headers().get(name)?.to_str().ok()?.to_owned()));
         let headers = ["content-type", "retry-after"].into_iter().filter_map(header).collect();
         let number = {
-            let mut passed = self.passed();
-            passed.push(Passed { seen, status, body: vec![] });
-            passed.len() - 1
+            let mut exchanges = self.exchanges();
+            exchanges.push(Exchange { request, status, body: vec![] });
+            exchanges.len() - 1
         };
-        let most = match fault {
+        let max = match fault {
             Some(Fault::CutAfter(bytes)) => bytes,
             _ => usize::MAX,
         };
         let (pieces, body) = mpsc::channel(16);
-        tokio::spawn(self.pump(number, answer.into_body(), most, pieces));
+        tokio::spawn(self.copy_body(number, response.into_body(), max, pieces));
         Reply::Stream(status, headers, body)
     }
 
-    /// Passes an answer on as it comes, until either side goes away.
-    async fn pump(self: Arc<Self>, number: usize, mut body: Body, most: usize, pieces: mpsc::Sender<Piece>) {
-        let mut left = most;
+    /// Forwards the body until either side closes.
+    async fn copy_body(
+        self: Arc<Self>,
+        number: usize,
+        mut body: Body,
+        max: usize,
+        pieces: mpsc::Sender<Piece>,
+    ) {
+        let mut left = max;
         loop {
             let frame = tokio::select! {
                 () = pieces.closed() => return,
@@ -138,7 +146,7 @@ impl Shared {
             };
             bytes.truncate(left);
             left -= bytes.len();
-            self.passed()[number].body.extend_from_slice(&bytes);
+            self.exchanges()[number].body.extend_from_slice(&bytes);
             if pieces.send(Piece::Bytes(bytes)).await.is_err() {
                 return;
             }
@@ -150,7 +158,7 @@ impl Shared {
     }
 }
 
-/// A query with another limit, where it has one.
+/// Replaces the limit of a query, if any.
 fn with_limit(query: &str, limit: u32) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some(("limit", _)) => format!("limit={limit}"),
@@ -160,39 +168,42 @@ fn with_limit(query: &str, limit: u32) -> String {
 }
 
 impl Proxy {
-    pub fn before(cluster: &Cluster) -> Self {
-        let shared =
-            Arc::new(Shared { client: cluster.client(), rules: Mutex::default(), passed: Mutex::default() });
-        let answering = Arc::clone(&shared);
-        Self { server: Server::start(move |seen| answering.answer(seen)), shared }
+    pub fn start(cluster: &Cluster) -> Self {
+        let shared = Arc::new(Shared {
+            client: cluster.client(),
+            rules: Mutex::default(),
+            exchanges: Mutex::default(),
+        });
+        let responder = Arc::clone(&shared);
+        Self { server: Server::start(move |request| responder.respond(request)), shared }
     }
 
     pub fn kubeconfig(&self) -> String {
-        kubeconfig(&self.server.url(), None, &User::Nobody)
+        kubeconfig(&self.server.url(), None, &User::Anonymous)
     }
 
-    /// One more rule; the first that finds a fault is followed.
-    pub fn misbehave(&self, rule: Rule) {
+    /// Adds a rule. The first rule that returns a fault applies.
+    pub fn inject(&self, rule: Rule) {
         self.shared.rules.lock().unwrap().push(rule);
     }
 
-    /// Refuses connections, having dropped those that there are, or takes them again.
+    /// Stops listening and drops all connections, or listens again.
     pub fn listen(&self, is_listening: bool) {
         self.server.listen(is_listening);
     }
 
-    /// Drops every connection.
-    pub fn hang_up(&self) {
-        self.server.hang_up();
+    /// Drops all connections.
+    pub fn drop_connections(&self) {
+        self.server.drop_connections();
     }
 
-    /// Every request that was answered, in order.
-    pub fn passed(&self) -> Vec<Passed> {
-        self.shared.passed().clone()
+    /// All requests with a response, in order.
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.shared.exchanges().clone()
     }
 
-    /// How many of them are such.
-    pub fn count(&self, is: impl Fn(&Passed) -> bool) -> usize {
-        self.shared.passed().iter().filter(|passed| is(passed)).count()
+    /// Number of requests that match.
+    pub fn count(&self, matches: impl Fn(&Exchange) -> bool) -> usize {
+        self.shared.exchanges().iter().filter(|exchange| matches(exchange)).count()
     }
 }

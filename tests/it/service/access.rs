@@ -3,27 +3,29 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::running::bootstrap;
+use super::test_service::bootstrap;
 use super::{
-    ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, digest, form, pod,
+    ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod,
     report,
 };
 
-/// The nine operations in the organization: reporting `prod` and `test`, attesting in `cart` and `web`,
-/// and the seven that read, of which two ask for what is not there.
-async fn operations(service: &Running, token: &str, organization: &str) -> Vec<u16> {
-    let mut answers = Vec::new();
+/// Statuses of all operations in an organization: reports for `prod` and `test`, attestations in `cart` and `web`,
+/// and the seven reads, two of them of missing resources.
+async fn operations(service: &TestService, token: &str, organization: &str) -> Vec<u16> {
+    let mut responses = Vec::new();
     for environment in ["prod", "test"] {
         let path = format!("/environments/{organization}/{environment}/report/K8S");
         let request = service.request(Method::PUT, token, &path).header("Content-Type", "application/json");
-        answers.push(Answer::of(request.body(report(&[pod("p", "i", 'a')]))).await);
+        responses.push(Response::from_request(request.body(report(&[pod("p", "i", 'a')]))).await);
     }
     for flow in ["cart", "web"] {
         let path = format!("/attestations/{organization}/{flow}/trail/t/junit");
         let data = json!({
             "attestation_name": "unit", "junit_results": [], "repo_info": {"name": "acme/cart"},
         });
-        answers.push(Answer::of(service.request(Method::POST, token, &path).multipart(form(&data))).await);
+        responses.push(
+            Response::from_request(service.request(Method::POST, token, &path).multipart(form(&data))).await,
+        );
     }
     for path in [
         format!("/trails/{organization}"),
@@ -34,17 +36,60 @@ async fn operations(service: &Running, token: &str, organization: &str) -> Vec<u
         format!("/artifacts/{organization}/cart/{}/approvals", digest('a')),
         format!("/actions/{organization}/1"),
     ] {
-        answers.push(service.get(token, &path).await);
+        responses.push(service.get(token, &path).await);
     }
-    // Of another organization nothing is said but that.
-    for answer in answers.iter().filter(|answer| answer.status == 403 && organization != "acme") {
-        assert_eq!(answer.text, r#"{"message":"this token belongs to another organization"}"#);
+    // The response reveals nothing else about another organization.
+    for response in responses.iter().filter(|response| response.status == 403 && organization != "acme") {
+        assert_eq!(response.text, r#"{"message":"this token belongs to another organization"}"#);
     }
-    answers.iter().map(|answer| answer.status.as_u16()).collect()
+    responses.iter().map(|response| response.status.as_u16()).collect()
 }
 
-async fn each_role_does_what_it_is_for_and_nothing_else(database: Database) {
-    let service = Running::start(database).await;
+/// Each operation of the OpenAPI document, which is made from the routes, with the roles that it admits.
+async fn each_route_below_an_organization_admits_its_roles_only(database: Database) {
+    let service = TestService::start(database).await;
+    let document = Response::from_request(service.http.get(format!("{}/api/v2/openapi.json", service.base)))
+        .await
+        .json();
+    let parameter = regex::Regex::new(r"\{\w+\}").unwrap();
+    let mut routes = Vec::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let target =
+            path.replace("{org}", "acme").replace("{env_name}", "prod").replace("{flow_name}", "cart");
+        let target = parameter.replace_all(&target, "1").replace("/api/v2", "");
+        for method in operations.as_object().unwrap().keys() {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let request = |token| service.request(method.clone(), token, &target);
+            for (token, status) in [("guessed-0123456789abcdef01234567", 401), (STRANGER, 403)] {
+                Response::from_request(request(token)).await.expect(status);
+            }
+            let mut roles = Vec::new();
+            for (role, token) in
+                [("report", REPORTER), ("attest", ATTESTER), ("read", READER), ("admin", ADMIN)]
+            {
+                if Response::from_request(request(token)).await.status != 403 {
+                    roles.push(role);
+                }
+            }
+            routes.push(format!("{method} {path}: {}", roles.join(", ")));
+        }
+    }
+    routes.sort();
+    insta::assert_snapshot!(routes.join("\n"), @r"
+    GET /api/v2/actions/{org}/{action_number}: read, admin
+    GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: read, admin
+    GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: read, admin
+    GET /api/v2/attestations/{org}/{flow_name}: read, admin
+    GET /api/v2/organizations/{org}/environments_notifications: read, admin
+    GET /api/v2/repos/{org}/live-artifacts/{repo_name}: read, admin
+    GET /api/v2/trails/{org}: read, admin
+    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: attest, admin
+    PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin
+    ");
+}
+
+async fn each_role_is_limited_to_its_operations(database: Database) {
+    let service = TestService::start(database).await;
     for (token, expected) in [
         (ADMIN, [201, 201, 201, 201, 200, 200, 200, 200, 404, 200, 404]),
         (REPORTER, [200, 403, 403, 403, 403, 403, 403, 403, 403, 403, 403]),
@@ -58,31 +103,31 @@ async fn each_role_does_what_it_is_for_and_nothing_else(database: Database) {
     }
 }
 
-async fn who_may_not_is_told_what_it_takes_and_no_more(database: Database) {
-    let service = Running::start(database).await;
+async fn denied_request_names_the_required_role_only(database: Database) {
+    let service = TestService::start(database).await;
     let put = |token, environment: &str| {
         let path = format!("/environments/acme/{environment}/report/K8S");
         service.request(Method::PUT, token, &path)
     };
     let post = |token| service.request(Method::POST, token, "/attestations/acme/web/trail/t/junit");
     for (request, message) in [
-        (put(READER, "prod"), "this takes a token of role report or admin, and this one is of role read"),
-        (put(REPORTER, "nowhere"), "this token is of role report, and does not list this environment"),
+        (put(READER, "prod"), "this operation requires a token with role report or admin, got role read"),
+        (put(REPORTER, "nowhere"), "this token with role report does not list this environment"),
         (put(STRANGER, "prod"), "this token belongs to another organization"),
-        (post(REPORTER), "this takes a token of role attest or admin, and this one is of role report"),
-        (post(ATTESTER), "this token is of role attest, and does not list this flow"),
+        (post(REPORTER), "this operation requires a token with role attest or admin, got role report"),
+        (post(ATTESTER), "this token with role attest does not list this flow"),
         (
             service.request(Method::GET, ATTESTER, "/trails/acme"),
-            "this takes a token of role read or admin, and this one is of role attest",
+            "this operation requires a token with role read or admin, got role attest",
         ),
     ] {
-        let answer = Answer::of(request).await.expect(403);
-        assert_eq!(answer.text, json!({ "message": message }).to_string());
+        let response = Response::from_request(request).await.expect(403);
+        assert_eq!(response.text, json!({ "message": message }).to_string());
     }
 }
 
-async fn an_organization_that_is_not_there_answers_as_one_that_is_another_s(database: Database) {
-    let service = Running::start(database).await;
+async fn unknown_organization_is_denied_like_another_organization(database: Database) {
+    let service = TestService::start(database).await;
     for token in [ADMIN, READER, REPORTER, ATTESTER] {
         for organization in ["stranger", "nowhere", "a%00b", "%F0%9F%9A%A2"] {
             assert_eq!(operations(&service, token, organization).await, [403; 11], "{token} {organization}");
@@ -90,8 +135,8 @@ async fn an_organization_that_is_not_there_answers_as_one_that_is_another_s(data
     }
 }
 
-async fn without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else(database: Database) {
-    let service = Running::start(database).await;
+async fn request_without_one_valid_bearer_token_gets_identical_401(database: Database) {
+    let service = TestService::start(database).await;
     let url = |organization: &str| format!("{}/api/v2/trails/{organization}", service.base);
     let valid = format!("Bearer {READER}");
     for headers in [
@@ -110,19 +155,19 @@ async fn without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else(
             for header in &headers {
                 request = request.header("Authorization", *header);
             }
-            let answer = Answer::of(request).await.expect(401);
-            assert_eq!(answer.headers["www-authenticate"], "Bearer");
-            texts.push(answer.text);
+            let response = Response::from_request(request).await.expect(401);
+            assert_eq!(response.headers["www-authenticate"], "Bearer");
+            texts.push(response.text);
         }
         assert_eq!(texts[0], texts[1], "{headers:?}");
     }
-    // The scheme is a word in any case.
+    // The scheme is case-insensitive.
     let lower = service.http.get(url("acme")).header("Authorization", format!("bearer {READER}"));
-    Answer::of(lower).await.expect(200);
+    Response::from_request(lower).await.expect(200);
 }
 
 async fn wrong_tokens_get_identical_401_for_any_organization(database: Database) {
-    let service = Running::start(database).await;
+    let service = TestService::start(database).await;
     let mut seen = std::collections::BTreeSet::new();
     let mut guesses = tokio::task::JoinSet::new();
     for worker in 0..10 {
@@ -132,8 +177,9 @@ async fn wrong_tokens_get_identical_401_for_any_organization(database: Database)
             for n in 0..1_000 {
                 let organization = if n % 2 == 0 { "acme" } else { "nowhere" };
                 let request = http.get(format!("{base}/api/v2/trails/{organization}"));
-                let answer = Answer::of(request.bearer_auth(format!("guess-{worker}-{n}"))).await;
-                texts.insert((answer.status.as_u16(), answer.text));
+                let response =
+                    Response::from_request(request.bearer_auth(format!("guess-{worker}-{n}"))).await;
+                texts.insert((response.status.as_u16(), response.text));
             }
             texts
         });
@@ -145,10 +191,10 @@ async fn wrong_tokens_get_identical_401_for_any_organization(database: Database)
     service.get(READER, "/trails/acme").await.expect(200);
 }
 
-async fn a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overlap(database: Database) {
-    let service = Running::start(database).await;
+async fn token_removed_from_file_is_rejected_and_two_may_overlap(database: Database) {
+    let service = TestService::start(database).await;
     let second = "second-0123456789abcdef012345678";
-    let hash = supercargo::domain::model::Fingerprint::of(second.as_bytes());
+    let hash = supercargo::domain::model::Fingerprint::from_content(second.as_bytes());
     let overlapping = bootstrap(2, &format!("      - {{name: reader, role: read, sha256: {hash}}}"));
     service.reload(&overlapping).await;
     for token in [READER, second] {
@@ -160,19 +206,20 @@ async fn a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overl
     service.reload(&rotated).await;
     service.get(second, "/trails/acme").await.expect(200);
     service.get(READER, "/trails/acme").await.expect(401);
-    // It is closed with a time, and not deleted.
+    // The token is closed with a time, not deleted.
     let closed = "SELECT name FROM tokens WHERE closed_at IS NOT NULL";
     assert_eq!(service.database.rows(closed).await, ["reader"]);
 }
 
 super::on_both!(
-    each_role_does_what_it_is_for_and_nothing_else,
+    each_role_is_limited_to_its_operations,
     wrong_tokens_get_identical_401_for_any_organization,
-    a_token_that_is_taken_out_of_the_file_no_longer_works_and_two_may_overlap,
+    token_removed_from_file_is_rejected_and_two_may_overlap,
 );
 
 super::on_sqlite!(
-    who_may_not_is_told_what_it_takes_and_no_more,
-    an_organization_that_is_not_there_answers_as_one_that_is_another_s,
-    without_one_valid_bearer_token_the_answer_is_401_and_says_nothing_else,
+    each_route_below_an_organization_admits_its_roles_only,
+    denied_request_names_the_required_role_only,
+    unknown_organization_is_denied_like_another_organization,
+    request_without_one_valid_bearer_token_gets_identical_401,
 );

@@ -1,10 +1,10 @@
-//! Operations 3, 6, 8 and 9: what the bootstrap file declares, as the interface shows it.
+//! Operations 3, 6, 8 and 9: reading approvals and actions that the bootstrap file declares.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::running::{Options, bootstrap};
-use super::{ADMIN, Answer, Database, READER, Running, digest, form};
+use super::test_service::{Options, bootstrap};
+use super::{ADMIN, Database, READER, Response, TestService, digest, form};
 
 const COMMIT: &str = "4f1c2e7d90b3a85c6e2f7d1b08a9c35e4d6f7a21";
 
@@ -24,7 +24,7 @@ fn options(bootstrap: String) -> Options {
     Options { bootstrap, ..Options::default() }
 }
 
-/// Everything but the times at which the service recorded it.
+/// The approval without the times at which the service recorded it.
 fn without_times(mut approval: Value) -> Value {
     for field in ["created_at", "last_modified_at"] {
         assert!(approval[field].as_f64().unwrap() > 1.7e9, "{approval}");
@@ -33,7 +33,7 @@ fn without_times(mut approval: Value) -> Value {
     approval
 }
 
-async fn an_approval_has_every_field_and_its_commits_have_what_was_built_from_them(database: Database) {
+async fn approval_has_every_field_and_artifacts_of_its_commits(database: Database) {
     let full = approval(
         3,
         &format!(
@@ -42,7 +42,7 @@ async fn an_approval_has_every_field_and_its_commits_have_what_was_built_from_th
              approvals: [{{by: kim, at: 2026-09-01T12:00:00Z, comment: fine, url: \"https://x\"}}]"
         ),
     );
-    let service = Running::start_with(database, options(declared(1, &full))).await;
+    let service = TestService::start_with(database, options(declared(1, &full))).await;
     for (digit, commit) in [('a', COMMIT), ('c', COMMIT), ('d', &digest('e')[..40])] {
         let data = json!({
             "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest(digit),
@@ -60,17 +60,18 @@ async fn an_approval_has_every_field_and_its_commits_have_what_was_built_from_th
         "environment": "prod", "user_data": {"ticket": ["OPS-7", 1.5]},
     });
     assert_eq!(without_times(service.read("/approvals/acme/cart/3").await), expected);
-    // In the list, a commit is its hash alone.
+    // The list has only the hash of a commit.
     expected["src_commit_list"] = json!([COMMIT]);
     let list = service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('a'))).await;
     assert_eq!(list.as_array().unwrap().len(), 1);
     assert_eq!(without_times(list[0].clone()), expected);
-    // Of another artifact there are none, the one included that it takes the place of.
+    // The base artifact has no approvals.
     assert_eq!(service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('b'))).await, json!([]));
 }
 
-async fn an_approval_changes_and_is_withdrawn_and_keeps_its_number(database: Database) {
-    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+async fn approval_keeps_its_number_through_change_and_withdrawal(database: Database) {
+    let service =
+        TestService::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
     let first = service.read("/approvals/acme/cart/1").await;
     assert_eq!(
         (&first["state"], &first["user_data"], &first["approvals"]),
@@ -87,10 +88,10 @@ async fn an_approval_changes_and_is_withdrawn_and_keeps_its_number(database: Dat
     let states: Vec<_> =
         list.as_array().unwrap().iter().map(|a| (&a["release_number"], &a["state"])).collect();
     assert_eq!(states, [(&json!(2), &json!("PENDING")), (&json!(1), &json!("UNAPPROVED"))]);
-    // What it was is kept.
+    // Earlier states are kept.
     let history = "SELECT state FROM approvals WHERE number = 1 ORDER BY modified_at";
     assert_eq!(service.database.rows(history).await, ["PENDING", "APPROVED"]);
-    // A number is neither given again nor to another artifact; what there is stays.
+    // A number is never reused or moved to another artifact; such a file is rejected.
     let other = approval(2, "state: PENDING").replace(&digest('a'), &digest('f'));
     for bootstrap in [declared(4, &two), declared(4, &other)] {
         service.reload(&bootstrap).await;
@@ -100,38 +101,40 @@ async fn an_approval_changes_and_is_withdrawn_and_keeps_its_number(database: Dat
     assert!(service.metrics().await.contains("supercargo_bootstrap_loads_total{outcome=\"failed\"} 2"));
 }
 
-async fn what_is_asked_for_wrongly_is_named(database: Database) {
-    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
-    for (path, field, words) in [
-        ("/approvals/acme/cart/x", "approval_number", "whole number from 1"),
-        ("/approvals/acme/cart/0", "approval_number", "whole number from 1"),
-        ("/approvals/acme/cart/+1", "approval_number", "whole number from 1"),
-        ("/approvals/acme/cart/99999999999999999999", "approval_number", "whole number from 1"),
+async fn invalid_request_names_the_parameter(database: Database) {
+    let service =
+        TestService::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+    for (path, field, message) in [
+        ("/approvals/acme/cart/x", "approval_number", "expected an integer from 1"),
+        ("/approvals/acme/cart/0", "approval_number", "expected an integer from 1"),
+        ("/approvals/acme/cart/+1", "approval_number", "expected an integer from 1"),
+        ("/approvals/acme/cart/99999999999999999999", "approval_number", "expected an integer from 1"),
         ("/approvals/acme/-cart/1", "flow_name", "letter or digit"),
-        ("/approvals/acme/cart/1?x=1", "x", "no such parameter"),
-        ("/actions/acme/-1", "action_number", "whole number from 1"),
-        ("/actions/acme/1?x=1", "x", "no such parameter; none was expected"),
-        ("/organizations/acme/environments_notifications?page=1", "page", "no such parameter"),
+        ("/approvals/acme/cart/1?x=1", "x", "unknown parameter"),
+        ("/actions/acme/-1", "action_number", "expected an integer from 1"),
+        ("/actions/acme/1?x=1", "x", "unknown parameter: expected none"),
+        ("/organizations/acme/environments_notifications?page=1", "page", "unknown parameter"),
         ("/artifacts/acme/cart/abc/approvals", "fingerprint", "64 lowercase hex"),
         ("/artifacts/acme/a%20b/abc/approvals", "flow_name", "letter or digit"),
     ] {
-        service.get(READER, path).await.blames(field, words);
+        service.get(READER, path).await.assert_field_error(field, message);
     }
-    for (path, words) in [
-        ("/approvals/acme/cart/2", "no approval 2"),
-        ("/approvals/acme/web/1", "no flow \"web\""),
-        (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "no flow \"web\""),
-        ("/actions/acme/1", "no action 1"),
+    for (path, message) in [
+        ("/approvals/acme/cart/2", "approval 2 of flow \"cart\" not found"),
+        ("/approvals/acme/web/1", "flow \"web\" not found"),
+        (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "flow \"web\" not found"),
+        ("/actions/acme/1", "action 1 not found"),
     ] {
-        let answer = service.get(READER, path).await.expect(404);
-        assert!(answer.text.contains(&words.replace('"', "\\\"")), "{answer:?}");
-        Answer::of(service.request(Method::PUT, ADMIN, path)).await.expect(405);
+        let response = service.get(READER, path).await.expect(404);
+        assert!(response.text.contains(&message.replace('"', "\\\"")), "{response:?}");
+        Response::from_request(service.request(Method::PUT, ADMIN, path)).await.expect(405);
     }
     assert_eq!(service.read("/organizations/acme/environments_notifications").await, json!([]));
 }
 
-async fn nobody_sees_another_organization_s(database: Database) {
-    let service = Running::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
+async fn approvals_of_another_organization_are_hidden(database: Database) {
+    let service =
+        TestService::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
     for path in ["/approvals/stranger/cart/1", "/organizations/stranger/environments_notifications"] {
         service.get(READER, path).await.expect(403);
     }
@@ -140,9 +143,9 @@ async fn nobody_sees_another_organization_s(database: Database) {
 }
 
 super::on_both!(
-    an_approval_has_every_field_and_its_commits_have_what_was_built_from_them,
-    an_approval_changes_and_is_withdrawn_and_keeps_its_number,
-    nobody_sees_another_organization_s,
+    approval_has_every_field_and_artifacts_of_its_commits,
+    approval_keeps_its_number_through_change_and_withdrawal,
+    approvals_of_another_organization_are_hidden,
 );
 
-super::on_sqlite!(what_is_asked_for_wrongly_is_named);
+super::on_sqlite!(invalid_request_names_the_parameter);

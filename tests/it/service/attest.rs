@@ -4,16 +4,16 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use supercargo::domain::model::Fingerprint;
-use supercargo::service::Policy;
+use supercargo::service::Limits;
 
-use super::running::Options;
-use super::{ADMIN, ATTESTER, Answer, Database, READER, Running, digest, form, pod, report};
+use super::test_service::Options;
+use super::{ADMIN, ATTESTER, Database, READER, Response, TestService, digest, form, pod, report};
 
 fn passing(name: &str) -> Value {
     json!({"attestation_name": name, "junit_results": [{"failures": 0, "errors": 0, "total": 1}]})
 }
 
-/// Every field of the interface.
+/// An attestation with every field of the interface.
 fn complete() -> Value {
     json!({
         "attestation_name": "unit",
@@ -34,10 +34,10 @@ fn complete() -> Value {
     })
 }
 
-async fn an_attestation_is_listed_and_shows_in_its_trail(database: Database) {
-    let service = Running::start(database).await;
-    let answer = service.attest(ATTESTER, "cart", "t-1", form(&complete())).await.expect(201);
-    assert_eq!(answer.text, "\"Creation Success\"");
+async fn attestation_is_listed_and_included_in_its_trail(database: Database) {
+    let service = TestService::start(database).await;
+    let response = service.attest(ATTESTER, "cart", "t-1", form(&complete())).await.expect(201);
+    assert_eq!(response.text, "\"Creation Success\"");
     let listed = service.read("/attestations/acme/cart").await;
     let attestation = &listed["data"][0];
     assert_eq!(attestation["attestation_name"], "unit");
@@ -60,10 +60,10 @@ async fn an_attestation_is_listed_and_shows_in_its_trail(database: Database) {
     assert_eq!(trail["repo_ids"].as_array().unwrap().len(), 1);
     let status = &trail["compliance_status"]["artifacts_statuses"]["image"]["attestations_statuses"][0];
     assert_eq!(status["attestation_id"], attestation["attestation_id"]);
-    // What a pipeline had in its remote's URL is not evidence.
-    let kept = service.database.rows("SELECT url FROM repositories").await;
-    assert_eq!(kept, ["https://github.com/acme/cart.git"]);
-    // The two artifacts are linked to the repository and the commit.
+    // Credentials in the URL of the remote are removed.
+    let stored = service.database.rows("SELECT url FROM repositories").await;
+    assert_eq!(stored, ["https://github.com/acme/cart.git"]);
+    // Both artifacts are linked to the repository and the commit.
     service.report(ADMIN, "prod", report(&[pod("p", "i", 'a'), pod("q", "j", 'b')])).await.expect(201);
     let live = service.read("/repos/acme/live-artifacts/acme/cart").await;
     let url = format!("https://github.com/acme/cart/commit/{}", "c".repeat(40));
@@ -74,8 +74,8 @@ async fn an_attestation_is_listed_and_shows_in_its_trail(database: Database) {
     assert_eq!(live["live_artifacts"].as_array().unwrap().len(), 2);
 }
 
-async fn the_latest_attestation_of_a_name_counts_and_the_one_before_stays(database: Database) {
-    let service = Running::start(database).await;
+async fn latest_attestation_of_a_name_counts_and_earlier_ones_stay(database: Database) {
+    let service = TestService::start(database).await;
     let mut failing = passing("unit");
     failing["junit_results"][0]["failures"] = json!(1);
     let mut compliant = Vec::new();
@@ -95,10 +95,10 @@ async fn the_latest_attestation_of_a_name_counts_and_the_one_before_stays(databa
     assert_eq!(unit["overridden_attestation_id"], listed["data"][2]["attestation_id"]);
 }
 
-async fn times_in_a_trail_only_go_forward(database: Database) {
-    let service = Running::start(database).await;
+async fn times_of_a_trail_never_go_backwards(database: Database) {
+    let service = TestService::start(database).await;
     service.attest(ATTESTER, "cart", "t", form(&passing("unit"))).await.expect(201);
-    // As another replica whose clock is a day ahead would have left it.
+    // Simulates a replica whose clock is a day ahead.
     let ahead = "UPDATE trails SET last_modified_at = last_modified_at + 86400000000";
     service.database.execute(ahead).await;
     let before = service.read("/trails/acme").await["data"][0]["last_modified_at"].as_f64().unwrap();
@@ -109,14 +109,14 @@ async fn times_in_a_trail_only_go_forward(database: Database) {
     assert_eq!(latest["created_at"], after);
 }
 
-async fn links_are_the_web_s_and_without_credentials(database: Database) {
-    let service = Running::start(database).await;
-    for (said, shown) in [
+async fn links_are_http_urls_without_credentials(database: Database) {
+    let service = TestService::start(database).await;
+    for (given, shown) in [
         ("javascript:alert(1)", None),
         ("https://ci:s3cret@x.example.com/c", Some("https://x.example.com/c")),
     ] {
         let mut data = complete();
-        data["git_commit_info"]["url"] = json!(said);
+        data["git_commit_info"]["url"] = json!(given);
         data["repo_info"]["url"] = json!("https://u:s3cret@git.example.com/cart");
         data["origin_url"] = json!("https://u:s3cret@ci.example.com/1");
         service.attest(ATTESTER, "cart", "t", form(&data)).await.expect(201);
@@ -125,14 +125,14 @@ async fn links_are_the_web_s_and_without_credentials(database: Database) {
         assert_eq!(live["_embedded"]["artifacts"][0].get("commit_url").and_then(Value::as_str), shown);
     }
     for path in ["/trails/acme", "/attestations/acme/cart"] {
-        let answer = service.read(path).await.to_string();
-        assert!(!answer.contains("s3cret"), "{answer}");
+        let response = service.read(path).await.to_string();
+        assert!(!response.contains("s3cret"), "{response}");
     }
 }
 
-async fn an_attachment_is_kept_with_its_hash_and_never_unpacked(database: Database) {
-    let service = Running::start(database).await;
-    // Ten megabytes of nothing, a thousandth of that when packed.
+async fn attachment_is_stored_by_hash_and_never_unpacked(database: Database) {
+    let service = TestService::start(database).await;
+    // Unpacks to ten megabytes, a thousand times its size.
     let bomb: Vec<u8> = {
         let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
         packed.extend(std::iter::repeat_n([0xec, 0xc1, 0x01, 0x01], 2_000).flatten());
@@ -154,16 +154,16 @@ async fn an_attachment_is_kept_with_its_hash_and_never_unpacked(database: Databa
     } else {
         "SELECT lower(hex(attachment)), attachment_name FROM attestations"
     };
-    let expected = format!("{}|../../results.tar.gz", Fingerprint::of(&bomb));
+    let expected = format!("{}|../../results.tar.gz", Fingerprint::from_content(&bomb));
     assert_eq!(service.database.rows(hash).await, [expected.clone(), expected]);
 }
 
-async fn parts_may_come_in_any_order_and_an_empty_attachment_is_none(database: Database) {
-    let service = Running::start(database).await;
+async fn form_parts_come_in_any_order_and_empty_attachment_is_ignored(database: Database) {
+    let service = TestService::start(database).await;
     let file = || Part::bytes(b"<testsuite/>".to_vec()).file_name("junit.xml");
     let data = || Part::text(passing("unit").to_string());
-    let turned = Form::new().part("attachment_file", file()).part("data_json", data());
-    service.attest(ATTESTER, "cart", "t", turned).await.expect(201);
+    let reversed = Form::new().part("attachment_file", file()).part("data_json", data());
+    service.attest(ATTESTER, "cart", "t", reversed).await.expect(201);
     let empty = Form::new().part("data_json", data()).part("attachment_file", Part::text(""));
     service.attest(ATTESTER, "cart", "t", empty).await.expect(201);
     let listed = service.read("/attestations/acme/cart").await;
@@ -172,9 +172,9 @@ async fn parts_may_come_in_any_order_and_an_empty_attachment_is_none(database: D
     assert_eq!(attached, [json!(false), json!(true)]);
 }
 
-async fn what_is_too_large_is_413_and_at_the_limit_it_is_not(database: Database) {
-    let policy = Policy { attachment: 1_000, ..Policy::default() };
-    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+async fn form_over_a_size_limit_gets_413(database: Database) {
+    let limits = Limits { attachment: 1_000, ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     for (size, status) in [(1_000, 201), (1_001, 413), (3_000_000, 413)] {
         let form = form(&passing("unit")).part("attachment_file", Part::bytes(vec![b'x'; size]));
         service.attest(ATTESTER, "cart", "t", form).await.expect(status);
@@ -182,39 +182,39 @@ async fn what_is_too_large_is_413_and_at_the_limit_it_is_not(database: Database)
     let mut long = passing("unit");
     long["junit_results"][0]["name"] = json!("x".repeat(1024 * 1024));
     service.attest(ATTESTER, "cart", "t", form(&long)).await.expect(413);
-    // A list shows many of them, so none may be as long as that.
+    // Lists contain these fields, so their limit is smaller.
     for (field, value) in
         [("description", json!("x".repeat(65_537))), ("user_data", json!({"x": "x".repeat(65_537)}))]
     {
         let mut long = passing("unit");
         long[field] = value;
-        service.attest(ATTESTER, "cart", "t", form(&long)).await.blames(field, "at most 65536");
+        service.attest(ATTESTER, "cart", "t", form(&long)).await.assert_field_error(field, "at most 65536");
     }
     let listed = service.read("/attestations/acme/cart").await;
     assert_eq!(listed["pagination"]["total"], 1);
 }
 
-async fn a_form_that_is_wrong_is_refused_and_says_how(database: Database) {
-    let service = Running::start(database).await;
+async fn invalid_form_is_rejected_with_its_part(database: Database) {
+    let service = TestService::start(database).await;
     let data = || Part::text(passing("unit").to_string());
     let file = || Part::bytes(vec![1]);
     let attest = async |form| service.attest(ATTESTER, "cart", "t", form).await;
-    attest(Form::new().part("attachment_file", file())).await.blames("data_json", "missing");
+    attest(Form::new().part("attachment_file", file())).await.assert_field_error("data_json", "missing part");
     attest(Form::new()).await.expect(400);
     attest(Form::new().part("data_json", data()).part("data_json", data()))
         .await
-        .blames("data_json", "twice");
+        .assert_field_error("data_json", "twice");
     let twice = Form::new().part("data_json", data());
     attest(twice.part("attachment_file", file()).part("attachment_file", file()))
         .await
-        .blames("attachment_file", "twice");
+        .assert_field_error("attachment_file", "twice");
     attest(Form::new().part("data_json", data()).part("file", file()))
         .await
-        .blames("file", "data_json and attachment_file");
+        .assert_field_error("file", "expected data_json or attachment_file");
 
     let post = |kind: &str, body: &str| {
         let request = service.request(Method::POST, ATTESTER, "/attestations/acme/cart/trail/t/junit");
-        Answer::of(request.header("Content-Type", kind).body(body.to_owned()))
+        Response::from_request(request.header("Content-Type", kind).body(body.to_owned()))
     };
     for kind in ["application/json", "text/plain", "multipart/mixed; boundary=x"] {
         post(kind, "{}").await.expect(415);
@@ -229,9 +229,9 @@ async fn a_form_that_is_wrong_is_refused_and_says_how(database: Database) {
     service.get(READER, "/attestations/acme/cart").await.expect(404);
 }
 
-async fn a_field_that_is_wrong_is_named(database: Database) {
-    let service = Running::start(database).await;
-    for (field, value, named, words) in [
+async fn invalid_field_is_named(database: Database) {
+    let service = TestService::start(database).await;
+    for (field, value, named, message) in [
         ("attestation_name", json!(""), "attestation_name", "1 to 255"),
         ("attestation_name", json!("x".repeat(256)), "attestation_name", "1 to 255"),
         ("attestation_name", json!("a\0b"), "attestation_name", "NUL"),
@@ -241,7 +241,7 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
             "junit_results",
             json!([{"failures": 0, "errors": 0, "total": -1}]),
             "junit_results[0].total",
-            "whole number",
+            "an integer from 0",
         ),
         ("junit_results", json!([{"failures": 0, "errors": 0}]), "junit_results[0]", "total"),
         (
@@ -252,7 +252,12 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
         ),
         ("artifact_fingerprint", json!("sha256:abc"), "artifact_fingerprint", "64 lowercase hex"),
         ("target_artifacts", json!([1]), "target_artifacts[0]", "string"),
-        ("target_artifacts", json!(vec!["web"; 1_001]), "target_artifacts", "at most 1000 were expected"),
+        (
+            "target_artifacts",
+            json!(vec!["web"; 1_001]),
+            "target_artifacts",
+            "expected at most 1000 artifacts",
+        ),
         ("git_commit_info", json!({"sha1": "abc"}), "git_commit_info.sha1", "40 lowercase hex"),
         ("git_commit_info", json!({"timestamp": -5}), "git_commit_info.timestamp", "1970"),
         ("repo_info", json!({"url": "https://github.com/a/b"}), "repo_info", "missing field `name`"),
@@ -269,7 +274,7 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
     ] {
         let mut data = passing("unit");
         data[field] = value;
-        service.attest(ATTESTER, "cart", "t", form(&data)).await.blames(named, words);
+        service.attest(ATTESTER, "cart", "t", form(&data)).await.assert_field_error(named, message);
     }
     for text in ["", "{", "[]", "\"x\"", "{\"attestation_name\": NaN}", &"[".repeat(10_000)] {
         let form = Form::new().part("data_json", Part::text(text.to_owned()));
@@ -280,8 +285,8 @@ async fn a_field_that_is_wrong_is_named(database: Database) {
     service.get(READER, "/attestations/acme/cart").await.expect(404);
 }
 
-async fn names_in_the_path_are_what_they_are_or_refused(database: Database) {
-    let service = Running::start(database).await;
+async fn path_names_are_decoded_or_rejected(database: Database) {
+    let service = TestService::start(database).await;
     for trail in ["100%25", "%F0%9F%9A%A2", "a.b", "...", "a%3Fb%23c", "%3Cb%3E", "';--", "a+b", "%20x"] {
         let expected = if trail == "%20x" { 400 } else { 201 };
         service.attest(ADMIN, "cart", trail, form(&passing("unit"))).await.expect(expected);
@@ -302,24 +307,27 @@ async fn names_in_the_path_are_what_they_are_or_refused(database: Database) {
         ("c%C3%A4rt", "t", "flow_name"),
     ] {
         let path = format!("{}/api/v2/attestations/acme/{flow}/trail/{trail}/junit", service.base);
-        // Sent as it stands: a client's URL parser would remove `..` itself.
-        let answer = super::hostile::raw_post(&path, ADMIN, &passing("unit")).await;
-        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(field), "{flow}/{trail}: {answer}");
+        // Sent unparsed: the URL parser of a client would remove `..`.
+        let response = super::hostile_input::raw_post(&path, ADMIN, &passing("unit")).await;
+        assert!(
+            response.starts_with("HTTP/1.1 400") && response.contains(field),
+            "{flow}/{trail}: {response}"
+        );
     }
 }
 
 super::on_both!(
-    an_attestation_is_listed_and_shows_in_its_trail,
-    the_latest_attestation_of_a_name_counts_and_the_one_before_stays,
-    times_in_a_trail_only_go_forward,
-    an_attachment_is_kept_with_its_hash_and_never_unpacked,
-    parts_may_come_in_any_order_and_an_empty_attachment_is_none,
+    attestation_is_listed_and_included_in_its_trail,
+    latest_attestation_of_a_name_counts_and_earlier_ones_stay,
+    times_of_a_trail_never_go_backwards,
+    attachment_is_stored_by_hash_and_never_unpacked,
+    form_parts_come_in_any_order_and_empty_attachment_is_ignored,
 );
 
 super::on_sqlite!(
-    links_are_the_web_s_and_without_credentials,
-    what_is_too_large_is_413_and_at_the_limit_it_is_not,
-    a_form_that_is_wrong_is_refused_and_says_how,
-    a_field_that_is_wrong_is_named,
-    names_in_the_path_are_what_they_are_or_refused,
+    links_are_http_urls_without_credentials,
+    form_over_a_size_limit_gets_413,
+    invalid_form_is_rejected_with_its_part,
+    invalid_field_is_named,
+    path_names_are_decoded_or_rejected,
 );

@@ -1,34 +1,34 @@
-//! The bootstrap file: what is wrong with it, what it brings about, and what it leaves alone.
+//! The bootstrap file: errors in it, and the effects of its changes.
 
 use supercargo::service::{Service, StartError};
 
 use super::process::{Process, command};
-use super::running::{Options, bootstrap, folder, setup};
-use super::{ADMIN, Database, READER, Running, STRANGER, pod, report};
+use super::test_service::{Options, bootstrap, folder, setup};
+use super::{ADMIN, Database, READER, Response, STRANGER, TestService, pod, report};
 
-/// What is said of a file that cannot be used, causes included.
-async fn said_of(database: &Database, bootstrap: &str) -> String {
+/// The error for an invalid file, with its causes.
+async fn start_error(database: &Database, bootstrap: &str) -> String {
     let folder = folder(bootstrap);
     match Service::start(setup(database, folder.path(), &Options::default())).await {
-        Ok(_) => panic!("it was taken: {bootstrap}"),
-        Err(error) => supercargo::process::error_causes::said_once(&error).join(": "),
+        Ok(_) => panic!("unexpectedly valid: {bootstrap}"),
+        Err(error) => supercargo::process::error_causes::describe(&error),
     }
 }
 
-async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
+async fn mistake_is_reported_with_key_and_line(database: Database) {
     let token = |token: &str| {
         format!("generation: 1\norganizations:\n  - name: acme\n    tokens:\n      - {token}\n")
     };
     let flow =
         |flow: &str| format!("generation: 1\norganizations:\n  - name: acme\n    flows:\n      - {flow}\n");
     let long = "x".repeat(256);
-    for (text, words) in [
+    for (file, texts) in [
         (String::new(), &["bootstrap.yaml\" is empty"][..]),
-        ("[]".into(), &["bootstrap.yaml", "at its top level"]),
+        ("[]".into(), &["bootstrap.yaml", "at the top level"]),
         ("generation: 1".into(), &["organizations"]),
         ("generation: one\norganizations: []".into(), &["line 1", "generation"]),
         ("generation: -1\norganizations: []".into(), &["generation", "from 0"]),
-        ("generation: 1\norganizations: []".into(), &["organizations", "at least one was expected"]),
+        ("generation: 1\norganizations: []".into(), &["organizations", "expected at least one"]),
         ("generation: 1\norganizations: []\npolicies: []".into(), &["policies", "line 3"]),
         ("generation: 1\norganizations:\n  - name: ..\n".into(), &["relative path", "line 3"]),
         ("generation: 1\norganizations:\n  - name: a\n  - name: a\n".into(), &["organizations[1]", "twice"]),
@@ -38,21 +38,21 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         (token("{name: x, role: read, secret: t}"), &["line 5", "secret"]),
         (
             token("{name: x, role: read}"),
-            &["organizations[0].tokens[0]", "exactly one of sha256, file and variable"],
+            &["organizations[0].tokens[0]", "expected exactly one of sha256, file and variable"],
         ),
         (token(&format!("{{name: x, role: read, file: {ADMIN}, variable: V}}")), &["exactly one"]),
         (
             token("{name: x, role: read, file: nowhere}"),
-            &["organizations[0].tokens[0]", "nowhere", "cannot be read"],
+            &["organizations[0].tokens[0]", "failed to read", "nowhere"],
         ),
         (
             token("{name: x, role: read, file: bootstrap.yaml}"),
-            &["/bootstrap.yaml\" holds a space", "at least 22 visible ASCII"],
+            &["/bootstrap.yaml\" contains a space", "expected at least 22 visible ASCII"],
         ),
         (token("{name: x, role: read, file: /dev/null}"), &["tokens[0]: the file \"/dev/null\" is empty"]),
         (
             token("{name: x, role: read, variable: CARGO_PKG_NAME}"),
-            &["the variable \"CARGO_PKG_NAME\" holds a text that is too short", "at least 22 visible ASCII"],
+            &["the variable \"CARGO_PKG_NAME\" is too short", "expected at least 22 visible ASCII"],
         ),
         (
             token(&format!("{{name: x, role: attest, flows: [a b], file: {ADMIN}}}")),
@@ -76,9 +76,12 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         (token(&format!("{{name: x, role: attest, environments: [a], file: {ADMIN}}}")), &["flows: [NAME]"]),
         (
             token(&format!("{{name: x, role: report, environments: [a], flows: [b], file: {ADMIN}}}")),
-            &["not flows"],
+            &["must not list flows"],
         ),
-        (token(&format!("{{name: x, role: read, flows: [b], file: {ADMIN}}}")), &["whole organization"]),
+        (
+            token(&format!("{{name: x, role: read, flows: [b], file: {ADMIN}}}")),
+            &["must list neither environments nor flows"],
+        ),
         (token(&format!("{{name: \"{long}\", role: read, file: {ADMIN}}}")), &["1 to 255"]),
         (
             token(&format!(
@@ -89,7 +92,7 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         (flow("{name: -x}"), &["line 5", "letter or digit"]),
         (
             "generation: 1\norganizations: [{name: sign-in}]\n".to_owned(),
-            &["organizations[0].name", "other than sign-in, sign-out, style.css, script.js"],
+            &["organizations[0].name", "must not be one of sign-in, sign-out, style.css, script.js"],
         ),
         (flow("{name: x, tags: {\"a=b\": c}}"), &["organizations[0].flows[0].tags.a=b"]),
         (flow("{name: x, template: {attestations: [{name: a}]}}"), &["line 5", "type"]),
@@ -99,19 +102,19 @@ async fn a_mistake_is_named_with_its_key_and_place(database: Database) {
         ),
         (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
     ] {
-        is_named(&database, &text, words).await;
+        assert_rejected(&database, &file, texts).await;
     }
 }
 
-/// A file of this text is refused, in all these words.
-async fn is_named(database: &Database, text: &str, words: &[&str]) {
-    let said = said_of(database, text).await;
-    for word in words {
-        assert!(said.contains(word), "{word}: {said}\n{text}");
+/// Expects an error that contains each of these texts.
+async fn assert_rejected(database: &Database, file: &str, texts: &[&str]) {
+    let error = start_error(database, file).await;
+    for text in texts {
+        assert!(error.contains(text), "{text}: {error}\n{file}");
     }
 }
 
-async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Database) {
+async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Database) {
     let list = |key: &str, item: &str| {
         format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
     };
@@ -130,7 +133,7 @@ async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Databas
     let target = |more: &str| {
         action(&format!("number: 1, triggers: [ON_COMPLIANT_ENV], targets: [{{name: t, {more}}}]"))
     };
-    for (text, words) in [
+    for (file, texts) in [
         (approval("number: 0"), &["flows[0].approvals[0].number", "from 1"][..]),
         (approval("number: 1, state: MAYBE"), &["line 5", "MAYBE"]),
         (approval("number: 1, state: APPROVED"), &["approvals[0].approvals", "by and at"]),
@@ -145,41 +148,41 @@ async fn a_mistake_in_what_is_judged_and_told_is_named_as_well(database: Databas
         (action("number: 1, triggers: [ON_A_FULL_MOON], targets: []"), &["line 5", "ON_A_FULL_MOON"]),
         (action("number: 1, triggers: [ON_COMPLIANT_ENV], targets: []"), &["actions[0].targets", "1 to 100"]),
         (target("type: PIGEON"), &["line 5", "PIGEON"]),
-        (target("type: WEBHOOK"), &["targets[0]", "url was expected"]),
+        (target("type: WEBHOOK"), &["targets[0]", "expected url"]),
         (target("type: WEBHOOK, url: {file: /dev/null}"), &["targets[0]", "the file \"/dev/null\" is empty"]),
         (target("type: WEBHOOK, url: {file: nowhere}"), &["targets[0]", "url", "nowhere"]),
         (target(&format!("type: WEBHOOK, url: {{file: {ADMIN}}}")), &["targets[0]", "one https URL"]),
         (target("type: WEBHOOK, url: {file: url, variable: V}"), &["exactly one of file and variable"]),
         (target("type: SLACK, url: {variable: SUPERCARGO_NO_SUCH_VARIABLE}"), &["not set"]),
         (target("type: EMAIL, recipients: [ops@example.com]"), &["targets[0]", "smtp"]),
-        (target("type: EMAIL, recipients: [ops]"), &["targets[0]", "no mail address"]),
-        (target("type: EMAIL, recipients: [a@b], url: {file: x}"), &["type EMAIL has no url"]),
+        (target("type: EMAIL, recipients: [ops]"), &["targets[0]", "invalid mail address \"ops\""]),
+        (target("type: EMAIL, recipients: [a@b], url: {file: x}"), &["type EMAIL must not have url"]),
         ("generation: 1\nsmtp: {host: h, from: nobody}\norganizations: []".into(), &["smtp", "mail address"]),
         (
             "generation: 1\nsmtp: {host: h, from: a@b, tls: none, username: u, password: {file: p}}\norganizations: []".into(),
-            &["smtp", "in the clear"],
+            &["smtp", "a password must be encrypted in transit"],
         ),
         ("generation: 1\nauthorities: bootstrap.yaml\norganizations: []".into(), &["authorities", "PEM"]),
     ] {
-        is_named(&database, &text, words).await;
+        assert_rejected(&database, &file, texts).await;
     }
 }
 
-async fn a_token_in_the_place_of_its_hash_is_not_shown(database: Database) {
+async fn token_instead_of_its_hash_is_redacted(database: Database) {
     let token = "s3cret-token-0123456789abcdef";
     let text = format!(
         "generation: 1\norganizations: [{{name: a, tokens: [{{name: x, role: admin, sha256: {token}}}]}}]"
     );
-    let said = said_of(&database, &text).await;
+    let error = start_error(&database, &text).await;
     assert!(
-        said.contains("organizations[0].tokens[0].sha256") && said.contains("64 lowercase hex"),
-        "{said}"
+        error.contains("organizations[0].tokens[0].sha256") && error.contains("64 lowercase hex"),
+        "{error}"
     );
-    assert!(!said.contains("s3cret"), "{said}");
+    assert!(!error.contains("s3cret"), "{error}");
 }
 
-async fn a_file_that_cannot_be_used_leaves_what_was_there(database: Database) {
-    let service = Running::start(database).await;
+async fn invalid_file_keeps_the_previous_state(database: Database) {
+    let service = TestService::start(database).await;
     service.reload("generation: 2\norganizations: oops").await;
     service.get(READER, "/trails/acme").await.expect(200);
     assert!(service.metrics().await.contains("supercargo_bootstrap_loads_total{outcome=\"failed\"} 1"));
@@ -187,26 +190,40 @@ async fn a_file_that_cannot_be_used_leaves_what_was_there(database: Database) {
     assert!(service.metrics().await.contains("supercargo_bootstrap_generation 2"));
 }
 
-async fn a_lower_generation_is_refused_at_the_start_and_later(database: Database) {
+async fn lower_generation_is_ignored_and_reported_as_stale(database: Database) {
     let service =
-        Running::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() }).await;
+        TestService::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() })
+            .await;
     let older = bootstrap(4, "").replace("role: read", "role: admin");
     service.reload(&older).await;
     service.report(READER, "prod", report(&[])).await.expect(403);
     let database = service.stop().await;
-    let said = said_of(&database, &older).await;
-    assert!(said.contains("generation 4") && said.contains("seen 5"), "{said}");
-    // The same generation may be read again, but not with other content.
+    // After a restart with the older file, as by `helm rollback`, the database prevails.
+    let service = TestService::start_with(database, Options { bootstrap: older, ..Options::default() }).await;
+    service.report(READER, "prod", report(&[])).await.expect(403);
+    service.get(READER, "/trails/acme").await.expect(200);
+    let ready = Response::from_request(service.http.get(format!("{}/readyz?verbose", service.admin)))
+        .await
+        .expect(200);
+    let warning = "[+]bootstrap ok, with a warning: the bootstrap file ";
+    let numbers = "has generation 4, but the database has generation 5";
+    assert!(ready.text.contains(warning) && ready.text.contains(numbers), "{}", ready.text);
+    assert!(service.metrics().await.contains("supercargo_bootstrap_stale 1"));
+    service.reload(&bootstrap(5, "")).await;
+    assert!(service.metrics().await.contains("supercargo_bootstrap_stale 0"));
+    let database = service.stop().await;
+    // Changed content needs a new generation.
     let other = bootstrap(5, "").replace("role: read", "role: admin");
-    let said = said_of(&database, &other).await;
-    assert!(said.contains("generation 5") && said.contains("raise its generation"), "{said}");
+    let error = start_error(&database, &other).await;
+    assert!(error.contains("changed without a new generation (5)"), "{error}");
     let service =
-        Running::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() }).await;
+        TestService::start_with(database, Options { bootstrap: bootstrap(5, ""), ..Options::default() })
+            .await;
     service.get(READER, "/trails/acme").await.expect(200);
 }
 
-async fn an_organization_that_is_taken_out_is_closed_and_its_evidence_stays(database: Database) {
-    let service = Running::start(database).await;
+async fn organization_removed_from_file_is_closed_and_its_evidence_stays(database: Database) {
+    let service = TestService::start(database).await;
     service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
     let alone = bootstrap(2, "");
     let (acme, stranger) = alone.split_once("  - name: stranger").unwrap();
@@ -217,28 +234,28 @@ async fn an_organization_that_is_taken_out_is_closed_and_its_evidence_stays(data
     assert_eq!(service.database.rows("SELECT pod FROM pod_runs").await, ["p"]);
     let closed = "SELECT name FROM organizations WHERE closed_at IS NOT NULL";
     assert_eq!(service.database.rows(closed).await, ["acme"]);
-    // It can come back, and goes on where it was.
+    // The organization can be added again and continues.
     service
         .reload(&format!("{}  - name: stranger{stranger}", acme.replace("generation: 2", "generation: 3")))
         .await;
     service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(200);
 }
 
-async fn without_a_file_and_without_an_organization_it_does_not_start(database: Database) {
+async fn empty_database_without_a_file_fails_to_start(database: Database) {
     let folder = folder("");
     let mut setup = setup(&database, folder.path(), &Options::default());
     setup.bootstrap = None;
     assert!(matches!(Service::start(setup.clone()).await, Err(StartError::Empty)));
-    let database = Running::start(database).await.stop().await;
-    // A database that has one needs no file.
+    let database = TestService::start(database).await.stop().await;
+    // A database with an organization needs no file.
     let mut again = setup;
     again.database = database.url().parse().unwrap();
     assert!(Service::start(again).await.is_ok());
 }
 
-async fn a_token_may_move_to_another_organization(database: Database) {
-    let service = Running::start(database).await;
-    // From the second organization of the file to the first.
+async fn token_may_move_to_another_organization(database: Database) {
+    let service = TestService::start(database).await;
+    // The token moves from the second organization to the first.
     let moved = bootstrap(2, &format!("      - {{name: moved, role: read, file: {STRANGER}}}"));
     let (acme, _) = moved.split_once("  - name: stranger").unwrap();
     service.reload(acme).await;
@@ -246,10 +263,11 @@ async fn a_token_may_move_to_another_organization(database: Database) {
     service.get(STRANGER, "/trails/stranger").await.expect(403);
 }
 
-async fn what_is_taken_out_of_it_is_closed_and_kept(database: Database) {
+async fn flow_removed_from_file_is_closed_and_kept(database: Database) {
     let flow = "    flows: [{name: cart, tags: {team: shop}, template: {attestations: [{name: unit, type: junit}]}}]";
     let service =
-        Running::start_with(database, Options { bootstrap: bootstrap(1, flow), ..Options::default() }).await;
+        TestService::start_with(database, Options { bootstrap: bootstrap(1, flow), ..Options::default() })
+            .await;
     service.reload(&bootstrap(2, &flow.replace("shop", "pay"))).await;
     service.reload(&bootstrap(3, "")).await;
     let tags = "SELECT tag_value, CASE WHEN closed_at IS NULL THEN 'open' ELSE 'closed' END FROM flow_tags ORDER BY created_at";
@@ -259,22 +277,22 @@ async fn what_is_taken_out_of_it_is_closed_and_kept(database: Database) {
 }
 
 super::on_both!(
-    a_token_may_move_to_another_organization,
-    what_is_taken_out_of_it_is_closed_and_kept,
-    a_lower_generation_is_refused_at_the_start_and_later,
-    an_organization_that_is_taken_out_is_closed_and_its_evidence_stays,
-    without_a_file_and_without_an_organization_it_does_not_start,
+    token_may_move_to_another_organization,
+    flow_removed_from_file_is_closed_and_kept,
+    lower_generation_is_ignored_and_reported_as_stale,
+    organization_removed_from_file_is_closed_and_its_evidence_stays,
+    empty_database_without_a_file_fails_to_start,
 );
 
 super::on_sqlite!(
-    a_mistake_is_named_with_its_key_and_place,
-    a_mistake_in_what_is_judged_and_told_is_named_as_well,
-    a_token_in_the_place_of_its_hash_is_not_shown,
-    a_file_that_cannot_be_used_leaves_what_was_there,
+    mistake_is_reported_with_key_and_line,
+    mistake_in_policy_approval_or_action_is_reported_with_key,
+    token_instead_of_its_hash_is_redacted,
+    invalid_file_keeps_the_previous_state,
 );
 
 #[test]
-fn a_name_that_nobody_knows_is_warned_of_and_the_audit_log_says_what_changed() {
+fn unknown_name_is_warned_about_and_changes_are_audited() {
     let more = format!(
         "    environments: [{{name: prod, policy: {{attestations: [{{flow: crat, name: unit}}, {{flow: cart, name: unit}}]}}}}]
     flows:
@@ -287,33 +305,33 @@ fn a_name_that_nobody_knows_is_warned_of_and_the_audit_log_says_what_changed() {
     let folder = folder(&bootstrap(1, &more));
     std::fs::write(folder.path().join("url"), "https://hooks.example.com/credential").unwrap();
     let service = Process::run(command(&folder, "sqlite:x.db"), folder);
-    let warned: Vec<_> =
-        service.before.lines().filter(|line| line.contains("the bootstrap file: ")).collect();
-    assert_eq!(warned.len(), 3, "{}", service.before);
-    for words in ["flow \"crat\"", "approval 1 of the flow cart names the environment \"prdo\"", "\"pord\""] {
-        assert!(service.before.contains(words), "{words}: {}", service.before);
+    let warnings: Vec<_> =
+        service.startup_log.lines().filter(|line| line.contains("bootstrap file: ")).collect();
+    assert_eq!(warnings.len(), 3, "{}", service.startup_log);
+    for text in ["flow \"crat\"", "approval 1 of flow cart names environment \"prdo\"", "\"pord\""] {
+        assert!(service.startup_log.contains(text), "{text}: {}", service.startup_log);
     }
-    for words in [
-        "audit: bootstrap file, generation 1, acme: the organization was opened",
-        "the token expired of role admin was opened until 2020-01-01T00:00:00Z",
+    for text in [
+        "audit: bootstrap file, generation 1, acme: the organization was added",
+        "the token expired of role admin was added until 2020-01-01T00:00:00Z",
         "the action 1, a, sends ON_COMPLIANT_ENV of prod, pord to t at https://hooks.example.com",
     ] {
-        assert!(service.before.contains(words), "{words}: {}", service.before);
+        assert!(service.startup_log.contains(text), "{text}: {}", service.startup_log);
     }
-    assert!(!service.before.contains("credential"));
+    assert!(!service.startup_log.contains("credential"));
 }
 
 #[tokio::test]
-async fn the_example_can_be_used_as_it_stands() {
+async fn example_file_is_valid() {
     let database = Database::sqlite();
     let example =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bootstrap.yaml")).unwrap();
     let folder = folder(&example);
     std::fs::write(folder.path().join("admin.token"), ADMIN).unwrap();
     assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
-    // And so can what stands in its comments.
-    let whole = example.replace("#: ", "").replace("generation: 1", "generation: 2");
-    std::fs::write(folder.path().join("bootstrap.yaml"), whole).unwrap();
+    // The file is also valid with its commented-out settings.
+    let complete = example.replace("#: ", "").replace("generation: 1", "generation: 2");
+    std::fs::write(folder.path().join("bootstrap.yaml"), complete).unwrap();
     std::fs::write(folder.path().join("pager.url"), "https://hooks.example.com/T0/B0/credential").unwrap();
     std::fs::write(folder.path().join("pager.secret"), ADMIN).unwrap();
     assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
@@ -328,7 +346,7 @@ async fn the_example_can_be_used_as_it_stands() {
 }
 
 #[test]
-fn the_committed_schema_is_the_code_s() {
+fn committed_schema_matches_the_code() {
     let schema = format!("{:#}\n", supercargo::service::bootstrap::schema());
-    super::is_committed("bootstrap.schema.json", &schema);
+    super::assert_committed("bootstrap.schema.json", &schema);
 }

@@ -1,77 +1,75 @@
-//! A browser that is signed in, and looks at pages.
+//! A client for the pages with a session cookie.
 
 use reqwest::header::{CONTENT_TYPE, COOKIE, ORIGIN, SET_COOKIE};
 
-use super::running::{Options, client};
-use super::{Answer, READER, Running};
+use super::test_service::{Options, client};
+use super::{READER, Response, TestService};
 
-/// A browser with one cookie, which follows no redirect by itself.
+/// Keeps one cookie and does not follow redirects.
 pub struct Browser<'a> {
-    service: &'a Running,
+    service: &'a TestService,
     http: reqwest::Client,
     pub cookie: Option<String>,
 }
 
 impl<'a> Browser<'a> {
-    pub fn of(service: &'a Running) -> Self {
+    pub fn new(service: &'a TestService) -> Self {
         let http = client(&Options::default()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { service, http, cookie: None }
     }
 
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> Answer {
+    async fn send(&mut self, request: reqwest::RequestBuilder) -> Response {
         let request = match &self.cookie {
             Some(cookie) => request.header(COOKIE, cookie),
             None => request,
         };
-        let answer = Answer::of(request).await;
-        if let Some(set) = answer.headers.get(SET_COOKIE) {
+        let response = Response::from_request(request).await;
+        if let Some(set) = response.headers.get(SET_COOKIE) {
             let set = set.to_str().unwrap();
-            let (cookie, how) = set.split_once("; ").unwrap();
-            assert!(how.starts_with("Path=/; HttpOnly; SameSite=Lax"), "{set}");
-            self.cookie = (!how.contains("Max-Age=0")).then(|| cookie.to_owned());
+            let (cookie, attributes) = set.split_once("; ").unwrap();
+            assert!(attributes.starts_with("Path=/; HttpOnly; SameSite=Lax"), "{set}");
+            self.cookie = (!attributes.contains("Max-Age=0")).then(|| cookie.to_owned());
         }
-        answer
+        response
     }
 
-    pub async fn get(&mut self, path: &str) -> Answer {
+    pub async fn get(&mut self, path: &str) -> Response {
         self.send(self.http.get(format!("{}{path}", self.service.base))).await
     }
 
-    pub async fn post(&mut self, path: &str, origin: &str, form: &[(&str, &str)]) -> Answer {
+    pub async fn post(&mut self, path: &str, origin: &str, form: &[(&str, &str)]) -> Response {
         let request = self.http.post(format!("{}{path}", self.service.base)).header(ORIGIN, origin);
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         self.send(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)).await
     }
 
-    pub async fn sign_in(&mut self, token: &str, next: &str) -> Answer {
+    pub async fn sign_in(&mut self, token: &str, next: &str) -> Response {
         let origin = self.service.base.clone();
         self.post("/ui/sign-in", &origin, &[("token", token), ("next", next)]).await
     }
 
-    /// Signs in, and is taken to a page.
-    pub async fn signed_in(service: &'a Running, token: &str) -> Self {
-        let mut browser = Self::of(service);
+    pub async fn signed_in(service: &'a TestService, token: &str) -> Self {
+        let mut browser = Self::new(service);
         assert_eq!(browser.sign_in(token, "").await.status, 303);
         browser
     }
 
-    /// Looks at a page that is there, as the reader of `acme`.
-    pub async fn looks(service: &'a Running, path: &str) -> String {
-        let answer = Self::signed_in(service, READER).await.get(path).await;
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        answer.text
+    /// Text of an existing page, as the reader of `acme` sees it.
+    pub async fn read_page(service: &'a TestService, path: &str) -> String {
+        let response = Self::signed_in(service, READER).await.get(path).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        response.text
     }
 }
 
-/// What a page says. Around it stand who looks at it, and what they asked for.
-pub fn said(answer: &Answer) -> String {
-    let (_, main) = answer.text.split_once("<main").unwrap();
+/// Content of `<main>`: the page without the header, which depends on user and path.
+pub fn main_element(response: &Response) -> String {
+    let (_, main) = response.text.split_once("<main").unwrap();
     main.split_once("</main>").unwrap().0.to_owned()
 }
 
-/// Everything of these is on the page.
 #[track_caller]
-pub fn shows(page: &str, expected: &[&str]) {
+pub fn assert_contains(page: &str, expected: &[&str]) {
     for expected in expected {
         assert!(page.contains(expected), "{expected}: {page}");
     }

@@ -1,4 +1,4 @@
-//! What the chart has the service started with.
+//! Checks the arguments of `serve` in the rendered chart.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::supercargo;
 
 #[test]
-fn the_service_knows_the_arguments_that_the_chart_gives_it() {
+fn arguments_of_the_chart_are_accepted_by_serve() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut kinds = BTreeSet::new();
@@ -21,9 +21,9 @@ fn the_service_knows_the_arguments_that_the_chart_gives_it() {
             for container in containers.filter(|container| container["args"][0] == "serve") {
                 kinds.insert(object["kind"].as_str().unwrap().to_owned());
                 let arguments = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
-                // Help is what it ends with once it has read the others.
-                let read = supercargo().args(arguments).args(["--help"]).run();
-                assert_eq!(read.code, 0, "{}: {}", render.display(), read.stderr);
+                // `--help` exits after the other arguments were parsed.
+                let parsed = supercargo().args(arguments).args(["--help"]).run();
+                assert_eq!(parsed.code, 0, "{}: {}", render.display(), parsed.stderr);
             }
         }
     }

@@ -3,7 +3,7 @@
 use sqlx::{Connection, PgConnection, Row, SqliteConnection};
 use tempfile::TempDir;
 
-/// A database that nobody else uses, and that goes when it is dropped.
+/// Used by one test and removed on drop.
 pub enum Database {
     Sqlite(TempDir),
     Postgres { server: String, name: String },
@@ -38,8 +38,7 @@ impl Database {
         matches!(self, Self::Postgres { .. })
     }
 
-    /// What a query finds, each row as text with `|` between its columns; columns are cast to text in
-    /// the query.
+    /// Rows of a query as text with `|` between the columns. The query must cast its columns to text.
     pub async fn rows(&self, sql: &str) -> Vec<String> {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         macro_rules! rows {
@@ -62,7 +61,7 @@ impl Database {
         }
     }
 
-    /// Lets nobody reach it, or lets them again.
+    /// Simulates an outage (`false`) or its end (`true`).
     pub async fn set_reachable(&self, reachable: bool) {
         match self {
             Self::Sqlite(folder) => {
@@ -84,7 +83,7 @@ impl Database {
         }
     }
 
-    /// Changes what is there, as somebody with access to the database can.
+    /// Executes statements past the service.
     pub async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match self {
@@ -106,7 +105,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         let Self::Postgres { server, name } = self else { return };
         let (server, drop) = (server.clone(), format!("DROP DATABASE {name} WITH (FORCE)"));
-        // A thread of its own, since this one may be in a runtime already.
+        // A separate thread, because this one may already run a runtime.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {

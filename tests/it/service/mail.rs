@@ -1,4 +1,4 @@
-//! Mail, through a real mail server on loopback (`mail_server.py`).
+//! Mail through a real mail server on loopback (`mail_server.py`).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use supercargo::domain::retry::Backoff;
-use supercargo::service::{Delivery, Policy};
+use supercargo::service::{Delivery, Limits};
 use tempfile::TempDir;
 
-use super::running::{Options, bootstrap, eventually};
-use super::{Database, READER, REPORTER, Running, digest, pod, report};
+use super::test_service::{Options, bootstrap, eventually};
+use super::{Database, READER, REPORTER, TestService, digest, pod, report};
 use crate::fake::pki::Authority;
 
 const PASSWORD: &str = "mail-s3cret";
 
-/// A mail server, which ends with the test.
+/// A mail server that is stopped on drop.
 struct MailServer {
     port: u16,
-    took: Arc<Mutex<Vec<Value>>>,
+    received: Arc<Mutex<Vec<Value>>>,
     child: Child,
     stdin: Option<ChildStdin>,
     reader: Option<JoinHandle<()>>,
@@ -45,23 +45,23 @@ impl MailServer {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().unwrap().unwrap().parse().unwrap();
-        let took = Arc::<Mutex<Vec<Value>>>::default();
-        let keep = Arc::clone(&took);
+        let received = Arc::<Mutex<Vec<Value>>>::default();
+        let messages = Arc::clone(&received);
         let reader = std::thread::spawn(move || {
             for line in lines {
-                keep.lock().unwrap().push(serde_json::from_str(&line.unwrap()).unwrap());
+                messages.lock().unwrap().push(serde_json::from_str(&line.unwrap()).unwrap());
             }
         });
         let stdin = child.stdin.take();
-        Self { port, took, child, stdin, reader: Some(reader), authority, _folder: folder }
+        Self { port, received, child, stdin, reader: Some(reader), authority, _folder: folder }
     }
 
-    fn took(&self) -> Vec<Value> {
-        self.took.lock().unwrap().clone()
+    fn received(&self) -> Vec<Value> {
+        self.received.lock().unwrap().clone()
     }
 
-    /// A service that sends mail through it to `recipient`.
-    async fn used_by(&self, database: Database, recipient: &str, password: &str) -> Running {
+    /// Starts a service that sends mail to `recipient` through this server.
+    async fn start_service(&self, database: Database, recipient: &str, password: &str) -> TestService {
         let organizations = bootstrap(
             1,
             &format!(
@@ -79,15 +79,15 @@ smtp: {{host: localhost, port: {port}, from: \"supercargo <from@example.com>\", 
 {organizations}"
         );
         let backoff = Backoff {
-            first: Duration::from_millis(50),
-            most: Duration::from_millis(50),
+            initial: Duration::from_millis(50),
+            max: Duration::from_millis(50),
             ..Backoff::default()
         };
-        let policy = Policy { delivery: Delivery { backoff, ..Delivery::default() }, ..Policy::default() };
+        let limits = Limits { delivery: Delivery { backoff, ..Delivery::default() }, ..Limits::default() };
         let files = vec![("ca.pem", self.authority.pem()), ("password", password.to_owned())];
         let allowed_internal = &["127.0.0.0/8"][..];
-        let options = Options { policy, bootstrap, allowed_internal, files, ..Options::default() };
-        Running::start_with(database, options).await
+        let options = Options { limits, bootstrap, allowed_internal, files, ..Options::default() };
+        TestService::start_with(database, options).await
     }
 }
 
@@ -103,13 +103,13 @@ impl Drop for MailServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs aiosmtpd: SUPERCARGO_TEST_PYTHON=python3"]
-async fn a_mail_says_what_happened_over_tls_and_no_name_makes_a_header_of_its_own() {
+async fn mail_is_sent_over_tls_without_header_injection() {
     let server = MailServer::start();
-    let service = server.used_by(Database::sqlite(), "ops@example.com", PASSWORD).await;
-    let odd = pod("p", "web:1\r\nBcc: all@example.com", 'a');
-    service.report(REPORTER, "prod", report(&[odd])).await.expect(201);
-    eventually("the mail arrives", async || !server.took().is_empty()).await;
-    let [mail] = &server.took()[..] else { panic!("{:?}", server.took()) };
+    let service = server.start_service(Database::sqlite(), "ops@example.com", PASSWORD).await;
+    let pod = pod("p", "web:1\r\nBcc: all@example.com", 'a');
+    service.report(REPORTER, "prod", report(&[pod])).await.expect(201);
+    eventually("the mail arrives", async || !server.received().is_empty()).await;
+    let [mail] = &server.received()[..] else { panic!("{:?}", server.received()) };
     assert_eq!((&mail["from"], &mail["to"][0]), (&"from@example.com".into(), &"ops@example.com".into()));
     let text = mail["text"].as_str().unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -124,26 +124,26 @@ async fn a_mail_says_what_happened_over_tls_and_no_name_makes_a_header_of_its_ow
         assert!(head.contains(line), "{text}");
     }
     assert!(!head.contains("Bcc"), "{text}");
-    assert!(body.contains(&digest('a')[..12]) && body.contains("it is not approved"), "{text}");
-    let works = async || service.read("/actions/acme/1").await["is_failing"] == false;
-    eventually("it is recorded", works).await;
+    assert!(body.contains(&digest('a')[..12]) && body.contains("not approved"), "{text}");
+    let is_sent = async || service.read("/actions/acme/1").await["is_failing"] == false;
+    eventually("the delivery is recorded", is_sent).await;
     let action = service.get(READER, "/actions/acme/1").await.json();
     assert_eq!(action["targets"][0]["recipients"], serde_json::json!(["ops@example.com"]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs aiosmtpd: SUPERCARGO_TEST_PYTHON=python3"]
-async fn a_mail_that_is_refused_is_tried_again_and_no_password_is_said() {
-    for (recipient, password, word) in
+async fn rejected_mail_is_retried_and_password_is_redacted() {
+    for (recipient, password, status) in
         [("refused@example.com", PASSWORD, "550"), ("ops@example.com", "wrong-s3cret", "535")]
     {
         let server = MailServer::start();
-        let service = server.used_by(Database::sqlite(), recipient, password).await;
+        let service = server.start_service(Database::sqlite(), recipient, password).await;
         service.report(REPORTER, "prod", report(&[pod("p", "web:1", 'a')])).await.expect(201);
-        let problem = "SELECT problem FROM notifications WHERE tries > 1";
-        eventually("it is tried again", async || !service.database.rows(problem).await.is_empty()).await;
-        let problem = service.database.rows(problem).await.concat();
-        assert!(problem.contains(word) && !problem.contains(password), "{problem}");
-        assert!(server.took().is_empty());
+        let error = "SELECT last_error FROM notifications WHERE attempts > 1";
+        eventually("the mail is retried", async || !service.database.rows(error).await.is_empty()).await;
+        let error = service.database.rows(error).await.concat();
+        assert!(error.contains(status) && !error.contains(password), "{error}");
+        assert!(server.received().is_empty());
     }
 }

@@ -1,12 +1,12 @@
-//! What a page is made of, as a browser's parser reads it (HTML Standard, "Tokenization").
+//! Parses pages as a browser does (HTML Standard, "Tokenization") and rejects unexpected markup.
 
 use std::convert::Infallible;
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{StartTag, Token, Tokenizer};
-use supercargo::domain::escape::is_steering;
+use supercargo::domain::escape::needs_escape;
 
-/// The elements that pages are made of.
+/// Elements that pages may contain.
 const ELEMENTS: &[&str] = &[
     "html",
     "head",
@@ -71,10 +71,10 @@ const ELEMENTS: &[&str] = &[
     "script",
 ];
 
-/// Those that have no end.
+/// Elements without an end tag.
 const VOID: &[&str] = &["meta", "link", "input", "br", "wbr", "col"];
 
-/// The attributes that pages set, besides `aria-…` and `data-…`. None of them runs anything, or says how something looks.
+/// Attributes that pages may set, besides `aria-…` and `data-…`: no script and no style.
 const ATTRIBUTES: &[&str] = &[
     "action",
     "autocomplete",
@@ -123,51 +123,48 @@ const ATTRIBUTES: &[&str] = &[
     "y2",
 ];
 
-/// What is read on a page: all of its text, and the values of its fields.
-pub struct Seen {
+/// Text of a page and the values of its input fields.
+pub struct PageContent {
     pub text: String,
     pub fields: Vec<String>,
 }
 
-/// Reads a page.
-///
 /// # Panics
 ///
-/// Where it holds anything but what pages are made of, leads to anything but pages and the web, or has a character
-/// in it that nobody sees.
+/// On an unexpected element or attribute, a link other than to a page or an http(s) URL, and an invisible character.
 #[track_caller]
-pub fn seen(path: &str, page: &str) -> Seen {
-    let mut seen = Seen { text: String::new(), fields: Vec::new() };
+pub fn parse_page(path: &str, page: &str) -> PageContent {
+    let mut content = PageContent { text: String::new(), fields: Vec::new() };
     let mut open: Vec<String> = Vec::new();
     let mut emitter = DefaultEmitter::default();
-    // In a title and in a script, most of what looks like markup is none.
+    // The content of a title or script is not markup.
     emitter.naively_switch_states(true);
     for token in Tokenizer::new_with_emitter(page, emitter) {
         let token: Result<Token, Infallible> = token;
         match token {
             Ok(Token::StartTag(tag)) => {
                 let name = text(&tag.name);
-                checked(path, &name, &tag, &mut seen.fields);
+                check_tag(path, &name, &tag, &mut content.fields);
                 if !VOID.contains(&name.as_str()) {
                     open.push(name);
                 }
             }
             Ok(Token::EndTag(tag)) => {
-                assert_eq!(open.pop(), Some(text(&tag.name)), "{path}: it ends what is not open: {page}");
+                assert_eq!(open.pop(), Some(text(&tag.name)), "{path}: unexpected end tag: {page}");
             }
             Ok(Token::String(more)) => {
                 let more = text(&more);
-                let hidden = more.chars().find(|c| is_steering(*c) && *c != '\n');
+                let hidden = more.chars().find(|c| needs_escape(*c) && *c != '\n');
                 assert_eq!(hidden, None, "{path}: {more:?}");
                 assert!(open.last().is_none_or(|name| name != "script"), "{path}: code in the page: {more}");
-                seen.text.push_str(&more);
+                content.text.push_str(&more);
             }
             Ok(Token::Doctype(_)) => {}
             other => panic!("{path}: {other:?} in {page}"),
         }
     }
-    assert_eq!(open, [] as [String; 0], "{path}: it is left open");
-    seen
+    assert_eq!(open, [] as [String; 0], "{path}: missing end tag");
+    content
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -175,7 +172,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn checked(path: &str, name: &str, tag: &StartTag<()>, fields: &mut Vec<String>) {
+fn check_tag(path: &str, name: &str, tag: &StartTag<()>, fields: &mut Vec<String>) {
     assert!(ELEMENTS.contains(&name), "{path}: <{name}>: {tag:?}");
     let attribute = |name: &str| tag.attributes.get(name.as_bytes()).map(|value| text(value));
     for (key, value) in &tag.attributes {
@@ -183,33 +180,32 @@ fn checked(path: &str, name: &str, tag: &StartTag<()>, fields: &mut Vec<String>)
         let is_known =
             ATTRIBUTES.contains(&key.as_str()) || key.starts_with("aria-") || key.starts_with("data-");
         assert!(is_known, "{path}: <{name} {key}=\"{value}\">");
-        // A field holds what its visitor wrote, and gives it back.
-        assert!(key == "value" || !value.chars().any(is_steering), "{path}: {key}={value:?}");
+        // A field returns the input of the user unescaped.
+        assert!(key == "value" || !value.chars().any(needs_escape), "{path}: {key}={value:?}");
     }
     if name == "input" {
         fields.extend(attribute("value"));
     }
     let autofocus = attribute("autofocus").is_some();
     assert!(!autofocus || attribute("id").as_deref() == Some("token"), "{path}: {tag:?}");
-    let is_ours = |address: &str| address.starts_with("/ui");
-    for address in [attribute("src"), attribute("action")].into_iter().flatten() {
-        assert!(is_ours(&address), "{path}: <{name}> of {address}");
+    let is_page = |url: &str| url.starts_with("/ui");
+    for url in [attribute("src"), attribute("action")].into_iter().flatten() {
+        assert!(is_page(&url), "{path}: <{name}> of {url}");
     }
     assert!(name != "script" || attribute("src").is_some(), "{path}: code in the page");
     let Some(href) = attribute("href") else { return };
-    let is_web = href.starts_with("https://") || href.starts_with("http://");
-    assert!(is_web || is_ours(&href) || href.starts_with('#'), "{path}: {href}");
-    // "noreferrer" is "noopener" too (HTML Standard, "Link type noreferrer").
+    let is_external = href.starts_with("https://") || href.starts_with("http://");
+    assert!(is_external || is_page(&href) || href.starts_with('#'), "{path}: {href}");
+    // "noreferrer" implies "noopener" (HTML Standard, "Link type noreferrer").
     let rel = attribute("rel").unwrap_or_default();
-    assert!(!is_web || rel.split(' ').any(|word| word == "noreferrer"), "{path}: {href}");
+    assert!(!is_external || rel.split(' ').any(|word| word == "noreferrer"), "{path}: {href}");
 }
 
 mod tests {
-    use super::seen;
+    use super::parse_page;
 
-    /// Each of these is found out.
     #[test]
-    fn what_is_no_part_of_a_page_is_found_out() {
+    fn unexpected_markup_is_detected() {
         for page in [
             "<script>alert(1)</script>",
             "<img src=x>",
@@ -228,14 +224,14 @@ mod tests {
             "<!-- a -->",
             "<p class=a class=b>c</p>",
         ] {
-            let found = std::panic::catch_unwind(|| seen("a page", page));
-            assert!(found.is_err(), "{page}");
+            let result = std::panic::catch_unwind(|| parse_page("a page", page));
+            assert!(result.is_err(), "{page}");
         }
         let page =
             "<p class=\"a\">&lt;script&gt; <a href=\"/ui/x\">b</a></p><input value=\"&quot;\u{202e}\">";
-        let seen = seen("a page", page);
+        let content = parse_page("a page", page);
         assert_eq!(
-            (seen.text.as_str(), seen.fields.as_slice()),
+            (content.text.as_str(), content.fields.as_slice()),
             ("<script> b", &["\"\u{202e}".to_owned()][..])
         );
     }

@@ -5,9 +5,7 @@
 //! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
 mod access;
-mod addresses;
 mod approvals;
-mod attackers;
 mod attest;
 mod bootstrap;
 mod browser;
@@ -16,44 +14,47 @@ mod chart;
 mod compliance;
 mod database;
 mod durability;
-mod history;
-mod hostile;
-mod lists;
-mod live;
+mod fair_share;
+mod hostile_input;
+mod links;
+mod live_artifacts;
 mod mail;
 mod markup;
 mod notifications;
-mod odd_pods;
-mod operation;
+mod page_errors;
 mod pages;
 pub mod process;
-mod refusals;
+mod query_cost;
+mod rate_limit;
 mod replicas;
 mod report;
 mod retention;
-mod running;
-mod throttle;
+mod rolling_upgrade;
+mod server;
+mod slow_clients;
+mod test_service;
 mod tls;
-mod unfinished;
-mod versions;
+mod trails_and_attestations;
+mod unusual_pods;
 
 pub use database::Database;
-pub use running::{Answer, Options, Running, bootstrap, digest, eventually, folder, form, pod, report};
+pub use test_service::{
+    Options, Response, TestService, bootstrap, digest, eventually, folder, form, pod, report,
+};
 
 /// A token of the default bootstrap file.
 pub const ADMIN: &str = "admin-0123456789abcdef0123456789";
 pub const READER: &str = "reader-0123456789abcdef012345678";
-/// For the environment `prod` alone.
+/// Limited to the environment `prod`.
 pub const REPORTER: &str = "reporter-0123456789abcdef0123456";
-/// For the flow `cart` alone.
+/// Limited to the flow `cart`.
 pub const ATTESTER: &str = "attester-0123456789abcdef0123456";
-/// Of another organization.
+/// Admin of the organization `stranger`.
 pub const STRANGER: &str = "stranger-0123456789abcdef0123456";
-/// One that has ended.
 pub const EXPIRED: &str = "expired-0123456789abcdef01234567";
 
-/// The committed text is the code's; `INSTA_UPDATE=always` writes it.
-pub fn is_committed(file: &str, text: &str) {
+/// Asserts that the committed file matches the code; `INSTA_UPDATE=always` writes it.
+pub fn assert_committed(file: &str, text: &str) {
     let path = format!("{}/examples/{file}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, text).unwrap();

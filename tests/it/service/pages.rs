@@ -1,69 +1,71 @@
-//! Pages, as a browser gets them.
+//! Requests to pages with a browser session: sign-in, sessions, headers and limits.
 
 mod action;
 mod artifact;
 mod attestation;
 mod compare;
 mod environment;
-mod inert;
 mod search;
 mod timeline;
 mod trail;
+mod untrusted_text;
 
 use std::time::Duration;
 
 use reqwest::header::LOCATION;
 use supercargo::domain::evidence::session;
-use supercargo::service::Policy;
+use supercargo::service::Limits;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::browser::Browser;
-use super::running::{Options, bootstrap, eventually};
-use super::{ADMIN, ATTESTER, Answer, Database, EXPIRED, READER, REPORTER, Running, STRANGER, pod, report};
+use super::test_service::{Options, bootstrap, eventually};
+use super::{
+    ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, Response, STRANGER, TestService, pod, report,
+};
 
-fn leads_to(answer: &Answer) -> &str {
+fn redirect_target(answer: &Response) -> &str {
     assert_eq!(answer.status, 303, "{answer:?}");
     answer.headers[LOCATION].to_str().unwrap()
 }
 
-async fn a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out(database: Database) {
-    let service = Running::start(database).await;
+async fn session_starts_with_a_token_and_ends_with_sign_out(database: Database) {
+    let service = TestService::start(database).await;
     service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
-    let mut browser = Browser::of(&service);
-    // Who wants a page is asked to sign in, and comes back.
+    let mut browser = Browser::new(&service);
+    // An anonymous browser is redirected to the sign-in page, and returns to its page.
     let asked = browser.get("/ui/acme?at=x").await;
-    assert_eq!(leads_to(&asked), "/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx");
+    assert_eq!(redirect_target(&asked), "/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx");
     let form = browser.get("/ui/sign-in?next=%2Fui%2Facme%3Fat%3Dx").await;
     assert_eq!(form.status, 200);
     assert!(form.text.contains(r#"name="next" value="/ui/acme?at=x""#), "{}", form.text);
-    // Links that sign in are the demo's alone.
+    // Only the demo creates sign-in links.
     let form = browser.get("/ui/sign-in?once=0123456789abcdef0123456789abcdef").await;
     assert!(form.status == 200 && !form.text.contains("alert") && browser.cookie.is_none(), "{form:?}");
-    assert_eq!(leads_to(&browser.sign_in(READER, "/ui/acme?at=x").await), "/ui/acme?at=x");
+    assert_eq!(redirect_target(&browser.sign_in(READER, "/ui/acme?at=x").await), "/ui/acme?at=x");
     let page = browser.get("/ui/acme").await;
     assert_eq!(page.status, 200);
     for expected in ["prod", "1 artifact in 1 pod", "1 event in the last day", "unknown", "reader"] {
         assert!(page.text.contains(expected), "{expected}: {}", page.text);
     }
-    assert_eq!(leads_to(&browser.get("/ui").await), "/ui/acme");
+    assert_eq!(redirect_target(&browser.get("/ui").await), "/ui/acme");
     let cookie = browser.cookie.clone();
     let origin = service.base.clone();
-    assert_eq!(leads_to(&browser.post("/ui/sign-out", &origin, &[]).await), "/ui/sign-in");
+    assert_eq!(redirect_target(&browser.post("/ui/sign-out", &origin, &[]).await), "/ui/sign-in");
     assert_eq!(browser.cookie, None);
-    // The cookie by itself is worth nothing any more.
+    // The old cookie is no longer valid.
     browser.cookie = cookie;
-    assert!(leads_to(&browser.get("/ui/acme").await).starts_with("/ui/sign-in"));
+    assert!(redirect_target(&browser.get("/ui/acme").await).starts_with("/ui/sign-in"));
     assert_eq!(service.database.rows("SELECT sha256 FROM sessions").await.len(), 0);
 }
 
-async fn who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there(database: Database) {
-    let service = Running::start(database).await;
+async fn session_requires_read_permission_and_is_limited_to_its_organization(database: Database) {
+    let service = TestService::start(database).await;
     for token in [REPORTER, ATTESTER, EXPIRED, "guessed-0123456789abcdef0123", ""] {
-        let mut browser = Browser::of(&service);
+        let mut browser = Browser::new(&service);
         let answer = browser.sign_in(token, "").await;
         assert_eq!(answer.status, 403, "{token}");
-        assert!(answer.text.contains("No valid token of role read or admin"), "{}", answer.text);
+        assert!(answer.text.contains("Use a token of role read or admin"), "{}", answer.text);
         assert!(token.is_empty() || !answer.text.contains(token));
         assert_eq!(browser.cookie, None);
     }
@@ -72,17 +74,17 @@ async fn who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there(dat
     for path in ["/ui/acme", "/ui/nobody", "/ui/stranger/environments/prod"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.status, 404, "{path}");
-        assert!(answer.text.contains("nothing that you may see"), "{}", answer.text);
+        assert!(answer.text.contains("you do not have access to it"), "{}", answer.text);
     }
 }
 
-async fn another_site_s_form_is_refused_and_nobody_is_led_elsewhere(database: Database) {
-    let service = Running::start(database).await;
-    let mut browser = Browser::of(&service);
+async fn cross_site_forms_and_open_redirects_are_rejected(database: Database) {
+    let service = TestService::start(database).await;
+    let mut browser = Browser::new(&service);
     for origin in ["https://evil.example.com", "null", "http://127.0.0.1:1", ""] {
         let answer = browser.post("/ui/sign-in", origin, &[("token", READER)]).await;
         assert_eq!(answer.status, 403, "{origin}");
-        assert!(answer.text.contains("did not come from a page of this service"), "{}", answer.text);
+        assert!(answer.text.contains("was not sent by a page of this service"), "{}", answer.text);
     }
     for next in [
         "https://evil.example.com",
@@ -94,56 +96,59 @@ async fn another_site_s_form_is_refused_and_nobody_is_led_elsewhere(database: Da
         "/\\evil.example.com/ui",
         "ui/acme",
     ] {
-        assert_eq!(leads_to(&browser.sign_in(READER, next).await), "/ui/acme", "{next}");
+        assert_eq!(redirect_target(&browser.sign_in(READER, next).await), "/ui/acme", "{next}");
     }
-    assert_eq!(leads_to(&browser.sign_in(READER, "/ui/\u{1}\u{e9}?q=\u{7f}").await), "/ui/%01%C3%A9?q=%7F");
+    assert_eq!(
+        redirect_target(&browser.sign_in(READER, "/ui/\u{1}\u{e9}?q=\u{7f}").await),
+        "/ui/%01%C3%A9?q=%7F"
+    );
     let cookie = browser.cookie.clone();
     assert_eq!(browser.post("/ui/sign-out", "https://evil.example.com", &[]).await.status, 403);
     assert_eq!((browser.get("/ui/acme").await.status.as_u16(), &browser.cookie), (200, &cookie));
 }
 
-async fn who_signs_in_gets_what_they_wanted_behind_a_proxy_too(database: Database) {
+async fn sign_in_returns_to_the_requested_page_behind_a_proxy(database: Database) {
     let options = Options { public_url: Some("http://evidence.example.com/base/"), ..Options::default() };
-    let service = Running::start_with(database, options).await;
-    let mut browser = Browser::of(&service);
-    let sent = leads_to(&browser.get("/ui/acme/search?q=a%26b").await).to_owned();
+    let service = TestService::start_with(database, options).await;
+    let mut browser = Browser::new(&service);
+    let sent = redirect_target(&browser.get("/ui/acme/search?q=a%26b").await).to_owned();
     let (form, next) = sent.split_once("?next=").unwrap();
     assert_eq!(form, "/base/ui/sign-in");
     let next = url::form_urlencoded::parse(format!("next={next}").as_bytes()).next().unwrap().1.into_owned();
     assert_eq!(next, "/base/ui/acme/search?q=a%26b");
-    assert_eq!(leads_to(&browser.sign_in(READER, &next).await), next);
+    assert_eq!(redirect_target(&browser.sign_in(READER, &next).await), next);
 }
 
-async fn a_session_ends_with_its_token_and_when_nobody_uses_it(database: Database) {
-    let session = session::Policy { idle: Duration::from_millis(1), ..session::Policy::default() };
-    let impatient = Policy { wrong_tokens: u32::MAX, session, ..Policy::default() };
-    let service = Running::start_with(database, Options { policy: impatient, ..Options::default() }).await;
+async fn session_ends_with_its_token_and_after_the_idle_timeout(database: Database) {
+    let session = session::Timeouts { idle: Duration::from_millis(1), ..session::Timeouts::default() };
+    let limits = Limits { invalid_tokens: u32::MAX, session, ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     let path = "/ui/acme";
-    let sent_away = async |browser: &mut Browser<'_>| browser.get(path).await.status == 303;
-    while !sent_away(&mut browser).await {
+    let is_signed_out = async |browser: &mut Browser<'_>| browser.get(path).await.status == 303;
+    while !is_signed_out(&mut browser).await {
         tokio::task::yield_now().await;
     }
     let database = service.stop().await;
 
-    let service = Running::start(database).await;
+    let service = TestService::start(database).await;
     let mut browser = Browser::signed_in(&service, ADMIN).await;
     assert_eq!(browser.get(path).await.status, 200);
     let without =
         bootstrap(2, "").replace(&format!("      - {{name: admin, role: admin, file: {ADMIN}}}\n"), "");
     service.reload(&without).await;
-    assert!(sent_away(&mut browser).await);
+    assert!(is_signed_out(&mut browser).await);
     service.reload(&bootstrap(3, "")).await;
-    assert!(sent_away(&mut browser).await, "a token that comes again brings no session back");
+    assert!(is_signed_out(&mut browser).await, "a restored token does not restore its sessions");
 }
 
-async fn of_many_environments_some_are_on_a_page(database: Database) {
+async fn environments_are_paginated(database: Database) {
     let names: Vec<_> = (0..450).map(|n| format!("{{name: e-{n:03}}}")).collect();
     let options = Options {
         bootstrap: bootstrap(1, &format!("    environments: [{}]", names.join(", "))),
         ..Options::default()
     };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     for (query, expected) in
         [("", 0..200), ("?page=2", 200..400), ("?page=3", 400..450), ("?page=4", 400..450)]
@@ -153,21 +158,21 @@ async fn of_many_environments_some_are_on_a_page(database: Database) {
         assert_eq!(shown, expected.collect::<Vec<_>>(), "{query}");
     }
     let page = browser.get("/ui/acme?page=2").await.text;
-    for way in ["/ui/acme?page=1", "/ui/acme?page=3"] {
-        assert!(page.contains(&format!("href=\"{way}\"")), "{page}");
+    for url in ["/ui/acme?page=1", "/ui/acme?page=3"] {
+        assert!(page.contains(&format!("href=\"{url}\"")), "{page}");
     }
     assert_eq!(browser.get("/ui/acme?page=0").await.status, 400);
 }
 
-async fn browsers_are_told_to_run_nothing(database: Database) {
+async fn pages_have_security_headers(database: Database) {
     let options =
         Options { bootstrap: bootstrap(1, "    environments: [{name: prod}]"), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     let page = browser.get("/ui/acme").await;
     assert_eq!(page.status, 200);
     assert!(page.text.contains("never"), "{}", page.text);
-    for answer in [page, browser.get("/ui/nothing/there").await, Browser::of(&service).get("/ui/acme").await]
+    for answer in [page, browser.get("/ui/nothing/there").await, Browser::new(&service).get("/ui/acme").await]
     {
         let header = |name: &str| answer.headers[name].to_str().unwrap();
         assert!(header("content-security-policy").starts_with("default-src 'none';"), "{answer:?}");
@@ -187,29 +192,29 @@ async fn browsers_are_told_to_run_nothing(database: Database) {
     }
 }
 
-async fn who_sends_a_form_without_end_keeps_nobody_from_pages(database: Database) {
-    let service = Running::start(database).await;
+async fn unfinished_forms_do_not_block_pages(database: Database) {
+    let service = TestService::start(database).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     let host = service.host();
-    let mut endless = Vec::new();
+    let mut unfinished = Vec::new();
     for _ in 0..9 {
         let mut stream = TcpStream::connect(host).await.unwrap();
         let head = format!(
             "POST /ui/sign-in HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: 9\r\n\r\nt"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
-        endless.push(stream);
+        unfinished.push(stream);
     }
     assert_eq!(browser.get("/ui/acme").await.status, 200);
-    drop(endless);
+    drop(unfinished);
 }
 
-async fn many_wrong_tokens_wait_here_too(database: Database) {
-    let policy = Policy { wrong_tokens: 3, ..Policy::default() };
-    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
-    let mut browser = Browser::of(&service);
-    eventually("it has to wait", async || {
-        let mut guess = Browser::of(&service);
+async fn sign_in_with_invalid_tokens_is_rate_limited(database: Database) {
+    let limits = Limits { invalid_tokens: 3, ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let mut browser = Browser::new(&service);
+    eventually("rate limit", async || {
+        let mut guess = Browser::new(&service);
         guess.sign_in("guessed-0123456789abcdef0123", "").await.status == 429
     })
     .await;
@@ -219,16 +224,16 @@ async fn many_wrong_tokens_wait_here_too(database: Database) {
 }
 
 super::on_both!(
-    a_token_is_exchanged_for_a_session_that_ends_when_one_signs_out,
-    a_session_ends_with_its_token_and_when_nobody_uses_it,
-    of_many_environments_some_are_on_a_page,
+    session_starts_with_a_token_and_ends_with_sign_out,
+    session_ends_with_its_token_and_after_the_idle_timeout,
+    environments_are_paginated,
 );
 
 super::on_sqlite!(
-    who_may_not_read_gets_no_session_and_what_is_another_s_is_not_there,
-    another_site_s_form_is_refused_and_nobody_is_led_elsewhere,
-    who_signs_in_gets_what_they_wanted_behind_a_proxy_too,
-    browsers_are_told_to_run_nothing,
-    who_sends_a_form_without_end_keeps_nobody_from_pages,
-    many_wrong_tokens_wait_here_too,
+    session_requires_read_permission_and_is_limited_to_its_organization,
+    cross_site_forms_and_open_redirects_are_rejected,
+    sign_in_returns_to_the_requested_page_behind_a_proxy,
+    pages_have_security_headers,
+    unfinished_forms_do_not_block_pages,
+    sign_in_with_invalid_tokens_is_rate_limited,
 );

@@ -1,4 +1,4 @@
-//! `supercargo serve` as a process, which can be killed.
+//! Runs `supercargo serve` as a process, which can be killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,21 +10,20 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::ADMIN;
-use super::running::{bootstrap, folder, pod, report};
+use super::test_service::{bootstrap, folder, pod, report};
 
-/// `supercargo serve`.
 pub struct Process {
     pub child: Child,
-    /// Where it serves, once it does.
+    /// URL of the API; empty until the service is ready.
     pub base: String,
     pub folder: TempDir,
-    /// What it said on stderr before it served.
-    pub before: String,
-    /// What it says on stderr, line by line.
-    pub said: Receiver<String>,
+    /// Lines on stderr before the service was ready.
+    pub startup_log: String,
+    /// Further lines on stderr.
+    pub stderr: Receiver<String>,
 }
 
-/// One that a failed test leaves behind does not run on.
+/// Kills the process when a test fails.
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -48,8 +47,8 @@ pub fn command_on(listen: &str, folder: &TempDir, url: &str) -> Command {
     command
 }
 
-/// What a run that does not come up says, and its exit code.
-pub fn fails(url: &str, args: &[&str]) -> (i32, String) {
+/// Exit code and stderr of a run that fails to start.
+pub fn run_to_failure(url: &str, args: &[&str]) -> (i32, String) {
     let folder = folder(&bootstrap(1, ""));
     let output = command(&folder, url).args(args).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -62,41 +61,41 @@ impl Process {
         Self::run(command, folder)
     }
 
-    /// One that serves.
+    /// Starts the process and waits until it is ready.
     pub fn run(command: Command, folder: TempDir) -> Self {
         let mut process = Self::spawn(command, folder);
         loop {
-            let line = process.said.recv().unwrap_or_else(|_| panic!("{}", process.before));
-            process.before.extend([line.as_str(), "\n"]);
-            if let Some(serving) = line.strip_prefix("serving on ") {
+            let line = process.stderr.recv().unwrap_or_else(|_| panic!("{}", process.startup_log));
+            process.startup_log.extend([line.as_str(), "\n"]);
+            if let Some((_, serving)) = line.split_once("serving on ") {
                 serving.split(',').next().unwrap().clone_into(&mut process.base);
                 return process;
             }
         }
     }
 
-    /// One that may not come to serve.
+    /// Starts the process without waiting; it may fail to start.
     pub fn spawn(mut command: Command, folder: TempDir) -> Self {
         let mut child = command.spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (saying, said) = channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, stderr) = channel();
         std::thread::spawn(move || {
-            for line in stderr.lines() {
-                // Nobody may listen any more.
-                let _ = saying.send(line.unwrap());
+            for line in lines {
+                // The receiver may have been dropped.
+                let _ = sender.send(line.unwrap());
             }
         });
-        Self { child, base: String::new(), folder, before: String::new(), said }
+        Self { child, base: String::new(), folder, startup_log: String::new(), stderr }
     }
 
-    /// The next line that holds these words.
-    pub fn says(&self, words: &str) -> String {
+    /// The next line that contains this text.
+    pub fn wait_for_line(&self, text: &str) -> String {
         let mut others = Vec::new();
         loop {
-            match self.said.recv_timeout(Duration::from_mins(1)) {
-                Ok(line) if line.contains(words) => return line,
+            match self.stderr.recv_timeout(Duration::from_mins(1)) {
+                Ok(line) if line.contains(text) => return line,
                 Ok(line) => others.push(line),
-                Err(error) => panic!("{words}: {error}: {others:#?}"),
+                Err(error) => panic!("{text}: {error}: {others:#?}"),
             }
         }
     }
@@ -105,10 +104,10 @@ impl Process {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Its exit code, or `None` after a signal, and what else it said.
+    /// Exit code (`None` after a signal) and the remaining stderr.
     pub fn wait(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
-        (code, self.said.iter().fold(String::new(), |said, line| said + &line + "\n"))
+        (code, self.stderr.iter().fold(String::new(), |log, line| log + &line + "\n"))
     }
 }
 
@@ -116,7 +115,7 @@ pub fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// Reports one artifact that nobody else reports; the status, and what is said.
+/// Reports one artifact that no other report contains; returns status and text of the response.
 pub async fn report_once(
     http: &reqwest::Client,
     base: &str,
@@ -126,6 +125,6 @@ pub async fn report_once(
     pod["digests"]["i"] = format!("{unique:064x}").into();
     let url = format!("{base}/api/v2/environments/acme/prod/report/K8S");
     let request = http.put(url).bearer_auth(ADMIN).header("Content-Type", "application/json");
-    let answer = request.body(report(&[pod])).send().await?;
-    Ok((answer.status().as_u16(), answer.text().await?))
+    let response = request.body(report(&[pod])).send().await?;
+    Ok((response.status().as_u16(), response.text().await?))
 }

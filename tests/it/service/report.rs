@@ -1,18 +1,18 @@
-//! Operation 7: what a report changes.
+//! Operation 7: effects of reports.
 
 use std::time::Duration;
 
 use serde_json::json;
-use supercargo::service::Policy;
+use supercargo::service::Limits;
 use tokio::task::JoinSet;
 
-use super::running::{Options, bootstrap};
-use super::{ADMIN, ATTESTER, Database, REPORTER, Running, digest, form, pod, report};
+use super::test_service::{Options, bootstrap};
+use super::{ADMIN, ATTESTER, Database, REPORTER, TestService, digest, form, pod, report};
 
-const NOTHING_NEW: &str = "\"report processed, no new snapshots to create\"";
+const NO_SNAPSHOT: &str = "\"report processed, no new snapshots to create\"";
 
 /// Makes the images with these digits artifacts of `acme/cart`.
-async fn attest(service: &Running, digits: &[char]) {
+async fn attest(service: &TestService, digits: &[char]) {
     let targets: Vec<_> = digits.iter().map(|digit| digest(*digit)).collect();
     let data = json!({
         "attestation_name": "unit", "junit_results": [], "target_artifacts": targets,
@@ -22,9 +22,9 @@ async fn attest(service: &Running, digits: &[char]) {
 }
 
 /// Digit, image, snapshot and start of each live artifact of `acme/cart`.
-async fn live(service: &Running) -> Vec<(char, String, i64, f64)> {
-    let answer = service.read("/repos/acme/live-artifacts/acme/cart").await;
-    let artifacts = answer["live_artifacts"].as_array().unwrap().iter();
+async fn live(service: &TestService) -> Vec<(char, String, i64, f64)> {
+    let response = service.read("/repos/acme/live-artifacts/acme/cart").await;
+    let artifacts = response["live_artifacts"].as_array().unwrap().iter();
     artifacts
         .map(|artifact| {
             let digit = artifact["artifact_id"].as_str().unwrap().chars().next().unwrap();
@@ -39,18 +39,18 @@ fn without_times(live: Vec<(char, String, i64, f64)>) -> Vec<(char, String, i64)
     live.into_iter().map(|(digit, name, snapshot, _)| (digit, name, snapshot)).collect()
 }
 
-async fn the_first_report_is_a_snapshot_and_the_same_again_is_none(database: Database) {
-    let service = Running::start(database).await;
+async fn first_report_creates_a_snapshot_and_its_repetition_none(database: Database) {
+    let service = TestService::start(database).await;
     attest(&service, &['a', 'b']).await;
     let body = report(&[pod("p", "cart:1", 'a')]);
     let first = service.report(REPORTER, "prod", body.clone()).await.expect(201);
     assert_eq!(first.text, "\"report processed, new snapshot 1\"");
     let before = service.database.rows("SELECT CAST(last_report_at AS TEXT) FROM environments").await;
-    // The same bytes, and other bytes that say the same.
-    let respelt = body.replace("\"type\":\"K8S\",", "").replace("\"owners\":[]", "\"owners\": null");
-    assert_ne!(body, respelt);
-    for body in [body, respelt] {
-        assert_eq!(service.report(REPORTER, "prod", body).await.expect(200).text, NOTHING_NEW);
+    // The same bytes, and different bytes with the same meaning.
+    let rewritten = body.replace("\"type\":\"K8S\",", "").replace("\"owners\":[]", "\"owners\": null");
+    assert_ne!(body, rewritten);
+    for body in [body, rewritten] {
+        assert_eq!(service.report(REPORTER, "prod", body).await.expect(200).text, NO_SNAPSHOT);
     }
     let after = service.database.rows("SELECT CAST(last_report_at AS TEXT) FROM environments").await;
     assert!(after > before, "{before:?} {after:?}");
@@ -58,15 +58,15 @@ async fn the_first_report_is_a_snapshot_and_the_same_again_is_none(database: Dat
     assert_eq!(service.database.rows("SELECT pod FROM pod_runs").await, ["p"]);
 }
 
-async fn scaling_makes_no_snapshot_and_a_rollout_makes_one(database: Database) {
-    let service = Running::start(database).await;
+async fn scaling_creates_no_snapshot_and_a_rollout_creates_one(database: Database) {
+    let service = TestService::start(database).await;
     attest(&service, &['a', 'b']).await;
     let old = pod("old", "cart:1", 'a');
     service.report(REPORTER, "prod", report(std::slice::from_ref(&old))).await.expect(201);
     let [(_, _, _, started)] = live(&service).await[..] else { panic!() };
 
     let scaled = report(&[old.clone(), pod("second", "cart:1", 'a')]);
-    assert_eq!(service.report(REPORTER, "prod", scaled).await.expect(200).text, NOTHING_NEW);
+    assert_eq!(service.report(REPORTER, "prod", scaled).await.expect(200).text, NO_SNAPSHOT);
     assert_eq!(live(&service).await, [('a', "cart:1".to_owned(), 1, started)]);
 
     let rolling = report(&[old, pod("new", "cart:2", 'b')]);
@@ -78,56 +78,56 @@ async fn scaling_makes_no_snapshot_and_a_rollout_makes_one(database: Database) {
     let rolled = report(&[pod("new", "cart:2", 'b')]);
     service.report(REPORTER, "prod", rolled).await.expect(201);
     assert_eq!(without_times(live(&service).await), [('b', "cart:2".to_owned(), 3)]);
-    // Nothing is gone: each pod and artifact has its span.
+    // History is kept: each pod and artifact has its interval.
     let pods =
         "SELECT pod, CASE WHEN ended_at IS NULL THEN 'runs' ELSE 'ended' END FROM pod_runs ORDER BY pod";
     assert_eq!(service.database.rows(pods).await, ["new|runs", "old|ended", "second|ended"]);
     let artifacts = "SELECT name, CAST(first_snapshot AS TEXT), CAST(last_snapshot AS TEXT) FROM artifact_runs ORDER BY 1";
     assert_eq!(service.database.rows(artifacts).await, ["cart:1|1|2", "cart:2|2|"]);
-    // A snapshot says until when it was confirmed, and that it was superseded after that.
+    // Each past snapshot has its last confirmation and the later time at which it was superseded.
     let snapshots = "SELECT CAST(snapshot AS TEXT), CASE WHEN confirmed_at >= received_at AND confirmed_at < superseded_at
                      THEN 'closed' ELSE 'open' END FROM snapshots ORDER BY 1";
     assert_eq!(service.database.rows(snapshots).await, ["1|closed", "2|closed", "3|open"]);
 }
 
-async fn a_tag_that_moves_is_no_exit_and_no_start(database: Database) {
-    let service = Running::start(database).await;
+async fn moved_tag_is_neither_exit_nor_start(database: Database) {
+    let service = TestService::start(database).await;
     attest(&service, &['a']).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:rc1", 'a')])).await.expect(201);
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1.0", 'a')])).await.expect(200);
     assert_eq!(without_times(live(&service).await), [('a', "cart:1.0".to_owned(), 1)]);
-    // What ran under which name, and when, is in the pods.
+    // The pods record when each name ran.
     let names = "SELECT digests FROM pod_runs p JOIN workloads w ON w.hash = p.workload ORDER BY started_at";
     let names = service.database.rows(names).await;
     assert!(names[0].contains("cart:rc1") && names[1].contains("cart:1.0"), "{names:?}");
 }
 
-async fn an_artifact_that_comes_back_has_started_again(database: Database) {
-    let service = Running::start(database).await;
+async fn returning_artifact_has_a_new_start(database: Database) {
+    let service = TestService::start(database).await;
     attest(&service, &['a']).await;
-    let (there, empty) = (report(&[pod("p", "cart:1", 'a')]), report(&[]));
-    service.report(REPORTER, "prod", there.clone()).await.expect(201);
+    let (running, empty) = (report(&[pod("p", "cart:1", 'a')]), report(&[]));
+    service.report(REPORTER, "prod", running.clone()).await.expect(201);
     let first = live(&service).await;
     service.report(REPORTER, "prod", empty).await.expect(201);
     assert_eq!(live(&service).await, []);
-    service.report(REPORTER, "prod", there).await.expect(201);
+    service.report(REPORTER, "prod", running).await.expect(201);
     let again = live(&service).await;
     assert_eq!(again[0].2, 3);
     assert!(again[0].3 > first[0].3);
 }
 
-async fn an_empty_environment_has_a_first_snapshot_too(database: Database) {
-    let service = Running::start(database).await;
+async fn empty_environment_has_a_first_snapshot(database: Database) {
+    let service = TestService::start(database).await;
     service.report(REPORTER, "prod", report(&[])).await.expect(201);
     service.report(REPORTER, "prod", report(&[])).await.expect(200);
     assert_eq!(service.database.rows("SELECT CAST(snapshot AS TEXT) FROM environments").await, ["1"]);
 }
 
-async fn a_silence_longer_than_an_environment_may_be_silent_is_kept_as_a_gap(database: Database) {
-    // Two environments: a microsecond is too long for one, and nothing is for the other.
+async fn silence_longer_than_silent_after_is_recorded_as_a_gap(database: Database) {
+    // `prod` is silent after a microsecond, `batch` practically never.
     let environments = "    environments:\n      - {name: prod, silentAfter: 1us}\n      - {name: batch, silentAfter: 9000h}";
     let options = Options { bootstrap: bootstrap(1, environments), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     attest(&service, &['a']).await;
     let body = report(&[pod("p", "cart:1", 'a')]);
     for environment in ["prod", "batch"] {
@@ -141,39 +141,39 @@ async fn a_silence_longer_than_an_environment_may_be_silent_is_kept_as_a_gap(dat
     let adjoining =
         "SELECT 'yes' FROM gaps a JOIN gaps b ON a.environment = b.environment AND a.to_at = b.from_at";
     assert_eq!(service.database.rows(adjoining).await, ["yes"]);
-    // Who reads learns that nobody confirms what runs there.
-    let answer = service.read("/repos/acme/live-artifacts/acme/cart").await;
-    let environments = answer["_embedded"]["environments"].as_array().unwrap();
+    // The API marks the environment as silent.
+    let response = service.read("/repos/acme/live-artifacts/acme/cart").await;
+    let environments = response["_embedded"]["environments"].as_array().unwrap();
     let silent: Vec<_> = environments.iter().map(|e| (e["name"].clone(), e["is_silent"].clone())).collect();
     assert_eq!(silent, [(json!("batch"), json!(false)), (json!("prod"), json!(true))]);
 }
 
-async fn the_default_silence_is_the_service_s(database: Database) {
-    let policy = Policy { silent_after: Duration::from_micros(1), ..Policy::default() };
-    let service = Running::start_with(database, Options { policy, ..Options::default() }).await;
+async fn default_silent_after_is_the_limit_of_the_service(database: Database) {
+    let limits = Limits { silent_after: Duration::from_micros(1), ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     for status in [201, 200] {
         service.report(REPORTER, "prod", report(&[])).await.expect(status);
     }
     assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM gaps").await, ["1"]);
 }
 
-async fn writers_at_the_same_time_lose_nothing_and_leave_no_hole(database: Database) {
-    let service = Running::start(database).await;
+async fn concurrent_reports_get_consecutive_snapshots(database: Database) {
+    let service = TestService::start(database).await;
     let mut writers = JoinSet::new();
     for writer in 0..4 {
         let (http, base) = (service.http.clone(), service.base.clone());
         writers.spawn(async move {
             let mut created = Vec::new();
             for turn in 0..10 {
-                // No two reports of the same artifacts.
+                // Each report has a different artifact.
                 let digits = format!("{:064x}", writer * 100 + turn + 1);
                 let mut pod = pod("p", "i", 'a');
                 pod["digests"]["i"] = json!(digits);
                 let request = http.put(format!("{base}/api/v2/environments/acme/prod/report/K8S"));
                 let request = request.bearer_auth(REPORTER).header("Content-Type", "application/json");
-                let answer = super::Answer::of(request.body(report(&[pod]))).await.expect(201);
+                let response = super::Response::from_request(request.body(report(&[pod]))).await.expect(201);
                 let number =
-                    answer.json().as_str().unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
+                    response.json().as_str().unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
                 created.push((number, digits));
             }
             created
@@ -185,7 +185,7 @@ async fn writers_at_the_same_time_lose_nothing_and_leave_no_hole(database: Datab
     }
     created.sort();
     assert_eq!(created.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
-    // Each snapshot holds what was reported with it, and one is current.
+    // Each snapshot has the artifact of its report, and one is current.
     let sql = if service.database.is_postgres() {
         "SELECT CAST(r.first_snapshot AS TEXT), encode(fingerprint, 'hex') FROM artifact_runs r ORDER BY r.first_snapshot"
     } else {
@@ -197,22 +197,22 @@ async fn writers_at_the_same_time_lose_nothing_and_leave_no_hole(database: Datab
     assert_eq!(service.database.rows(open).await, ["1"]);
 }
 
-async fn organizations_do_not_see_each_other(database: Database) {
-    let service = Running::start(database).await;
+async fn organizations_are_isolated_from_each_other(database: Database) {
+    let service = TestService::start(database).await;
     attest(&service, &['a']).await;
     let path = "/environments/stranger/prod/report/K8S";
     let request = service.request(reqwest::Method::PUT, super::STRANGER, path);
     let request = request.header("Content-Type", "application/json").body(report(&[pod("p", "cart:1", 'a')]));
-    super::Answer::of(request).await.expect(201);
+    super::Response::from_request(request).await.expect(201);
     assert_eq!(live(&service).await, []);
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     assert_eq!(without_times(live(&service).await), [('a', "cart:1".to_owned(), 1)]);
-    let theirs = service.get(super::STRANGER, "/repos/stranger/live-artifacts/acme/cart").await;
-    theirs.expect(404);
+    let other = service.get(super::STRANGER, "/repos/stranger/live-artifacts/acme/cart").await;
+    other.expect(404);
 }
 
-async fn one_pod_s_owners_and_images_are_kept_as_they_were(database: Database) {
-    let service = Running::start(database).await;
+async fn earlier_owners_of_a_pod_are_kept(database: Database) {
+    let service = TestService::start(database).await;
     let mut pod = pod("p", "cart:1", 'a');
     pod["owners"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-1", "uid": "u",
                             "controller": true, "blockOwnerDeletion": true}]);
@@ -225,14 +225,14 @@ async fn one_pod_s_owners_and_images_are_kept_as_they_were(database: Database) {
 }
 
 super::on_both!(
-    the_first_report_is_a_snapshot_and_the_same_again_is_none,
-    scaling_makes_no_snapshot_and_a_rollout_makes_one,
-    a_tag_that_moves_is_no_exit_and_no_start,
-    an_artifact_that_comes_back_has_started_again,
-    an_empty_environment_has_a_first_snapshot_too,
-    a_silence_longer_than_an_environment_may_be_silent_is_kept_as_a_gap,
-    the_default_silence_is_the_service_s,
-    writers_at_the_same_time_lose_nothing_and_leave_no_hole,
-    organizations_do_not_see_each_other,
-    one_pod_s_owners_and_images_are_kept_as_they_were,
+    first_report_creates_a_snapshot_and_its_repetition_none,
+    scaling_creates_no_snapshot_and_a_rollout_creates_one,
+    moved_tag_is_neither_exit_nor_start,
+    returning_artifact_has_a_new_start,
+    empty_environment_has_a_first_snapshot,
+    silence_longer_than_silent_after_is_recorded_as_a_gap,
+    default_silent_after_is_the_limit_of_the_service,
+    concurrent_reports_get_consecutive_snapshots,
+    organizations_are_isolated_from_each_other,
+    earlier_owners_of_a_pod_are_kept,
 );

@@ -1,4 +1,4 @@
-//! The service over TLS: who it says it is, what renews that, and what nobody can hold up.
+//! The service over TLS: protocol, certificate renewal, and unresponsive peers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use supercargo::process::listener::Bounds;
 use supercargo::process::tls::Files;
-use supercargo::service::Policy;
+use supercargo::service::Limits;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::operation::stops_with_a_report_under_way;
-use super::running::{Options, client, eventually};
-use super::{ADMIN, Answer, Database, READER, Running, pod, report};
+use super::server::assert_report_completes_during_shutdown;
+use super::test_service::{Options, client, eventually};
+use super::{ADMIN, Database, READER, Response, TestService, pod, report};
 use crate::fake::pki::{Authority, Identity};
 
-/// How often a test's service looks at its certificate.
-const SOON: Duration = Duration::from_millis(10);
+/// Interval at which the service checks its certificate files.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A folder with a certificate and its key, and who signed it.
+/// A folder with a certificate and its key, like a mounted Kubernetes Secret, and the authority that signed it.
 pub struct Secret {
     pub authority: Authority,
     pub folder: TempDir,
@@ -49,16 +49,16 @@ impl Secret {
     }
 
     pub fn options(&self) -> Options {
-        let policy = Policy { certificate_interval: SOON, ..Options::default().policy };
-        Options { policy, tls: Some((self.files(), self.authority.pem())), ..Options::default() }
+        let limits = Limits { certificate_interval: CERTIFICATE_INTERVAL, ..Options::default().limits };
+        Options { limits, tls: Some((self.files(), self.authority.pem())), ..Options::default() }
     }
 
-    async fn start(&self) -> Running {
-        Running::start_with(Database::sqlite(), self.options()).await
+    async fn start(&self) -> TestService {
+        TestService::start_with(Database::sqlite(), self.options()).await
     }
 
-    /// A connection on which TLS is agreed.
-    async fn connect(&self, service: &Running) -> TlsStream<TcpStream> {
+    /// A connection after the TLS handshake.
+    async fn connect(&self, service: &TestService) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -74,13 +74,13 @@ impl Secret {
     }
 }
 
-/// The certificate that a client sees, over the connection that it has, or a new one.
-async fn seen(http: &reqwest::Client, service: &Running) -> Vec<u8> {
+/// The certificate that the client receives. It reuses an open connection.
+async fn served_certificate(http: &reqwest::Client, service: &TestService) -> Vec<u8> {
     let request = http.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
-    let answer = request.send().await.unwrap().error_for_status().unwrap();
-    let seen = answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec();
-    // A connection is used again once its answer was read.
-    answer.bytes().await.unwrap();
+    let response = request.send().await.unwrap().error_for_status().unwrap();
+    let seen = response.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec();
+    // The client reuses a connection only after it has read the response.
+    response.bytes().await.unwrap();
     seen
 }
 
@@ -89,38 +89,41 @@ pub fn der(identity: &Identity) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn requests_come_over_tls_and_not_in_the_clear_and_probes_come_as_before() {
+async fn api_is_served_over_tls_only_and_probes_over_plain_http() {
     let secret = Secret::new();
     let service = secret.start().await;
     service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
     for version in [Version::TLS_1_2, Version::TLS_1_3] {
         let builder = client(&secret.options()).tls_version_min(version).tls_version_max(version);
-        seen(&builder.build().unwrap(), &service).await;
+        served_certificate(&builder.build().unwrap(), &service).await;
     }
-    // Links lead where it listens.
+    // Links use the https URL of the listener.
     let document = service.http.get(format!("{}/api/v2/openapi.json", service.base));
-    assert_eq!(Answer::of(document).await.expect(200).json()["servers"][0]["url"], service.base);
+    assert_eq!(Response::from_request(document).await.expect(200).json()["servers"][0]["url"], service.base);
 
     let plain = format!("http://{}/api/v2/trails/acme", service.host());
     assert!(service.http.get(plain).bearer_auth(READER).send().await.is_err());
-    // It is told so in TLS's own words, an alert, and not by a reset.
+    // A plain HTTP client gets a TLS alert (record type 21), not a reset.
     let mut stream = TcpStream::connect(service.host()).await.unwrap();
     stream.write_all(b"GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     stream.shutdown().await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    assert_eq!(answer.first(), Some(&21), "{answer:?}");
-    // Whoever trusts somebody else does not get through.
-    let stranger = Options { tls: Some((secret.files(), Authority::new().pem())), ..Options::default() };
-    let request = client(&stranger).build().unwrap().get(format!("{}/api/v2/trails/acme", service.base));
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.unwrap();
+    assert_eq!(response.first(), Some(&21), "{response:?}");
+    // A client that trusts another certificate authority rejects the certificate.
+    let untrusting = Options { tls: Some((secret.files(), Authority::new().pem())), ..Options::default() };
+    let request = client(&untrusting).build().unwrap().get(format!("{}/api/v2/trails/acme", service.base));
     assert!(request.send().await.is_err());
 
-    assert_eq!(Answer::of(service.http.get(format!("{}/readyz", service.admin))).await.text, "ok\n");
+    assert_eq!(
+        Response::from_request(service.http.get(format!("{}/readyz", service.admin))).await.text,
+        "ok\n"
+    );
     service.stop().await;
 }
 
 #[tokio::test]
-async fn http_1_1_is_agreed_on_and_the_end_of_a_connection_is_announced() {
+async fn http_1_1_is_negotiated_and_connection_ends_with_close_notify() {
     let secret = Secret::new();
     let service = secret.start().await;
     let mut stream = secret.connect(&service).await;
@@ -129,49 +132,49 @@ async fn http_1_1_is_agreed_on_and_the_end_of_a_connection_is_announced() {
         "GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    // An end that is not announced is an error here.
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // rustls reports an end without close_notify as an error.
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     service.stop().await;
 }
 
 #[tokio::test]
-async fn a_browser_s_cookie_is_bound_to_tls_and_forms_come_from_there() {
+async fn session_cookie_is_secure_and_forms_require_the_tls_origin() {
     let secret = Secret::new();
     let service = secret.start().await;
     let http = client(&secret.options()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let sign_in = async |origin: &str| {
         let request = http.post(format!("{}/ui/sign-in", service.base)).header("Origin", origin);
-        Answer::of(request.body(format!("token={READER}"))).await
+        Response::from_request(request.body(format!("token={READER}"))).await
     };
-    // A page of the same host that came in the clear is somebody else's, who is on the way.
+    // A plain HTTP page of the same host may come from an attacker on the network.
     for origin in [service.base.replace("https:", "http:"), "https://127.0.0.1".to_owned()] {
-        let answer = sign_in(&origin).await;
-        assert_eq!((answer.status.as_u16(), answer.headers.get("set-cookie")), (403, None), "{origin}");
+        let response = sign_in(&origin).await;
+        assert_eq!((response.status.as_u16(), response.headers.get("set-cookie")), (403, None), "{origin}");
     }
-    let answer = sign_in(&service.base).await;
-    assert_eq!(answer.status, 303);
-    let (cookie, how) = answer.headers["set-cookie"].to_str().unwrap().split_once("; ").unwrap();
-    assert_eq!(how, "Path=/; HttpOnly; SameSite=Lax; Secure");
+    let response = sign_in(&service.base).await;
+    assert_eq!(response.status, 303);
+    let (cookie, attributes) = response.headers["set-cookie"].to_str().unwrap().split_once("; ").unwrap();
+    assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Secure");
     let (name, value) = cookie.split_once('=').unwrap();
     assert_eq!((name, value.len()), ("__Host-supercargo", 64));
-    let look = async |cookie: String| {
+    let status = async |cookie: String| {
         let request = http.get(format!("{}/ui/acme", service.base)).header("Cookie", cookie);
-        Answer::of(request).await.status.as_u16()
+        Response::from_request(request).await.status.as_u16()
     };
-    assert_eq!(look(cookie.to_owned()).await, 200);
-    // The name that it has in the clear, which others of the host could set, is not looked at.
-    assert_eq!(look(format!("supercargo={value}")).await, 303);
+    assert_eq!(status(cookie.to_owned()).await, 200);
+    // The cookie name of plain HTTP is ignored, because other services of the host could set it.
+    assert_eq!(status(format!("supercargo={value}")).await, 303);
     service.stop().await;
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_for_new_connections_and_old_ones_go_on() {
+async fn renewed_certificate_applies_to_new_connections() {
     let secret = Secret::new();
-    // As Kubernetes lays it: the files are links into a folder, which is a link that is swapped.
+    // The layout of a mounted Secret: the files are links into a folder behind a link that is replaced.
     let (identity, renewed) = (secret.authority.host("first"), secret.authority.host("second"));
-    let lay = |folder: &str, identity: &Identity| {
+    let write = |folder: &str, identity: &Identity| {
         let folder = secret.folder.path().join(folder);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("tls.crt"), &identity.certificate).unwrap();
@@ -182,7 +185,7 @@ async fn a_renewed_certificate_is_for_new_connections_and_old_ones_go_on() {
         std::os::unix::fs::symlink(to, &next).unwrap();
         std::fs::rename(&next, secret.folder.path().join("..data")).unwrap();
     };
-    lay("..1", &identity);
+    write("..1", &identity);
     link("..1");
     for file in ["tls.crt", "tls.key"] {
         std::fs::remove_file(secret.folder.path().join(file)).unwrap();
@@ -190,23 +193,23 @@ async fn a_renewed_certificate_is_for_new_connections_and_old_ones_go_on() {
     }
     let service = secret.start().await;
     let before = client(&secret.options()).build().unwrap();
-    assert_eq!(seen(&before, &service).await, der(&identity));
-    lay("..2", &renewed);
+    assert_eq!(served_certificate(&before, &service).await, der(&identity));
+    write("..2", &renewed);
     link("..2");
     eventually("the new certificate is served", async || {
-        seen(&client(&secret.options()).build().unwrap(), &service).await == der(&renewed)
+        served_certificate(&client(&secret.options()).build().unwrap(), &service).await == der(&renewed)
     })
     .await;
-    assert_eq!(seen(&before, &service).await, der(&identity));
+    assert_eq!(served_certificate(&before, &service).await, der(&identity));
     service.stop().await;
 }
 
 #[tokio::test]
-async fn those_who_never_finish_a_handshake_hold_up_neither_others_nor_the_end() {
+async fn unfinished_handshakes_delay_neither_requests_nor_shutdown() {
     let secret = Secret::new();
     let minutes = Duration::from_mins(10);
     let bounds = Bounds { headers: minutes, drain: minutes, ..Options::default().bounds };
-    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let service = TestService::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut idle = Vec::new();
     for bytes in [&b""[..], b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"] {
         let mut stream = TcpStream::connect(service.host()).await.unwrap();
@@ -214,17 +217,19 @@ async fn those_who_never_finish_a_handshake_hold_up_neither_others_nor_the_end()
         idle.push(stream);
     }
     service.get(READER, "/trails/acme").await.expect(200);
-    tokio::time::timeout(Duration::from_mins(1), service.stop()).await.expect("it ends before they do");
+    tokio::time::timeout(Duration::from_mins(1), service.stop())
+        .await
+        .expect("the shutdown waited for the handshakes");
 }
 
 #[tokio::test]
-async fn a_handshake_has_as_long_as_headers_have_and_counts_as_a_connection() {
+async fn handshake_has_the_header_timeout_and_counts_as_a_connection() {
     let secret = Secret::new();
     let bounds = Bounds { headers: Duration::from_millis(200), connections: 1, ..Options::default().bounds };
-    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let service = TestService::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut stream = TcpStream::connect(service.host()).await.unwrap();
     stream.write_all(b"\x16\x03\x01").await.unwrap();
-    // Its turn comes when the first is cut off.
+    // The request waits until the unfinished handshake times out.
     service.get(READER, "/trails/acme").await.expect(200);
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
@@ -233,7 +238,7 @@ async fn a_handshake_has_as_long_as_headers_have_and_counts_as_a_connection() {
 }
 
 #[tokio::test]
-async fn a_peer_that_reads_nothing_of_its_answers_is_cut_off() {
+async fn peer_that_reads_no_responses_is_disconnected() {
     let secret = Secret::new();
     let bounds = Bounds {
         stall: Duration::from_millis(200),
@@ -241,26 +246,26 @@ async fn a_peer_that_reads_nothing_of_its_answers_is_cut_off() {
         connections: 1,
         ..Options::default().bounds
     };
-    let service = Running::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
+    let service = TestService::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut stream = secret.connect(&service).await;
-    let asking = async {
-        // More answers than any buffer between the two holds.
+    let flooding = async {
+        // The responses exceed all buffers between the two.
         let requests = "GET /api/v2/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
         while stream.write_all(requests.as_bytes()).await.is_ok() {}
     };
     let waiting = async {
         service.get(READER, "/trails/acme").await.expect(200);
     };
-    tokio::time::timeout(Duration::from_mins(1), async { tokio::join!(asking, waiting) })
+    tokio::time::timeout(Duration::from_mins(1), async { tokio::join!(flooding, waiting) })
         .await
-        .expect("its place is given to the next");
+        .expect("the stalled peer was not disconnected");
     service.stop().await;
 }
 
 #[tokio::test]
-async fn a_request_under_way_is_finished_when_the_service_stops() {
+async fn request_in_progress_completes_during_shutdown() {
     let secret = Secret::new();
     let service = secret.start().await;
     let stream = secret.connect(&service).await;
-    stops_with_a_report_under_way(service, stream).await;
+    assert_report_completes_during_shutdown(service, stream).await;
 }

@@ -1,20 +1,16 @@
-//! One test case, and what attributes say.
+//! One test case and its outcome.
 
-use std::borrow::Cow;
-
-use quick_xml::XmlVersion;
 use quick_xml::events::BytesStart;
-use quick_xml::events::attributes::{AttrError, Attribute};
 
+use super::attributes::{MAX_NAME_CHARS, attributes, seconds};
 use super::error::Problem;
-use super::failed_tests::Wrong;
-use super::{LONGEST_NAME, attributes};
+use super::failed_tests::FailedTest;
 use crate::domain::escape::shortened;
 use crate::domain::model::JunitResult;
 
-/// What happened to a test; of several things that are said the worst, so it is counted once.
+/// Outcome of a test, from best to worst. The worst one counts, so that a test is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+enum CaseOutcome {
     #[default]
     Passed,
     Skipped,
@@ -24,119 +20,107 @@ enum Outcome {
 
 #[derive(Debug, Default)]
 pub(crate) struct Case {
-    outcome: Outcome,
-    /// It is meant to fail for now, whatever it did.
+    outcome: CaseOutcome,
+    /// The test is expected to fail for now and counts as skipped.
     is_todo: bool,
-    took: Option<f64>,
-    /// Failures that do not count, though some producers count them with the suite's: of tries that were
-    /// not the last, and of what is still to be done.
-    reruns: u64,
-    /// What it is called, and what it says of its failure; empty where nobody asks.
-    pub(crate) described: Wrong,
+    duration: Option<f64>,
+    /// Failures that do not count: of attempts before the last, and of `todo` tests. Some producers include
+    /// them in the suite's own numbers.
+    uncounted_failures: u64,
+    /// The test's name and failures; empty unless failed tests are collected.
+    description: FailedTest,
 }
 
 impl Case {
-    /// The case that begins here; `keeps`: with what it is called.
-    pub(crate) fn of(element: &BytesStart<'_>, keeps: bool) -> Result<Self, Problem> {
+    /// `is_described`: also keeps the test's name.
+    pub(crate) fn new(element: &BytesStart<'_>, is_described: bool) -> Result<Self, Problem> {
         let mut case = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
             match key {
-                "time" => case.took = seconds(&value),
-                // CTest and GoogleTest say it here, of what was not run here alone.
-                "status" | "result" => case.is(of_status(&value)),
-                "name" if keeps => case.described.name = shortened(&value, LONGEST_NAME),
-                "classname" if keeps => case.described.class = shortened(&value, LONGEST_NAME),
+                "time" => case.duration = seconds(&value),
+                // CTest and GoogleTest mark skipped tests only here.
+                "status" | "result" => case.record(outcome_from_status(&value)),
+                "name" if is_described => case.description.name = shortened(&value, MAX_NAME_CHARS),
+                "classname" if is_described => case.description.class = shortened(&value, MAX_NAME_CHARS),
                 _ => {}
             }
         }
         Ok(case)
     }
 
-    /// Takes note of a child. Those of tests that passed when they were tried again (`flakyFailure`) and
-    /// of tries before the last (`rerunFailure`) say nothing about how the test ended.
-    pub(crate) fn holds(&mut self, child: &BytesStart<'_>, keeps: bool) -> Result<(), Problem> {
+    /// Records a child element. `flakyFailure` (of a test that passed when it was retried) and `rerunFailure`
+    /// (of an attempt before the last) do not affect the outcome.
+    pub(crate) fn record_child(&mut self, child: &BytesStart<'_>, is_described: bool) -> Result<(), Problem> {
         match child.local_name().as_ref() {
-            "error" => {
-                self.is(Outcome::Errored);
-                self.described.hear(child, keeps);
-            }
-            "failure" => {
-                self.is(Outcome::Failed);
-                self.described.hear(child, keeps);
+            name @ ("error" | "failure") => {
+                self.record(if name == "error" { CaseOutcome::Errored } else { CaseOutcome::Failed });
+                if is_described {
+                    self.description.record_message(child);
+                }
             }
             "skipped" => {
-                self.is(Outcome::Skipped);
+                self.record(CaseOutcome::Skipped);
                 for attribute in attributes(child) {
                     let (key, value) = attribute?;
                     match (key, &*value) {
-                        // node's own runner, beside the failure.
+                        // Node's test runner writes this beside the failure.
                         ("type", "todo") => self.is_todo = true,
-                        // CTest, which itself takes it for a failure.
-                        ("message", "Unable to find executable") => self.is(Outcome::Errored),
+                        // CTest itself counts this as a failure.
+                        ("message", "Unable to find executable") => self.record(CaseOutcome::Errored),
                         _ => {}
                     }
                 }
             }
-            "flakyFailure" | "flakyError" | "rerunFailure" | "rerunError" => self.reruns += 1,
+            "flakyFailure" | "flakyError" | "rerunFailure" | "rerunError" => self.uncounted_failures += 1,
             _ => {}
         }
         Ok(())
     }
 
-    /// Takes note of what is said of its failure.
-    pub(crate) fn says(&mut self, text: &str) {
-        if self.outcome >= Outcome::Failed {
-            self.described.say(text);
+    /// Appends text of the failure.
+    pub(crate) fn append_output(&mut self, text: &str) {
+        if self.outcome >= CaseOutcome::Failed {
+            self.description.append_output(text);
         }
     }
 
-    /// Whether it went wrong: with an error, or else a failure.
-    pub(crate) fn went_wrong(&self) -> Option<bool> {
-        (!self.is_todo && self.outcome >= Outcome::Failed).then_some(self.outcome == Outcome::Errored)
+    /// Takes the description of a failed test out of the case. `None` if the test did not fail.
+    pub(crate) fn take_failed_test(&mut self, suite: &str) -> Option<FailedTest> {
+        let is_failed = !self.is_todo && self.outcome >= CaseOutcome::Failed;
+        is_failed.then(|| FailedTest {
+            suite: suite.to_owned(),
+            is_error: self.outcome == CaseOutcome::Errored,
+            ..std::mem::take(&mut self.description)
+        })
     }
 
-    /// What it counts as, and how many failures were left out.
+    /// The result of this one test, and the number of failures that do not count.
     pub(crate) fn count(self) -> (JunitResult, u64) {
-        let mut result = JunitResult { total: 1, duration: self.took, ..JunitResult::default() };
+        let mut result = JunitResult { total: 1, duration: self.duration, ..JunitResult::default() };
         match self.outcome {
             _ if self.is_todo => result.skipped += 1,
-            Outcome::Passed => {}
-            Outcome::Skipped => result.skipped += 1,
-            Outcome::Failed => result.failures += 1,
-            Outcome::Errored => result.errors += 1,
+            CaseOutcome::Passed => {}
+            CaseOutcome::Skipped => result.skipped += 1,
+            CaseOutcome::Failed => result.failures += 1,
+            CaseOutcome::Errored => result.errors += 1,
         }
-        (result, self.reruns + u64::from(self.is_todo))
+        (result, self.uncounted_failures + u64::from(self.is_todo))
     }
 
-    fn is(&mut self, outcome: Outcome) {
+    fn record(&mut self, outcome: CaseOutcome) {
         self.outcome = self.outcome.max(outcome);
     }
 }
 
-fn of_status(status: &str) -> Outcome {
+fn outcome_from_status(status: &str) -> CaseOutcome {
     match status.trim().to_ascii_lowercase().as_str() {
         "notrun" | "notexecuted" | "disabled" | "suppressed" | "skipped" | "ignored" | "inconclusive" => {
-            Outcome::Skipped
+            CaseOutcome::Skipped
         }
-        "fail" | "failed" | "failure" => Outcome::Failed,
+        "fail" | "failed" | "failure" => CaseOutcome::Failed,
         "error" | "errored" | "timeout" | "timedout" | "aborted" | "broken" | "cancelled" | "crashed"
-        | "interrupted" => Outcome::Errored,
-        _ => Outcome::Passed,
+        | "interrupted" => CaseOutcome::Errored,
+        _ => CaseOutcome::Passed,
     }
-}
-
-/// An attribute's local name and its value.
-pub(crate) fn attribute(read: Result<Attribute<'_>, AttrError>) -> Result<(&str, Cow<'_, str>), Problem> {
-    let attribute = read.map_err(|error| Problem::Syntax(error.into()))?;
-    let value = attribute.normalized_value(XmlVersion::Implicit1_0)?;
-    Ok((attribute.key.local_name().into_inner(), value))
-}
-
-/// Seconds: not negative, at most what the interface's reader takes, with or without commas between
-/// thousands. `None` for anything else.
-pub(crate) fn seconds(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let seconds: f64 = if text.contains('.') { text.replace(',', "").parse() } else { text.parse() }.ok()?;
-    (0.0..=1e9).contains(&seconds).then_some(seconds)
 }

@@ -1,4 +1,4 @@
-//! What makes a file no JUnit XML, and where.
+//! Errors of reading JUnit XML, with their position.
 
 use std::fmt;
 
@@ -6,66 +6,66 @@ use quick_xml::Error;
 use quick_xml::errors::IllFormedError;
 use quick_xml::escape::EscapeError;
 
-use crate::domain::escape::{Visible, shortened};
+use crate::domain::escape::{Escaped, shortened};
 
 /// A file that cannot be read as JUnit XML.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{problem}", place.map(|place| format!("{place}: ")).unwrap_or_default())]
-pub struct NotJunit {
-    /// Where, unless it is all of it.
-    pub place: Option<Place>,
-    /// What is wrong there.
+#[error("{}{problem}", position.map(|position| format!("{position}: ")).unwrap_or_default())]
+pub struct JunitError {
+    /// The position of the problem; `None` for the whole file.
+    pub position: Option<TextPosition>,
+    /// The problem.
     pub problem: Problem,
 }
 
-/// A place in a text, both counted from 1.
+/// Line and column in a text, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
-    /// The character in it.
+    /// The column, in characters.
     pub column: usize,
 }
 
-/// What is wrong.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// There is nothing.
-    #[error("it is empty; JUnit XML was expected")]
+    /// The file is empty.
+    #[error("expected JUnit XML, got an empty file")]
     Empty,
-    /// Bytes that are no text.
-    #[error("this is not {0}, in which the file is written")]
+    /// Bytes that are invalid in the file's encoding.
+    #[error("invalid {0}, the encoding of the file")]
     Encoding(&'static str),
-    /// An encoding that nobody knows.
-    #[error("the encoding \"{}\" is not known", said(.0))]
+    /// The declared encoding is unknown.
+    #[error("unknown encoding \"{}\"", excerpt(.0))]
     UnknownEncoding(String),
     /// Text outside of elements, or no element at all.
-    #[error("<testsuites> or <testsuite> was expected")]
+    #[error("expected <testsuites> or <testsuite>")]
     NoElement,
-    /// A root that is none of JUnit's.
-    #[error("the root is <{}>{}; <testsuites> or <testsuite> was expected", said(.0), another_format(.0))]
+    /// The root element is not one of JUnit's.
+    #[error("expected the root <testsuites> or <testsuite>, got <{}>{}", excerpt(.0), other_format(.0))]
     Root(String),
-    /// A second root.
-    #[error("a second root element; one was expected")]
+    /// There is a second root element.
+    #[error("expected one root element, got a second one")]
     SecondRoot,
-    /// No XML.
-    #[error("no XML: {}", said(&.0.to_string()))]
+    /// Invalid XML.
+    #[error("invalid XML: {}", excerpt(&.0.to_string()))]
     Syntax(Error),
-    /// It ends inside an element.
-    #[error("the file ends inside of the element that begins here")]
+    /// The file ends inside an element.
+    #[error("the file ends inside the element that starts here")]
     Open,
-    /// An entity of the document's own.
-    #[error("&{}; is an entity of the file's own; none is expanded", said(.0))]
+    /// An entity that the file declares.
+    #[error("unsupported entity &{};: only predefined entities are expanded", excerpt(.0))]
     Entity(String),
-    /// An `&` that begins no entity.
-    #[error("a bare &; &amp; was expected")]
+    /// An `&` that starts no entity.
+    #[error("expected &amp;, got a bare &")]
     Ampersand,
-    /// Elements in elements in elements.
-    #[error("elements nest deeper than {0} levels")]
+    /// Too many nested elements.
+    #[error("elements are nested deeper than {0} levels")]
     Deep(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -82,34 +82,34 @@ impl From<quick_xml::Error> for Problem {
     }
 }
 
-impl From<Problem> for NotJunit {
+impl From<Problem> for JunitError {
     fn from(problem: Problem) -> Self {
-        Self { place: None, problem }
+        Self { position: None, problem }
     }
 }
 
-/// A problem at a byte of a text.
-pub(crate) fn at(text: &str, offset: usize, problem: Problem) -> NotJunit {
+/// A problem at a byte offset of a text.
+pub(crate) fn at(text: &str, offset: usize, problem: Problem) -> JunitError {
     let before = text.get(..text.floor_char_boundary(offset)).unwrap_or_default();
     let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-    let place = Place { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 };
-    NotJunit { place: Some(place), problem }
+    let position = TextPosition { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 };
+    JunitError { position: Some(position), problem }
 }
 
-fn said(text: &str) -> String {
-    Visible(&shortened(text, 100)).to_string()
+fn excerpt(text: &str) -> String {
+    Escaped(&shortened(text, 100)).to_string()
 }
 
-/// What else a test runner writes, by its root.
-fn another_format(root: &str) -> &'static str {
+/// The test report format with this root element.
+fn other_format(root: &str) -> &'static str {
     match root {
-        "TestRun" => ", which is a .NET .trx file",
-        "test-run" => ", which is NUnit's own format",
-        "assemblies" => ", which is xUnit.net's own format",
-        "testng-results" => ", which is TestNG's own format",
-        "robot" => ", which is Robot Framework's own format",
-        "coverage" => ", which is a report of coverage",
-        "html" => ", which is a web page",
+        "TestRun" => " (a .NET .trx file)",
+        "test-run" => " (NUnit's own format)",
+        "assemblies" => " (xUnit.net's own format)",
+        "testng-results" => " (TestNG's own format)",
+        "robot" => " (Robot Framework's own format)",
+        "coverage" => " (a coverage report)",
+        "html" => " (a web page)",
         _ => "",
     }
 }

@@ -1,79 +1,72 @@
-//! Tests that went wrong, with what they say of it.
+//! Failed tests with their messages and output.
 
 use quick_xml::events::BytesStart;
 
-use super::attributes;
-use super::case::Case;
+use super::attributes::attributes;
 use crate::domain::escape::shortened;
 
-/// How much of a failure's message is kept, in characters.
-const LONGEST_MESSAGE: usize = 500;
+/// Limit for the message of a failure, in characters.
+const MAX_MESSAGE_CHARS: usize = 500;
 
-/// How much of what else is said of a failure is kept, in bytes.
-const LONGEST_OUTPUT: usize = 2_000;
+/// Limit for the output of a failure, in bytes.
+const MAX_OUTPUT_BYTES: usize = 2_000;
 
-/// A test case that failed, or could not be run to its end.
+/// A test case with a failure or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wrong {
-    /// The suite that it lies in.
+pub struct FailedTest {
+    /// The suite that contains the test.
     pub suite: String,
-    /// Its class; empty where it says none.
+    /// The test's class; empty if the file has none.
     pub class: String,
-    /// Its name; empty for a suite that could not be run at all.
+    /// The test's name; empty for a suite that could not be run.
     pub name: String,
-    /// It could not be run to its end; otherwise it failed.
+    /// The test ended with an error instead of a failure.
     pub is_error: bool,
-    /// The first message of its failures, up to 500 characters.
+    /// The first failure message, up to 500 characters.
     pub message: String,
-    /// What else is said of them, as a stack trace, up to 2,000 bytes.
+    /// The text of the failures, for example a stack trace, up to 2,000 bytes.
     pub output: String,
 }
 
-impl Wrong {
-    /// Takes the message of a failure. One that cannot be read counts all the same.
-    pub(crate) fn hear(&mut self, failure: &BytesStart<'_>, keeps: bool) {
-        if keeps && self.message.is_empty() {
+impl FailedTest {
+    /// Records the message of a failure; an unreadable message is ignored.
+    pub(crate) fn record_message(&mut self, failure: &BytesStart<'_>) {
+        if self.message.is_empty() {
             let message = attributes(failure).flatten().find(|(key, _)| *key == "message");
             self.message =
-                message.map_or_else(String::new, |(_, text)| shortened(text.trim(), LONGEST_MESSAGE));
+                message.map_or_else(String::new, |(_, text)| shortened(text.trim(), MAX_MESSAGE_CHARS));
         }
     }
 
-    /// Takes what is said of a failure, as far as there is room.
-    pub(crate) fn say(&mut self, text: &str) {
-        let room = LONGEST_OUTPUT.saturating_sub(self.output.len());
+    /// Appends text of a failure, up to the limit.
+    pub(crate) fn append_output(&mut self, text: &str) {
+        let room = MAX_OUTPUT_BYTES.saturating_sub(self.output.len());
         let end = text.floor_char_boundary(room);
         self.output.push_str(text.get(..end).unwrap_or_default());
     }
 }
 
-/// The tests that are kept.
+/// Collects failed tests, up to a limit.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    most: usize,
-    pub(crate) wrong: Vec<Wrong>,
+pub(crate) struct FailedTests {
+    limit: usize,
+    pub(crate) tests: Vec<FailedTest>,
 }
 
-impl Kept {
-    /// Nothing yet, and up to `most`.
-    pub(crate) fn at_most(most: usize) -> Self {
-        Self { most, wrong: Vec::new() }
+impl FailedTests {
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self { limit, tests: Vec::new() }
     }
 
-    /// Whether another would be kept.
-    pub(crate) fn wants_more(&self) -> bool {
-        self.wrong.len() < self.most
+    /// Whether the limit is reached. Further test cases need no description.
+    pub(crate) fn is_full(&self) -> bool {
+        self.tests.len() >= self.limit
     }
 
-    /// Keeps a test case that went wrong.
-    pub(crate) fn looked_at(&mut self, mut case: Case, suite: &str) -> Case {
-        if let Some(is_error) = case.went_wrong()
-            && self.wants_more()
-        {
-            let wrong = std::mem::take(&mut case.described);
-            let output = wrong.output.trim().to_owned();
-            self.wrong.push(Wrong { suite: suite.to_owned(), is_error, output, ..wrong });
+    pub(crate) fn push(&mut self, test: FailedTest) {
+        if !self.is_full() {
+            let output = test.output.trim().to_owned();
+            self.tests.push(FailedTest { output, ..test });
         }
-        case
     }
 }

@@ -1,11 +1,11 @@
-//! From a file of JUnit XML to the results that an attestation holds.
+//! Reads the test results of a JUnit XML file.
 //!
-//! `attest junit` calls it with all bytes of a file. No standard says what JUnit XML is, and producers
-//! differ; what all of them agree on is that a test is a `testcase`, and what happened to it its child. So
-//! totals are counted from the test cases, wherever they stand, and what a suite says of itself is only
-//! compared with them. Pure: nothing is fetched or expanded, and what cannot be read is an error with its
-//! line and column.
+//! Called by `attest junit` with the whole file. No standard defines JUnit XML, and producers differ. They agree
+//! that a test is a `testcase` and that its children are its outcome. Totals are therefore counted from the test
+//! cases, and the numbers of a suite are only compared with them. Pure: fetches and expands nothing, and
+//! reports a problem with its line and column.
 
+mod attributes;
 mod case;
 mod encoding;
 mod error;
@@ -13,43 +13,39 @@ mod failed_tests;
 #[cfg(test)]
 mod tests;
 
-pub use error::{NotJunit, Place, Problem};
-pub use failed_tests::Wrong;
-
-use std::borrow::Cow;
+pub use error::{JunitError, Problem, TextPosition};
+pub use failed_tests::FailedTest;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use self::case::{Case, attribute, seconds};
+use self::attributes::{MAX_NAME_CHARS, attributes, seconds};
+use self::case::Case;
 use self::error::at;
-use self::failed_tests::Kept;
+use self::failed_tests::FailedTests;
 use crate::domain::escape::shortened;
 use crate::domain::model::{JunitResult, Text, Timestamp};
 
-/// How deep elements may lie in each other.
-const DEEPEST: usize = 256;
+/// Limit for nested elements.
+const MAX_DEPTH: usize = 256;
 
-/// How much of a suite's name is kept, in characters.
-const LONGEST_NAME: usize = 255;
-
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Results {
-    /// One for each suite that lies in no other; those in it are counted with it ([`add`] bounds them).
+    /// One for each outermost suite, which includes the suites inside it. [`add`] limits the number.
     pub results: Vec<JunitResult>,
-    /// Suites that say that more went wrong than their test cases show.
-    pub doubts: Vec<Doubt>,
+    /// Suites that declare more failures and errors than their test cases show.
+    pub mismatches: Vec<CountMismatch>,
 }
 
-/// A suite whose own numbers have more failures and errors than its test cases.
+/// A suite that declares more failures and errors than its test cases show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
-    /// Its name.
+pub struct CountMismatch {
+    /// The suite's name.
     pub suite: String,
-    /// How many it says.
-    pub said: u64,
-    /// How many there are.
+    /// Failures and errors that the suite declares.
+    pub declared: u64,
+    /// Failures and errors of its test cases.
     pub counted: u64,
 }
 
@@ -57,56 +53,55 @@ pub struct Doubt {
 ///
 /// # Errors
 ///
-/// [`NotJunit`] where it is no XML, its root is none of JUnit's, or it is cut off.
-pub fn read(bytes: &[u8]) -> Result<Results, NotJunit> {
-    pass(bytes, Kept::default()).map(|(results, _)| results)
+/// [`JunitError`] if the file is not XML, has another root element, or is truncated.
+pub fn read(bytes: &[u8]) -> Result<Results, JunitError> {
+    parse(bytes, FailedTests::default()).map(|(results, _)| results)
 }
 
-/// The tests of a file that went wrong, in its order, as many as `most`: those that [`read`] counts as failures and
-/// errors and that have a test case.
+/// The failed tests of a file in its order, up to `limit`: the failures and errors that [`read`] counts and
+/// that have a test case.
 ///
 /// # Errors
 ///
 /// As [`read`].
-pub fn wrong(bytes: &[u8], most: usize) -> Result<Vec<Wrong>, NotJunit> {
-    pass(bytes, Kept::at_most(most)).map(|(_, wrong)| wrong)
+pub fn failed_tests(bytes: &[u8], limit: usize) -> Result<Vec<FailedTest>, JunitError> {
+    parse(bytes, FailedTests::with_limit(limit)).map(|(_, tests)| tests)
 }
 
-/// Reads a file once.
-fn pass(bytes: &[u8], kept: Kept) -> Result<(Results, Vec<Wrong>), NotJunit> {
+fn parse(bytes: &[u8], failed: FailedTests) -> Result<(Results, Vec<FailedTest>), JunitError> {
     let text = encoding::decode(bytes)?;
-    let (mut reader, mut count) = (Reader::from_str(&text), Count { kept, ..Count::default() });
+    let (mut reader, mut counter) = (Reader::from_str(&text), Counter { failed, ..Counter::default() });
     loop {
         let before = position(reader.buffer_position());
         let event = reader.read_event();
-        let taken = match event {
+        let applied = match event {
             Ok(Event::Eof) => {
-                let wrong = std::mem::take(&mut count.kept).wrong;
-                let results = count.finish().map_err(|(problem, offset)| at(&text, offset, problem))?;
-                return Ok((results, wrong));
+                let tests = std::mem::take(&mut counter.failed).tests;
+                let results = counter.finish().map_err(|(problem, offset)| at(&text, offset, problem))?;
+                return Ok((results, tests));
             }
-            Ok(event) => count.take(&event, before),
+            Ok(event) => counter.apply(&event, before),
             Err(error) => {
-                let place = position(reader.error_position());
-                return Err(at(&text, place, error.into()));
+                let offset = position(reader.error_position());
+                return Err(at(&text, offset, error.into()));
             }
         };
-        taken.map_err(|problem| at(&text, before, problem))?;
+        applied.map_err(|problem| at(&text, before, problem))?;
     }
 }
 
-/// How many results an attestation holds: a service that keeps each takes no more than it can show.
-const MOST_RESULTS: usize = 2_000;
+/// Limit for the results of an attestation, so that a service can store and show them.
+const MAX_RESULTS: usize = 2_000;
 
-/// How many doubts are kept of a file.
-const MOST_DOUBTS: usize = 100;
+/// Limit for the mismatches of a file.
+const MAX_MISMATCHES: usize = 100;
 
-/// Adds a result. Beyond 2,000, the last is the sum of all others.
+/// Adds a result. From the 2,000th on, results are summed into the last one.
 pub fn add(results: &mut Vec<JunitResult>, result: JunitResult) {
-    let is_full = results.len() >= MOST_RESULTS;
+    let is_full = results.len() >= MAX_RESULTS;
     match results.last_mut() {
         Some(last) if is_full => {
-            last.include(&result);
+            last.add(&result);
             last.name = Text::new("all other suites").unwrap_or_default();
         }
         _ => results.push(result),
@@ -117,51 +112,51 @@ fn position(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// What is open, and what was counted.
+/// The open elements and the results so far.
 #[derive(Debug, Default)]
-struct Count {
-    open: Vec<Open>,
+struct Counter {
+    open: Vec<OpenElement>,
     has_root: bool,
     root: Suite,
     found: Results,
-    kept: Kept,
+    failed: FailedTests,
 }
 
-/// An element that is open, and where it begins.
 #[derive(Debug)]
-struct Open {
+struct OpenElement {
+    /// Where the element starts, in bytes.
     offset: usize,
-    kind: Kind,
+    kind: ElementKind,
 }
 
 #[derive(Debug)]
-enum Kind {
-    /// `testsuites`, or what else holds suites.
-    Holder,
+enum ElementKind {
+    /// `testsuites`, or an unknown element that may contain suites.
+    Container,
     Suite(Suite),
     Case(Case),
-    /// What a test case says of its failure.
+    /// `failure` or `error` of a test case.
     Failure,
-    /// What else a test case holds, or what tests said: nothing in it counts.
-    Detail,
+    /// Output, properties and other children of a test case. Their content does not count.
+    Ignored,
 }
 
-/// A suite, and what was counted in it so far.
+/// A suite and its counts so far.
 #[derive(Debug, Default)]
 struct Suite {
     result: JunitResult,
-    /// Failures and errors that it says of itself.
-    said: u64,
-    /// Failures in it that do not count.
-    reruns: u64,
-    /// Failures and errors that it, or what lies in it, says of itself beyond those that count.
-    doubted: u64,
-    /// Seconds that it says of itself.
-    took: Option<f64>,
+    /// Failures and errors that the suite declares.
+    declared: u64,
+    /// Failures inside it that do not count.
+    uncounted_failures: u64,
+    /// Failures and errors that the suite, or a suite inside it, declares beyond those that count.
+    excess: u64,
+    /// Seconds that the suite declares.
+    declared_duration: Option<f64>,
 }
 
-impl Count {
-    fn take(&mut self, event: &Event<'_>, offset: usize) -> Result<(), Problem> {
+impl Counter {
+    fn apply(&mut self, event: &Event<'_>, offset: usize) -> Result<(), Problem> {
         match event {
             Event::Start(element) => self.start(element, offset),
             Event::Empty(element) => self.start(element, offset).map(|()| self.end()),
@@ -181,104 +176,116 @@ impl Count {
                     }
                     name => return Err(Problem::Entity(name.to_owned())),
                 };
-                self.says(character.encode_utf8(&mut [0; 4]));
+                self.append_output(character.encode_utf8(&mut [0; 4]));
                 Ok(())
             }
             Event::Text(text) if self.open.is_empty() && !text.trim().is_empty() => Err(Problem::NoElement),
             Event::CData(_) if self.open.is_empty() => Err(Problem::NoElement),
             Event::Text(text) => {
-                self.says(text);
+                self.append_output(text);
                 Ok(())
             }
             Event::CData(text) => {
-                self.says(text);
+                self.append_output(text);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// Keeps what a test case says of its failure.
-    fn says(&mut self, text: &str) {
-        if let [.., Open { kind: Kind::Case(case), .. }, Open { kind: Kind::Failure, .. }]
-        | [.., Open { kind: Kind::Case(case), .. }] = self.open.as_mut_slice()
-            && self.kept.wants_more()
+    /// Appends text inside of a test case or its failure.
+    fn append_output(&mut self, text: &str) {
+        if let [
+            ..,
+            OpenElement { kind: ElementKind::Case(case), .. },
+            OpenElement { kind: ElementKind::Failure, .. },
+        ]
+        | [.., OpenElement { kind: ElementKind::Case(case), .. }] = self.open.as_mut_slice()
+            && !self.failed.is_full()
         {
-            case.says(text);
+            case.append_output(text);
         }
     }
 
     fn start(&mut self, element: &BytesStart<'_>, offset: usize) -> Result<(), Problem> {
         let local = element.local_name();
         let name = local.as_ref();
-        if self.open.len() >= DEEPEST {
-            return Err(Problem::Deep(DEEPEST));
+        if self.open.len() >= MAX_DEPTH {
+            return Err(Problem::Deep(MAX_DEPTH));
         }
-        let keeps = self.kept.wants_more();
-        let inner = match self.open.last_mut() {
+        let is_described = !self.failed.is_full();
+        let kind = match self.open.last_mut() {
             None if self.has_root => return Err(Problem::SecondRoot),
             None if !matches!(name, "testsuites" | "testsuite") => {
                 return Err(Problem::Root(name.to_owned()));
             }
-            Some(Open { kind: Kind::Detail | Kind::Failure, .. }) => Kind::Detail,
-            Some(Open { kind: Kind::Case(case), .. }) if !matches!(name, "testcase" | "testsuite") => {
-                case.holds(element, keeps)?;
-                if matches!(name, "failure" | "error") { Kind::Failure } else { Kind::Detail }
+            Some(OpenElement { kind: ElementKind::Ignored | ElementKind::Failure, .. }) => {
+                ElementKind::Ignored
+            }
+            Some(OpenElement { kind: ElementKind::Case(case), .. })
+                if !matches!(name, "testcase" | "testsuite") =>
+            {
+                case.record_child(element, is_described)?;
+                if matches!(name, "failure" | "error") { ElementKind::Failure } else { ElementKind::Ignored }
             }
             None | Some(_) => match name {
-                "testsuite" => Kind::Suite(Suite::of(element)?),
-                "testcase" => Kind::Case(Case::of(element, keeps)?),
-                // What the tests of a suite said counts for nothing, whatever it looks like.
-                "system-out" | "system-err" | "properties" => Kind::Detail,
-                // Of a suite that could not be run at all.
+                "testsuite" => ElementKind::Suite(Suite::new(element)?),
+                "testcase" => ElementKind::Case(Case::new(element, is_described)?),
+                "system-out" | "system-err" | "properties" => ElementKind::Ignored,
+                // The suite itself could not be run.
                 "failure" | "error" => {
                     let mut case = Case::default();
-                    case.holds(element, keeps)?;
-                    Kind::Case(case)
+                    case.record_child(element, is_described)?;
+                    ElementKind::Case(case)
                 }
                 _ => {
                     if self.open.is_empty() {
-                        self.root = Suite::of(element)?;
+                        self.root = Suite::new(element)?;
                     }
-                    Kind::Holder
+                    ElementKind::Container
                 }
             },
         };
         self.has_root = true;
-        self.open.push(Open { offset, kind: inner });
+        self.open.push(OpenElement { offset, kind });
         Ok(())
     }
 
-    /// Counts what has come to its end with what it lies in.
+    /// Closes an element and adds its counts to the enclosing suite.
     fn end(&mut self) {
         let ended = self.open.pop().map(|open| open.kind);
         let outer = self.open.iter_mut().rev().find_map(|open| match &mut open.kind {
-            Kind::Suite(suite) => Some(suite),
+            ElementKind::Suite(suite) => Some(suite),
             _ => None,
         });
         match (ended, outer) {
-            // Some producers have test cases outside of any suite.
-            (Some(Kind::Case(case)), suite) => {
+            (Some(ElementKind::Case(mut case)), suite) => {
+                // Some producers write test cases outside of any suite.
                 let suite = suite.unwrap_or(&mut self.root);
-                suite.take(self.kept.looked_at(case, suite.result.name.as_str()));
+                if !self.failed.is_full()
+                    && let Some(test) = case.take_failed_test(suite.result.name.as_str())
+                {
+                    self.failed.push(test);
+                }
+                suite.add_case(case);
             }
-            (Some(Kind::Suite(mut suite)), Some(outer)) => {
-                suite.finish(&mut self.found.doubts);
-                outer.include(&suite);
+            (Some(ElementKind::Suite(mut suite)), Some(outer)) => {
+                suite.finish(&mut self.found.mismatches);
+                outer.add_suite(&suite);
             }
-            (Some(Kind::Suite(mut suite)), None) => {
-                suite.finish(&mut self.found.doubts);
-                self.root.reruns += suite.reruns;
-                self.root.doubted = self.root.doubted.saturating_add(suite.doubted);
+            (Some(ElementKind::Suite(mut suite)), None) => {
+                suite.finish(&mut self.found.mismatches);
+                self.root.uncounted_failures += suite.uncounted_failures;
+                self.root.excess = self.root.excess.saturating_add(suite.excess);
                 add(&mut self.found.results, suite.result);
             }
             _ => {}
         }
     }
 
-    /// What was counted, or what is still open and where it begins.
+    /// The results, or a problem and its offset.
     fn finish(self) -> Result<Results, (Problem, usize)> {
-        if let Some(Open { offset, .. }) = self.open.last() {
+        if let Some(OpenElement { offset, .. }) = self.open.last() {
             return Err((Problem::Open, *offset));
         }
         if !self.has_root {
@@ -286,20 +293,21 @@ impl Count {
         }
         let Self { mut root, mut found, .. } = self;
         let results = found.results.iter().chain([&root.result]);
-        let counted: u64 = results.map(|result| u64::from(result.wrong())).sum();
-        // A package that could not be built is in gotestsum's root and nowhere else. Nothing of it was tested,
-        // so that what else passed is not all.
-        let more = root.said.saturating_sub(counted + root.reruns).saturating_sub(root.doubted);
+        let counted: u64 = results.map(|result| u64::from(result.unsuccessful())).sum();
+        // gotestsum declares a package that could not be built only in the root. Its tests did not run, so the
+        // other results are incomplete.
+        let more =
+            root.declared.saturating_sub(counted + root.uncounted_failures).saturating_sub(root.excess);
         if more > 0 {
             if root.result.name.as_str().is_empty() {
-                root.result.name = Text::new("what could not be run").unwrap_or_default();
+                root.result.name = Text::new("tests that could not be run").unwrap_or_default();
             }
-            let errors = believed(more);
+            let errors = bounded_errors(more);
             root.result.total += errors;
             root.result.errors += errors;
         }
         if root.result.total > 0 {
-            round(&mut root.result);
+            round_duration(&mut root.result);
             add(&mut found.results, root.result);
         }
         Ok(found)
@@ -307,19 +315,19 @@ impl Count {
 }
 
 impl Suite {
-    fn of(element: &BytesStart<'_>) -> Result<Self, Problem> {
+    fn new(element: &BytesStart<'_>) -> Result<Self, Problem> {
         let mut suite = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
             match key {
                 "name" => {
-                    let name = shortened(&value.replace('\0', ""), LONGEST_NAME);
+                    let name = shortened(&value.replace('\0', ""), MAX_NAME_CHARS);
                     suite.result.name = Text::new(name).unwrap_or_default();
                 }
                 "failures" | "errors" => {
-                    suite.said = suite.said.saturating_add(value.trim().parse().unwrap_or(0));
+                    suite.declared = suite.declared.saturating_add(value.trim().parse().unwrap_or(0));
                 }
-                "time" => suite.took = seconds(&value),
+                "time" => suite.declared_duration = seconds(&value),
                 "timestamp" => suite.result.timestamp = Timestamp::parse(value.trim()),
                 _ => {}
             }
@@ -327,53 +335,43 @@ impl Suite {
         Ok(suite)
     }
 
-    fn take(&mut self, case: Case) {
-        let (result, reruns) = case.count();
-        self.result.include(&result);
-        self.reruns += reruns;
+    fn add_case(&mut self, case: Case) {
+        let (result, uncounted_failures) = case.count();
+        self.result.add(&result);
+        self.uncounted_failures += uncounted_failures;
     }
 
-    fn include(&mut self, inner: &Self) {
-        self.result.include(&inner.result);
-        self.reruns += inner.reruns;
-        self.doubted = self.doubted.saturating_add(inner.doubted);
+    fn add_suite(&mut self, inner: &Self) {
+        self.result.add(&inner.result);
+        self.uncounted_failures += inner.uncounted_failures;
+        self.excess = self.excess.saturating_add(inner.excess);
     }
 
-    /// Compares what it says of itself with what was counted. Without a test case, a suite that says that
-    /// something went wrong is one that could not be run: each such thing counts as an error.
-    fn finish(&mut self, doubts: &mut Vec<Doubt>) {
-        let (said, result) = (self.said, &mut self.result);
-        let counted = u64::from(result.wrong());
-        if said > counted + self.reruns && doubts.len() < MOST_DOUBTS {
-            doubts.push(Doubt { suite: result.name.to_string(), said, counted });
+    /// Compares the declared numbers with the counts. A suite without test cases that declares failures could not
+    /// be run: each of them counts as an error.
+    fn finish(&mut self, mismatches: &mut Vec<CountMismatch>) {
+        let (declared, result) = (self.declared, &mut self.result);
+        let counted = u64::from(result.unsuccessful());
+        if declared > counted + self.uncounted_failures && mismatches.len() < MAX_MISMATCHES {
+            mismatches.push(CountMismatch { suite: result.name.to_string(), declared, counted });
         }
-        if result.total == 0 && said > 0 {
-            let errors = believed(said);
+        if result.total == 0 && declared > 0 {
+            let errors = bounded_errors(declared);
             (result.total, result.errors) = (errors, errors);
         }
-        let beyond = said.saturating_sub(u64::from(result.wrong()) + self.reruns);
-        self.doubted = self.doubted.max(beyond);
-        result.duration = result.duration.or(self.took);
-        round(result);
+        let excess = declared.saturating_sub(u64::from(result.unsuccessful()) + self.uncounted_failures);
+        self.excess = self.excess.max(excess);
+        result.duration = result.duration.or(self.declared_duration);
+        round_duration(result);
     }
 }
 
-/// How many errors without a test case are believed, so that sums stay numbers of tests.
-fn believed(said: u64) -> u32 {
-    u32::try_from(said).unwrap_or(u32::MAX).min(1_000)
+/// Limits errors without a test case to 1,000, so that a declared number cannot distort the totals.
+fn bounded_errors(declared: u64) -> u32 {
+    u32::try_from(declared).unwrap_or(u32::MAX).min(1_000)
 }
 
-/// A sum of seconds has digits that nobody measured.
-fn round(result: &mut JunitResult) {
+/// Rounds to microseconds: a sum of floating-point seconds has digits that were never measured.
+fn round_duration(result: &mut JunitResult) {
     result.duration = result.duration.map(|seconds| (seconds * 1e6).round() / 1e6);
-}
-
-/// The attributes of an element, by local name. One that is there twice is given twice.
-fn attributes<'a>(
-    element: &'a BytesStart<'_>,
-) -> impl Iterator<Item = Result<(&'a str, Cow<'a, str>), Problem>> {
-    let mut attributes = element.attributes();
-    // Which would compare each with each.
-    attributes.with_checks(false);
-    attributes.map(attribute)
 }

@@ -8,29 +8,30 @@ use crate::domain::model::Timestamp;
 
 /// `name: total/failures/errors/skipped duration timestamp` of each result.
 fn counted(xml: &str) -> String {
-    let Results { results, doubts } = read(xml.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{xml}"));
-    let mut said = String::new();
+    let Results { results, mismatches } =
+        read(xml.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{xml}"));
+    let mut output = String::new();
     for result in results {
         let JunitResult { name, failures, errors, skipped, total, duration, timestamp } = result;
-        write!(said, "{name}: {total}/{failures}/{errors}/{skipped}").unwrap();
+        write!(output, "{name}: {total}/{failures}/{errors}/{skipped}").unwrap();
         let numbers = [duration, timestamp.map(Timestamp::seconds)];
         for number in numbers {
-            write!(said, " {}", number.map_or("-".to_owned(), |number| number.to_string())).unwrap();
+            write!(output, " {}", number.map_or("-".to_owned(), |number| number.to_string())).unwrap();
         }
-        said.push('\n');
+        output.push('\n');
     }
-    for Doubt { suite, said: more, counted } in doubts {
-        writeln!(said, "doubt {suite}: {more} > {counted}").unwrap();
+    for CountMismatch { suite, declared, counted } in mismatches {
+        writeln!(output, "mismatch {suite}: {declared} > {counted}").unwrap();
     }
-    said
+    output
 }
 
-fn refused(xml: impl AsRef<[u8]>) -> String {
+fn error_of(xml: impl AsRef<[u8]>) -> String {
     read(xml.as_ref()).unwrap_err().to_string()
 }
 
 #[test]
-fn tests_are_counted_and_of_what_the_root_says_only_what_went_wrong() {
+fn test_cases_are_counted_and_only_declared_failures_are_compared() {
     for (xml, expected) in [
         (
             r#"<testsuites tests="99" failures="98" errors="97"><testsuite name="cart" tests="7" time="9" timestamp="2026-09-15T12:00:00">
@@ -39,43 +40,43 @@ fn tests_are_counted_and_of_what_the_root_says_only_what_went_wrong() {
                  <testcase><error/><failure/></testcase>
                  <testcase><skipped/></testcase>
                </testsuite></testsuites>"#,
-            "cart: 4/1/1/1 0.3 1789473600\nwhat could not be run: 193/0/193/0 - -\n",
+            "cart: 4/1/1/1 0.3 1789473600\ntests that could not be run: 193/0/193/0 - -\n",
         ),
-        // The root is a suite; what lies in another suite is counted with it.
+        // The root is a suite; inner suites are counted with the outer one.
         (
             r#"<testsuite name="all"><testcase time="1"/><testsuite name="one" timestamp="2026-09-15T12:00:00.5+02:00">
                  <testcase time="2"><skipped/></testcase><testsuite><testcase/></testsuite></testsuite></testsuite>"#,
             "all: 3/0/0/1 3 1789466400.5\n",
         ),
-        // Suites side by side; one that says how long it took where its tests do not.
+        // Two suites; one declares a duration that its tests do not have.
         (
             r#"<?xml version="1.0"?><!-- c --><testsuites><testsuite name="a" time="1.5"><testcase/></testsuite>
                <testsuite name="b &amp; &#99;" package="p"/></testsuites><!-- end -->"#,
             "a: 1/0/0/0 1.5 -\nb & c: 0/0/0/0 - -\n",
         ),
-        // Test cases outside of suites, as node's own runner writes them; a wrapper that nobody knows.
+        // Test cases outside of suites, as Node's test runner writes them, and an unknown wrapper element.
         (
             r#"<testsuites name="r"><testcase/><testsuite name="s"><testcase/></testsuite><x><testcase><failure/></testcase></x></testsuites>"#,
             "s: 1/0/0/0 - -\nr: 2/1/0/0 - -\n",
         ),
-        // A test that passed when it was tried again, and one that did not.
+        // A test that passed when it was retried, and one that did not.
         (
             r#"<testsuite name="s"><testcase><flakyFailure/></testcase><testcase><failure/><rerunFailure/></testcase></testsuite>"#,
             "s: 2/1/0/0 - -\n",
         ),
-        // A test that is still to be written, and one whose program is not there.
+        // A todo test, and a test whose executable is missing.
         (
             r#"<testsuite name="s" failures="1" errors="1"><testcase><skipped type="todo"/><failure/></testcase>
                <testcase status="notrun"><skipped message="Unable to find executable"/></testcase></testsuite>"#,
             "s: 2/0/1/1 - -\n",
         ),
-        // What was not run says so in an attribute.
+        // Skipped tests that are marked by an attribute.
         (
             r#"<testsuite name="s"><testcase status="run" result="completed"/><testcase status="notrun" result="suppressed"/>
                <testcase status="disabled"/><testcase status="Failed"/></testsuite>"#,
             "s: 4/1/0/2 - -\n",
         ),
-        // What is in a test case is its output, whatever it looks like.
+        // XML in the output of a test case does not count.
         (
             r#"<testsuite name="s"><testcase><system-out><testsuite><testcase><failure/></testcase></testsuite></system-out></testcase></testsuite>"#,
             "s: 1/0/0/0 - -\n",
@@ -84,7 +85,7 @@ fn tests_are_counted_and_of_what_the_root_says_only_what_went_wrong() {
             r#"<testsuite name="s"><testcase status="timeout"/><system-out><testcase><failure/></testcase><error/></system-out></testsuite>"#,
             "s: 1/0/1/0 - -\n",
         ),
-        // Test cases in test cases are test cases.
+        // Nested test cases are counted.
         (
             r#"<testsuite name="s"><testcase><testcase><failure/></testcase><testsuite><testcase><error/></testcase></testsuite></testcase></testsuite>"#,
             "s: 3/1/1/0 - -\n",
@@ -98,45 +99,45 @@ fn tests_are_counted_and_of_what_the_root_says_only_what_went_wrong() {
 }
 
 #[test]
-fn a_suite_that_says_that_more_went_wrong_is_in_doubt_and_one_that_could_not_be_run_has_errors() {
+fn suite_that_declares_more_failures_is_a_mismatch_and_a_suite_that_could_not_be_run_has_errors() {
     for (xml, expected) in [
         (
             r#"<testsuite name="s" failures="1" errors="1"><testcase><error/></testcase></testsuite>"#,
-            "s: 1/0/1/0 - -\ndoubt s: 2 > 1\n",
+            "s: 1/0/1/0 - -\nmismatch s: 2 > 1\n",
         ),
-        (r#"<testsuite name="s" errors="1" tests="0"/>"#, "s: 1/0/1/0 - -\ndoubt s: 1 > 0\n"),
+        (r#"<testsuite name="s" errors="1" tests="0"/>"#, "s: 1/0/1/0 - -\nmismatch s: 1 > 0\n"),
         (r#"<testsuite name="s"><error>no such file</error><testcase/></testsuite>"#, "s: 2/0/1/0 - -\n"),
-        // Surefire counts every try.
+        // Surefire counts every attempt.
         (
             r#"<testsuite name="s" failures="3"><testcase><failure/><rerunFailure/></testcase><testcase><flakyFailure/></testcase></testsuite>"#,
             "s: 2/1/0/0 - -\n",
         ),
-        // gotestsum says of a package that could not be built in the root alone.
+        // gotestsum declares a package that could not be built only in the root.
         (
             r#"<testsuites name="r" errors="1"><testsuite name="s" errors="0"><testcase/></testsuite></testsuites>"#,
             "s: 1/0/0/0 - -\nr: 1/0/1/0 - -\n",
         ),
-        // So it does where a suite is in doubt, which the root counts too, and once however deep it lies.
+        // The root also counts the mismatches of suites, once at any depth.
         (
             r#"<testsuites name="r" failures="1" errors="1"><testsuite name="s" failures="1"><testcase/></testsuite></testsuites>"#,
-            "s: 1/0/0/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\n",
+            "s: 1/0/0/0 - -\nr: 1/0/1/0 - -\nmismatch s: 1 > 0\n",
         ),
         (
             r#"<testsuites name="r" failures="2"><testsuite name="o" failures="1"><testsuite name="s" failures="1"><testcase/></testsuite></testsuite></testsuites>"#,
-            "o: 1/0/0/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\ndoubt o: 1 > 0\n",
+            "o: 1/0/0/0 - -\nr: 1/0/1/0 - -\nmismatch s: 1 > 0\nmismatch o: 1 > 0\n",
         ),
         (
             r#"<testsuites name="r" failures="1"><testsuite name="o"><testsuite name="s" failures="1"><testcase/></testsuite><testcase/></testsuite></testsuites>"#,
-            "o: 2/0/0/0 - -\ndoubt s: 1 > 0\n",
+            "o: 2/0/0/0 - -\nmismatch s: 1 > 0\n",
         ),
-        // One that could not be run is counted, whatever it says.
+        // A suite that could not be run is counted, up to the limit.
         (
             r#"<testsuites name="r" errors="2"><testsuite name="s" errors="1" tests="0"/></testsuites>"#,
-            "s: 1/0/1/0 - -\nr: 1/0/1/0 - -\ndoubt s: 1 > 0\n",
+            "s: 1/0/1/0 - -\nr: 1/0/1/0 - -\nmismatch s: 1 > 0\n",
         ),
         (
             r#"<testsuites name="r" errors="5000"><testsuite name="s" errors="5000" tests="0"/></testsuites>"#,
-            "s: 1000/0/1000/0 - -\ndoubt s: 5000 > 0\n",
+            "s: 1000/0/1000/0 - -\nmismatch s: 5000 > 0\n",
         ),
         (r#"<testsuite name="s" failures="x" errors="-1"><testcase/></testsuite>"#, "s: 1/0/0/0 - -\n"),
     ] {
@@ -145,7 +146,7 @@ fn a_suite_that_says_that_more_went_wrong_is_in_doubt_and_one_that_could_not_be_
 }
 
 #[test]
-fn a_time_is_seconds_or_nothing() {
+fn invalid_time_or_timestamp_is_ignored() {
     for (time, expected) in [
         ("1.5", "1.5"),
         ("1,234.567", "1234.567"),
@@ -175,58 +176,64 @@ fn a_time_is_seconds_or_nothing() {
 }
 
 #[test]
-fn what_is_no_junit_is_refused_with_its_place() {
+fn invalid_junit_is_rejected_with_its_position() {
     for (xml, expected) in [
-        ("", "it is empty"),
-        (" \n ", "line 1, column 1: <testsuites> or <testsuite> was expected"),
-        ("{\"tests\": 1}", "line 1, column 1: <testsuites> or <testsuite> was expected"),
+        ("", "expected JUnit XML, got an empty file"),
+        (" \n ", "line 1, column 1: expected <testsuites> or <testsuite>"),
+        ("{\"tests\": 1}", "line 1, column 1: expected <testsuites> or <testsuite>"),
         (
             "<testsuite>\n  <testcase>\n",
-            "line 2, column 3: the file ends inside of the element that begins here",
+            "line 2, column 3: the file ends inside the element that starts here",
         ),
-        ("<testsuite>\n <testcase name=\"a", "line 2, column 2: no XML: "),
-        ("<testsuite>\n é</testsuites>", "line 2, column 3: no XML: "),
-        ("<!DOCTYPE html>\n<html>", "line 2, column 1: the root is <html>, which is a web page"),
-        ("<TestRun/>", "the root is <TestRun>, which is a .NET .trx file"),
-        ("<testsuite/><testsuite/>", "line 1, column 13: a second root element"),
-        ("<testsuite/>x", "line 1, column 13: <testsuites> or <testsuite> was expected"),
+        ("<testsuite>\n <testcase name=\"a", "line 2, column 2: invalid XML: "),
+        ("<testsuite>\n é</testsuites>", "line 2, column 3: invalid XML: "),
+        (
+            "<!DOCTYPE html>\n<html>",
+            "line 2, column 1: expected the root <testsuites> or <testsuite>, got <html> (a web page)",
+        ),
+        ("<TestRun/>", "got <TestRun> (a .NET .trx file)"),
+        ("<testsuite/><testsuite/>", "line 1, column 13: expected one root element, got a second one"),
+        ("<testsuite/>x", "line 1, column 13: expected <testsuites> or <testsuite>"),
         (
             "<testsuite><testcase>a & b</testcase></testsuite>",
-            "line 1, column 24: a bare &; &amp; was expected",
+            "line 1, column 24: expected &amp;, got a bare &",
         ),
-        ("<testsuite>\n<testcase name=\"a & b\"/></testsuite>", "line 2, column 1: a bare &"),
-        ("<testsuite a=\"1\" b></testsuite>", "line 1, column 1: no XML: "),
-        ("<testsuite name=\"&e;\"/>", "line 1, column 1: &e; is an entity of the file's own"),
+        (
+            "<testsuite>\n<testcase name=\"a & b\"/></testsuite>",
+            "line 2, column 1: expected &amp;, got a bare &",
+        ),
+        ("<testsuite a=\"1\" b></testsuite>", "line 1, column 1: invalid XML: "),
+        ("<testsuite name=\"&e;\"/>", "line 1, column 1: unsupported entity &e;"),
         (
             "<!DOCTYPE t [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>\n<testsuite><testcase>&e;</testcase></testsuite>",
-            "line 2, column 22: &e; is an entity of the file's own",
+            "line 2, column 22: unsupported entity &e;",
         ),
-        ("<?xml version=\"1.0\" encoding=\"klingon\"?><testsuite/>", "the encoding \"klingon\" is not known"),
-        ("</testsuite>", "line 1, column 1: no XML: "),
-        ("<\u{1b}[31m/>", "the root is <\\u{1b}[31m>"),
+        ("<?xml version=\"1.0\" encoding=\"klingon\"?><testsuite/>", "unknown encoding \"klingon\""),
+        ("</testsuite>", "line 1, column 1: invalid XML: "),
+        ("<\u{1b}[31m/>", "got <\\u{1b}[31m>"),
     ] {
-        let said = refused(xml);
-        assert!(said.contains(expected), "{xml}\n{said}\n{expected}");
+        let error = error_of(xml);
+        assert!(error.contains(expected), "{xml}\n{error}\n{expected}");
     }
-    let utf8 = refused(b"<testsuite>\n<testcase name=\"caf\xe9\"/></testsuite>");
-    assert_eq!(utf8, "line 2, column 20: this is not UTF-8, in which the file is written");
+    let utf8 = error_of(b"<testsuite>\n<testcase name=\"caf\xe9\"/></testsuite>");
+    assert_eq!(utf8, "line 2, column 20: invalid UTF-8, the encoding of the file");
 }
 
 #[test]
-fn a_billion_laughs_are_not_laughed() {
+fn entity_expansion_attack_is_rejected() {
     let mut xml = "<!DOCTYPE l [<!ENTITY l0 \"<testcase/>\">".to_owned();
     (1..10).for_each(|n| write!(xml, "<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10)).unwrap());
     xml.push_str("]><testsuite name=\"s\"><testcase/></testsuite>");
     assert_eq!(counted(&xml), "s: 1/0/0/0 - -\n");
     let laughing = xml.replace("</testsuite>", "&l9;</testsuite>");
-    assert!(refused(&laughing).contains("&l9; is an entity of the file's own"));
+    assert!(error_of(&laughing).contains("unsupported entity &l9;"));
 }
 
 #[test]
-fn what_nests_too_deep_is_refused_and_many_tests_are_counted() {
+fn deep_nesting_is_rejected_and_many_tests_are_counted() {
     let nested = |deep| format!("{}<testcase/>{}", "<testsuite>".repeat(deep), "</testsuite>".repeat(deep));
     assert_eq!(counted(&nested(255)), ": 1/0/0/0 - -\n");
-    assert!(refused(nested(5_000)).ends_with("elements nest deeper than 256 levels"));
+    assert!(error_of(nested(5_000)).ends_with("elements are nested deeper than 256 levels"));
     let many =
         format!("<testsuite>{}</testsuite>", "<testcase time=\"1\"><failure/></testcase>".repeat(20_000));
     assert_eq!(counted(&many), ": 20000/20000/0/0 20000 -\n");
@@ -235,7 +242,7 @@ fn what_nests_too_deep_is_refused_and_many_tests_are_counted() {
 }
 
 #[test]
-fn many_suites_are_counted_to_the_last_and_their_number_is_bounded() {
+fn number_of_results_is_bounded_and_every_test_is_counted() {
     let many = format!(
         "<testsuites>{}</testsuites>",
         "<testsuite name=\"s\"><testcase time=\"1e9\"/></testsuite>".repeat(5_000)
@@ -247,7 +254,7 @@ fn many_suites_are_counted_to_the_last_and_their_number_is_bounded() {
 }
 
 #[test]
-fn other_encodings_are_read_by_their_mark_or_their_declaration() {
+fn encoding_is_detected_from_byte_order_mark_or_declaration() {
     let xml = |encoding: &str| {
         format!(
             "<?xml version='1.0' encoding = '{encoding}' ?><testsuite name=\"café\"><testcase/></testsuite>"
@@ -268,12 +275,12 @@ fn other_encodings_are_read_by_their_mark_or_their_declaration() {
         assert_eq!(name.as_str(), "café", "{:?}", String::from_utf8_lossy(&bytes));
     }
     let half = utf16(&format!("\u{feff}{}", xml("UTF-16")), u16::to_le_bytes);
-    assert_eq!(refused(&half[..half.len() - 1]), "this is not UTF-16LE, in which the file is written");
+    assert_eq!(error_of(&half[..half.len() - 1]), "invalid UTF-16LE, the encoding of the file");
 }
 
 proptest! {
     #[test]
-    fn anything_is_read_or_refused(
+    fn any_input_is_read_or_rejected(
         pieces in proptest::collection::vec(prop_oneof![
             Just("<testsuites>"), Just("</testsuites>"), Just("<testsuite name=\"&lt;\" errors=\"3\">"),
             Just("</testsuite>"), Just("<testcase time=\"-0\">"), Just("</testcase>"), Just("<failure/>"),
@@ -291,7 +298,7 @@ proptest! {
 }
 
 #[test]
-fn tests_that_went_wrong_are_told_with_what_they_say() {
+fn failed_tests_are_listed_with_message_and_output() {
     let xml = r#"<testsuites><testsuite name="cart">
         <testcase classname="Cart" name="adds &lt;one&gt;"><failure message="no &amp; never">
           at cart.rs:1 &lt;here&#33;&gt;<![CDATA[ and <b>there</b>]]></failure><system-out>noise</system-out></testcase>
@@ -302,11 +309,11 @@ fn tests_that_went_wrong_are_told_with_what_they_say() {
         <testsuite name="inner"><testcase name="crashes"><error type="E">cold</error></testcase></testsuite>
         <testcase name="by its status" status="failed"/>
       </testsuite><testcase name="alone"><failure/></testcase></testsuites>"#;
-    let told = wrong(xml.as_bytes(), 10).unwrap();
-    let told: Vec<_> =
-        told.iter().map(|w| (&*w.suite, &*w.class, &*w.name, w.is_error, &*w.message, &*w.output)).collect();
+    let tests = failed_tests(xml.as_bytes(), 10).unwrap();
+    let tests: Vec<_> =
+        tests.iter().map(|w| (&*w.suite, &*w.class, &*w.name, w.is_error, &*w.message, &*w.output)).collect();
     assert_eq!(
-        told,
+        tests,
         [
             ("cart", "Cart", "adds <one>", false, "no & never", "at cart.rs:1 <here!> and <b>there</b>"),
             ("inner", "", "crashes", true, "", "cold"),
@@ -314,30 +321,30 @@ fn tests_that_went_wrong_are_told_with_what_they_say() {
             ("", "", "alone", false, "", ""),
         ]
     );
-    let counted: u32 = read(xml.as_bytes()).unwrap().results.iter().map(JunitResult::wrong).sum();
-    assert_eq!(told.len(), usize::try_from(counted).unwrap());
-    assert_eq!(wrong(xml.as_bytes(), 2).unwrap().len(), 2);
-    assert!(wrong(b"<testsuite>", 1).is_err());
+    let counted: u32 = read(xml.as_bytes()).unwrap().results.iter().map(JunitResult::unsuccessful).sum();
+    assert_eq!(tests.len(), usize::try_from(counted).unwrap());
+    assert_eq!(failed_tests(xml.as_bytes(), 2).unwrap().len(), 2);
+    assert!(failed_tests(b"<testsuite>", 1).is_err());
 }
 
 #[test]
-fn a_test_whose_message_cannot_be_read_is_told_as_it_is_counted() {
+fn failed_test_with_an_unreadable_message_is_listed() {
     let xml =
         r#"<testsuite><testcase name="a"><failure message="x &; y">at z</failure></testcase></testsuite>"#;
     assert_eq!(counted(xml), ": 1/1/0/0 - -\n");
-    let told = wrong(xml.as_bytes(), 1).unwrap().remove(0);
-    assert_eq!((&*told.name, &*told.message, &*told.output), ("a", "", "at z"));
+    let test = failed_tests(xml.as_bytes(), 1).unwrap().remove(0);
+    assert_eq!((&*test.name, &*test.message, &*test.output), ("a", "", "at z"));
 }
 
 #[test]
-fn what_a_test_says_is_kept_up_to_a_bound() {
+fn name_message_and_output_of_a_failed_test_are_bounded() {
     let long = "\u{e9}".repeat(10_000);
     let xml = format!(
         r#"<testsuite><testcase name="{long}"><failure message="{long}">{long}</failure></testcase></testsuite>"#
     );
-    let told = wrong(xml.as_bytes(), 1).unwrap().remove(0);
+    let test = failed_tests(xml.as_bytes(), 1).unwrap().remove(0);
     assert_eq!(
-        (told.name.chars().count(), told.message.chars().count(), told.output.len()),
+        (test.name.chars().count(), test.message.chars().count(), test.output.len()),
         (256, 501, 2_000)
     );
 }

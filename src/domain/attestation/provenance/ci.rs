@@ -1,180 +1,182 @@
-//! What CI systems say in the variables of their environment.
+//! Reads facts from the environment variables of CI systems.
 //!
-//! A table: each system with the variable that tells it, and where each fact stands. A system that is
-//! added is a row.
+//! The table has a row for each system: the variable that identifies it, and the source of each fact.
 
-use super::{Fact, Facts, Found, Source, page};
+use super::remote::repository_page;
+use super::{Fact, Facts, Found, Source};
 use crate::domain::model::is_commit_hash;
 
 /// A CI system.
 struct System {
-    /// The variable that it alone sets.
-    sets: &'static str,
-    /// Each fact, and how it is written; the first that is there counts.
-    facts: &'static [(Fact, Written)],
+    /// The variable that identifies the system.
+    marker: &'static str,
+    /// The sources of each fact; the first that exists counts.
+    facts: &'static [(Fact, Pattern)],
 }
 
-/// How a fact is written.
+/// Derives the value of a fact from variables.
 #[derive(Clone, Copy)]
-enum Written {
-    /// A variable that holds it.
-    Is(&'static str),
-    /// What a variable holds behind this.
-    Behind(&'static str, &'static str),
+enum Pattern {
+    /// The value of a variable.
+    Variable(&'static str),
+    /// The value of a variable without this prefix.
+    WithoutPrefix(&'static str, &'static str),
     /// A text with variables in braces.
-    Of(&'static str),
-    /// A variable, unless another is set.
+    Template(&'static str),
+    /// The value of a variable, unless another variable is set.
     Unless(&'static str, &'static str),
-    /// A word, where a variable has a certain value.
-    Where(&'static str, &'static str, &'static str),
-    /// A word.
-    Word(&'static str),
-    /// A word, unless a variable is set.
-    WordUnless(&'static str, &'static str),
+    /// A constant, if a variable has a certain value.
+    ConstantIf(&'static str, &'static str, &'static str),
+    /// A constant.
+    Constant(&'static str),
+    /// A constant, unless a variable is set.
+    ConstantUnless(&'static str, &'static str),
 }
 
 use Fact::{
     Author, AuthorUsername, Branch, Commit, Message, OriginUrl, Provider, Repository, RepositoryDescription,
     RepositoryId, RepositoryUrl, Timestamp,
 };
-use Written::{Behind, Is, Of, Unless, Where, Word, WordUnless};
+use Pattern::{Constant, ConstantIf, ConstantUnless, Template, Unless, Variable, WithoutPrefix};
 
-/// The predefined variables of each system, as its documentation lists them.
+/// The predefined variables of each system, by its documentation.
 const SYSTEMS: [System; 9] = [
-    // GitHub Actions, and what is compatible with it.
+    // GitHub Actions and compatible systems.
     System {
-        sets: "GITHUB_ACTIONS",
+        marker: "GITHUB_ACTIONS",
         facts: &[
-            (Commit, Is("GITHUB_SHA")),
-            (Branch, Is("GITHUB_HEAD_REF")),
-            (Branch, Behind("GITHUB_REF", "refs/heads/")),
-            (Repository, Is("GITHUB_REPOSITORY")),
-            (RepositoryUrl, Of("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}")),
-            (RepositoryId, Is("GITHUB_REPOSITORY_ID")),
-            (Provider, WordUnless("github", "GITEA_ACTIONS")),
-            (OriginUrl, Of("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}")),
+            (Commit, Variable("GITHUB_SHA")),
+            (Branch, Variable("GITHUB_HEAD_REF")),
+            (Branch, WithoutPrefix("GITHUB_REF", "refs/heads/")),
+            (Repository, Variable("GITHUB_REPOSITORY")),
+            (RepositoryUrl, Template("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}")),
+            (RepositoryId, Variable("GITHUB_REPOSITORY_ID")),
+            (Provider, ConstantUnless("github", "GITEA_ACTIONS")),
+            (OriginUrl, Template("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}")),
         ],
     },
     System {
-        sets: "GITLAB_CI",
+        marker: "GITLAB_CI",
         facts: &[
-            (Commit, Is("CI_COMMIT_SHA")),
-            (Branch, Is("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME")),
-            (Branch, Is("CI_COMMIT_BRANCH")),
-            (Author, Is("CI_COMMIT_AUTHOR")),
-            (Message, Is("CI_COMMIT_MESSAGE")),
-            (Timestamp, Is("CI_COMMIT_TIMESTAMP")),
-            (Repository, Is("CI_PROJECT_PATH")),
-            (RepositoryUrl, Is("CI_PROJECT_URL")),
-            (RepositoryId, Is("CI_PROJECT_ID")),
-            (RepositoryDescription, Is("CI_PROJECT_DESCRIPTION")),
-            (Provider, Word("gitlab")),
-            (OriginUrl, Is("CI_JOB_URL")),
+            (Commit, Variable("CI_COMMIT_SHA")),
+            (Branch, Variable("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME")),
+            (Branch, Variable("CI_COMMIT_BRANCH")),
+            (Author, Variable("CI_COMMIT_AUTHOR")),
+            (Message, Variable("CI_COMMIT_MESSAGE")),
+            (Timestamp, Variable("CI_COMMIT_TIMESTAMP")),
+            (Repository, Variable("CI_PROJECT_PATH")),
+            (RepositoryUrl, Variable("CI_PROJECT_URL")),
+            (RepositoryId, Variable("CI_PROJECT_ID")),
+            (RepositoryDescription, Variable("CI_PROJECT_DESCRIPTION")),
+            (Provider, Constant("gitlab")),
+            (OriginUrl, Variable("CI_JOB_URL")),
         ],
     },
     System {
-        sets: "BITBUCKET_BUILD_NUMBER",
+        marker: "BITBUCKET_BUILD_NUMBER",
         facts: &[
-            (Commit, Is("BITBUCKET_COMMIT")),
-            (Branch, Is("BITBUCKET_BRANCH")),
-            (Repository, Is("BITBUCKET_REPO_FULL_NAME")),
-            (RepositoryUrl, Of("https://bitbucket.org/{BITBUCKET_REPO_FULL_NAME}")),
-            (RepositoryId, Is("BITBUCKET_REPO_UUID")),
-            (Provider, Word("bitbucket")),
+            (Commit, Variable("BITBUCKET_COMMIT")),
+            (Branch, Variable("BITBUCKET_BRANCH")),
+            (Repository, Variable("BITBUCKET_REPO_FULL_NAME")),
+            (RepositoryUrl, Template("https://bitbucket.org/{BITBUCKET_REPO_FULL_NAME}")),
+            (RepositoryId, Variable("BITBUCKET_REPO_UUID")),
+            (Provider, Constant("bitbucket")),
             (
                 OriginUrl,
-                Of(
+                Template(
                     "https://bitbucket.org/{BITBUCKET_REPO_FULL_NAME}/pipelines/results/{BITBUCKET_BUILD_NUMBER}",
                 ),
             ),
         ],
     },
     System {
-        sets: "TF_BUILD",
+        marker: "TF_BUILD",
         facts: &[
-            (Commit, Is("BUILD_SOURCEVERSION")),
-            (Branch, Behind("SYSTEM_PULLREQUEST_SOURCEBRANCH", "refs/heads/")),
-            (Branch, Behind("BUILD_SOURCEBRANCH", "refs/heads/")),
-            (RepositoryUrl, Is("BUILD_REPOSITORY_URI")),
-            (RepositoryId, Is("BUILD_REPOSITORY_ID")),
-            (Provider, Where("BUILD_REPOSITORY_PROVIDER", "TfsGit", "azure-devops")),
-            (Provider, Where("BUILD_REPOSITORY_PROVIDER", "GitHub", "github")),
-            (Provider, Where("BUILD_REPOSITORY_PROVIDER", "GitHubEnterprise", "github")),
-            (Provider, Where("BUILD_REPOSITORY_PROVIDER", "Bitbucket", "bitbucket")),
+            (Commit, Variable("BUILD_SOURCEVERSION")),
+            (Branch, WithoutPrefix("SYSTEM_PULLREQUEST_SOURCEBRANCH", "refs/heads/")),
+            (Branch, WithoutPrefix("BUILD_SOURCEBRANCH", "refs/heads/")),
+            (RepositoryUrl, Variable("BUILD_REPOSITORY_URI")),
+            (RepositoryId, Variable("BUILD_REPOSITORY_ID")),
+            (Provider, ConstantIf("BUILD_REPOSITORY_PROVIDER", "TfsGit", "azure-devops")),
+            (Provider, ConstantIf("BUILD_REPOSITORY_PROVIDER", "GitHub", "github")),
+            (Provider, ConstantIf("BUILD_REPOSITORY_PROVIDER", "GitHubEnterprise", "github")),
+            (Provider, ConstantIf("BUILD_REPOSITORY_PROVIDER", "Bitbucket", "bitbucket")),
             (
                 OriginUrl,
-                Of("{SYSTEM_COLLECTIONURI}{SYSTEM_TEAMPROJECTID}/_build/results?buildId={BUILD_BUILDID}"),
+                Template(
+                    "{SYSTEM_COLLECTIONURI}{SYSTEM_TEAMPROJECTID}/_build/results?buildId={BUILD_BUILDID}",
+                ),
             ),
         ],
     },
     System {
-        sets: "CIRCLECI",
+        marker: "CIRCLECI",
         facts: &[
-            (Commit, Is("CIRCLE_SHA1")),
-            (Branch, Is("CIRCLE_BRANCH")),
-            (Repository, Of("{CIRCLE_PROJECT_USERNAME}/{CIRCLE_PROJECT_REPONAME}")),
-            (RepositoryUrl, Is("CIRCLE_REPOSITORY_URL")),
-            (OriginUrl, Is("CIRCLE_BUILD_URL")),
+            (Commit, Variable("CIRCLE_SHA1")),
+            (Branch, Variable("CIRCLE_BRANCH")),
+            (Repository, Template("{CIRCLE_PROJECT_USERNAME}/{CIRCLE_PROJECT_REPONAME}")),
+            (RepositoryUrl, Variable("CIRCLE_REPOSITORY_URL")),
+            (OriginUrl, Variable("CIRCLE_BUILD_URL")),
         ],
     },
     System {
-        sets: "BUILDKITE",
+        marker: "BUILDKITE",
         facts: &[
-            (Commit, Is("BUILDKITE_COMMIT")),
+            (Commit, Variable("BUILDKITE_COMMIT")),
             (Branch, Unless("BUILDKITE_BRANCH", "BUILDKITE_TAG")),
-            (Message, Is("BUILDKITE_MESSAGE")),
-            (RepositoryUrl, Is("BUILDKITE_REPO")),
-            (OriginUrl, Is("BUILDKITE_BUILD_URL")),
+            (Message, Variable("BUILDKITE_MESSAGE")),
+            (RepositoryUrl, Variable("BUILDKITE_REPO")),
+            (OriginUrl, Variable("BUILDKITE_BUILD_URL")),
         ],
     },
     System {
-        sets: "TRAVIS",
+        marker: "TRAVIS",
         facts: &[
-            (Commit, Is("TRAVIS_COMMIT")),
-            (Branch, Is("TRAVIS_PULL_REQUEST_BRANCH")),
+            (Commit, Variable("TRAVIS_COMMIT")),
+            (Branch, Variable("TRAVIS_PULL_REQUEST_BRANCH")),
             (Branch, Unless("TRAVIS_BRANCH", "TRAVIS_TAG")),
-            (Message, Is("TRAVIS_COMMIT_MESSAGE")),
-            (Repository, Is("TRAVIS_REPO_SLUG")),
-            (OriginUrl, Is("TRAVIS_BUILD_WEB_URL")),
+            (Message, Variable("TRAVIS_COMMIT_MESSAGE")),
+            (Repository, Variable("TRAVIS_REPO_SLUG")),
+            (OriginUrl, Variable("TRAVIS_BUILD_WEB_URL")),
         ],
     },
     System {
-        sets: "DRONE",
+        marker: "DRONE",
         facts: &[
-            (Commit, Is("DRONE_COMMIT_SHA")),
-            (Branch, Is("DRONE_SOURCE_BRANCH")),
+            (Commit, Variable("DRONE_COMMIT_SHA")),
+            (Branch, Variable("DRONE_SOURCE_BRANCH")),
             (Branch, Unless("DRONE_BRANCH", "DRONE_TAG")),
-            (Author, Of("{DRONE_COMMIT_AUTHOR_NAME} <{DRONE_COMMIT_AUTHOR_EMAIL}>")),
-            (AuthorUsername, Is("DRONE_COMMIT_AUTHOR")),
-            (Message, Is("DRONE_COMMIT_MESSAGE")),
-            (Repository, Is("DRONE_REPO")),
-            (RepositoryUrl, Is("DRONE_REPO_LINK")),
-            (OriginUrl, Is("DRONE_BUILD_LINK")),
+            (Author, Template("{DRONE_COMMIT_AUTHOR_NAME} <{DRONE_COMMIT_AUTHOR_EMAIL}>")),
+            (AuthorUsername, Variable("DRONE_COMMIT_AUTHOR")),
+            (Message, Variable("DRONE_COMMIT_MESSAGE")),
+            (Repository, Variable("DRONE_REPO")),
+            (RepositoryUrl, Variable("DRONE_REPO_LINK")),
+            (OriginUrl, Variable("DRONE_BUILD_LINK")),
         ],
     },
-    // Last: others run in it, or are run by it.
+    // Last, because other systems may run in Jenkins or be started by it.
     System {
-        sets: "JENKINS_URL",
+        marker: "JENKINS_URL",
         facts: &[
-            (Commit, Is("GIT_COMMIT")),
-            (Branch, Is("CHANGE_BRANCH")),
-            (Branch, Is("GIT_LOCAL_BRANCH")),
+            (Commit, Variable("GIT_COMMIT")),
+            (Branch, Variable("CHANGE_BRANCH")),
+            (Branch, Variable("GIT_LOCAL_BRANCH")),
             (Branch, Unless("BRANCH_NAME", "TAG_NAME")),
-            (Branch, Behind("GIT_BRANCH", "origin/")),
-            (RepositoryUrl, Is("GIT_URL")),
-            (OriginUrl, Is("BUILD_URL")),
+            (Branch, WithoutPrefix("GIT_BRANCH", "origin/")),
+            (RepositoryUrl, Variable("GIT_URL")),
+            (OriginUrl, Variable("BUILD_URL")),
         ],
     },
 ];
 
-/// What the CI system says that this runs in; nothing elsewhere. An empty variable is one that is not set.
+/// The facts of the CI system that the process runs in. Empty variables count as unset.
 #[must_use]
-pub fn found(variable: impl Fn(&str) -> Option<String>) -> Facts {
+pub fn facts_from_ci(variable: impl Fn(&str) -> Option<String>) -> Facts {
     let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let mut facts = Facts::new();
-    let Some(system) = SYSTEMS.iter().find(|system| variable(system.sets).is_some()) else { return facts };
-    for (fact, written) in system.facts {
-        let found = written.read(system.sets, &variable).and_then(|found| sound(*fact, found));
+    let Some(system) = SYSTEMS.iter().find(|system| variable(system.marker).is_some()) else { return facts };
+    for (fact, pattern) in system.facts {
+        let found = pattern.read(system.marker, &variable).and_then(|found| validated(*fact, found));
         if let Some(found) = found {
             facts.entry(*fact).or_insert(found);
         }
@@ -182,44 +184,44 @@ pub fn found(variable: impl Fn(&str) -> Option<String>) -> Facts {
     facts
 }
 
-/// What may stand in a variable and is no such fact is left out: `HEAD` for a commit, a path for a URL.
-fn sound(fact: Fact, found: Found) -> Option<Found> {
+/// Drops values that are no such fact: `HEAD` for a commit, a path for a URL.
+fn validated(fact: Fact, found: Found) -> Option<Found> {
     let Found { value, from } = found;
     let value = match fact {
         Commit => Some(value).filter(|value| is_commit_hash(value)),
-        RepositoryUrl => page(&value),
+        RepositoryUrl => repository_page(&value),
         _ => Some(value),
     };
     value.map(|value| Found { value, from })
 }
 
-impl Written {
-    fn read(self, sets: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<Found> {
+impl Pattern {
+    fn read(self, marker: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<Found> {
         let (name, value) = match self {
-            Is(name) => (name, variable(name)?),
-            Behind(name, start) => (name, variable(name)?.strip_prefix(start)?.to_owned()),
+            Variable(name) => (name, variable(name)?),
+            WithoutPrefix(name, start) => (name, variable(name)?.strip_prefix(start)?.to_owned()),
             Unless(name, other) if variable(other).is_none() => (name, variable(name)?),
-            Where(name, value, word) if variable(name)? == value => (name, word.to_owned()),
-            Word(word) => (sets, word.to_owned()),
-            WordUnless(word, other) if variable(other).is_none() => (sets, word.to_owned()),
-            Of(text) => filled(text, variable)?,
-            Unless(..) | Where(..) | WordUnless(..) => return None,
+            ConstantIf(name, value, word) if variable(name)? == value => (name, word.to_owned()),
+            Constant(word) => (marker, word.to_owned()),
+            ConstantUnless(word, other) if variable(other).is_none() => (marker, word.to_owned()),
+            Template(text) => expand(text, variable)?,
+            Unless(..) | ConstantIf(..) | ConstantUnless(..) => return None,
         };
         Some(Found { value, from: Source::Variable(name) })
     }
 }
 
-/// The text with its variables filled in, and the last of them.
-fn filled(text: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
-    let (mut filled, mut last, mut rest) = (String::new(), "", text);
+/// Expands the variables of a template. Returns the last variable with the text.
+fn expand(text: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
+    let (mut expanded, mut last, mut rest) = (String::new(), "", text);
     while let Some((before, behind)) = rest.split_once('{') {
         let (name, behind) = behind.split_once('}')?;
-        filled.push_str(before);
-        filled.push_str(&variable(name)?);
+        expanded.push_str(before);
+        expanded.push_str(&variable(name)?);
         (last, rest) = (name, behind);
     }
-    filled.push_str(rest);
-    Some((last, filled))
+    expanded.push_str(rest);
+    Some((last, expanded))
 }
 
 #[cfg(test)]
@@ -228,18 +230,18 @@ mod tests {
 
     const SHA: &str = "4f1c2e7d90b3a85c6e2f7d1b08a9c35e4d6f7a21";
 
-    fn said(variables: &[(&str, &str)]) -> String {
+    fn formatted(variables: &[(&str, &str)]) -> String {
         let value = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        let facts = found(value);
-        facts.iter().fold(String::new(), |said, (fact, Found { value, from })| {
-            said + &format!("{}: {value} ({from})\n", fact.words())
+        let facts = facts_from_ci(value);
+        facts.iter().fold(String::new(), |text, (fact, Found { value, from })| {
+            text + &format!("{}: {value} ({from})\n", fact.label())
         })
     }
 
-    /// Variables, and the facts that they tell.
-    type Says = (&'static [(&'static str, &'static str)], &'static str);
+    /// Variables and the expected facts.
+    type Case = (&'static [(&'static str, &'static str)], &'static str);
 
-    const SAID: &[Says] = &[
+    const CASES: &[Case] = &[
         (
             &[
                 ("GITHUB_ACTIONS", "true"),
@@ -256,7 +258,7 @@ mod tests {
                  repository's URL: https://github.com/acme/cart (GITHUB_REPOSITORY)\nrepository's id: 7 (GITHUB_REPOSITORY_ID)\n\
                  provider: github (GITHUB_ACTIONS)\norigin: https://github.com/acme/cart/actions/runs/12 (GITHUB_RUN_ID)\n",
         ),
-        // Of a tag there is no branch, and elsewhere it is not GitHub.
+        // A tag has no branch, and Gitea is not GitHub.
         (
             &[
                 ("GITHUB_ACTIONS", "true"),
@@ -370,9 +372,9 @@ mod tests {
     ];
 
     #[test]
-    fn each_system_says_what_it_runs_for() {
-        for (variables, expected) in SAID {
-            assert_eq!(said(variables), expected.replace("SHA (", &format!("{SHA} (")), "{variables:?}");
+    fn facts_are_read_from_the_variables_of_each_system() {
+        for (variables, expected) in CASES {
+            assert_eq!(formatted(variables), expected.replace("SHA (", &format!("{SHA} (")), "{variables:?}");
         }
     }
 }

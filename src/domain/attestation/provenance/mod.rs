@@ -1,27 +1,26 @@
-//! Where what was tested came from: the facts of commit and repository that an attestation holds.
+//! Determines the provenance of an attestation: the commit, the repository and the pipeline.
 //!
-//! `attest` calls it with what it was given, what the working copy says and the variables of the
-//! environment. Pure: text in, facts out. Each fact keeps where it was found, so that a person can be
-//! shown it before it becomes evidence.
+//! Called by `attest` with options, facts of the working copy and environment variables. Pure: text in, facts out.
+//! Each fact keeps its source, which `attest` prints before it sends the attestation.
 
-mod attested;
+mod attestation_fields;
 mod ci;
-mod object;
+mod commit_object;
 mod remote;
 
-pub use attested::{InvalidFact, Provenance, of_attestation};
-pub use ci::found as of_ci;
-pub use object::of_object;
-pub use remote::{address, page, path};
+pub use attestation_fields::{InvalidFact, Provenance};
+pub use ci::facts_from_ci;
+pub use commit_object::facts_from_commit;
+pub use remote::{repository_page, repository_path, web_url};
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::domain::model::Provider;
 
-/// What may be known, in the order in which people look at it.
+/// A kind of fact, in the order of display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is named as its option is, and means a field of the interface")]
+#[expect(missing_docs, reason = "named as the options, and fields of the interface")]
 pub enum Fact {
     Commit,
     CommitUrl,
@@ -39,7 +38,7 @@ pub enum Fact {
     OriginUrl,
 }
 
-/// Where a fact was found.
+/// The source of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// An option.
@@ -52,29 +51,29 @@ pub enum Source {
     Fact(Fact),
 }
 
-/// A fact as text, and where it was found.
+/// The value of a fact and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What it says.
+    /// The value.
     pub value: String,
-    /// Who says it.
+    /// The source.
     pub from: Source,
 }
 
-/// What is known.
+/// The known facts.
 pub type Facts = BTreeMap<Fact, Found>;
 
-/// The CI system speaks of another commit than the one that was tested.
+/// The CI system names another commit than the tested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnotherCommit {
-    /// What the CI system says.
-    pub said: Found,
-    /// What was tested.
+pub struct CommitMismatch {
+    /// The commit of the CI system.
+    pub ci: Found,
+    /// The tested commit.
     pub tested: Found,
 }
 
 impl Fact {
-    /// Whether it is one of the commit; the others are of the repository, and of the pipeline.
+    /// Whether the fact describes the commit. Others describe the repository or the pipeline.
     #[must_use]
     pub fn is_of_commit(self) -> bool {
         use Fact::{Author, AuthorUsername, Branch, Commit, CommitUrl, Message, Parents, Timestamp};
@@ -82,9 +81,9 @@ impl Fact {
         of_commit.contains(&self)
     }
 
-    /// In words.
+    /// The displayed name.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Commit => "commit",
             Self::CommitUrl => "commit's page",
@@ -104,51 +103,49 @@ impl Fact {
     }
 }
 
-/// Brings together what is known. What was given counts first. Of the commit, the working copy knows
-/// more than the CI system, which names the commit that it was started for; of the repository, the CI
-/// system knows more than a remote's URL. Where the CI system speaks of another commit than the one that
-/// was tested, nothing that it says of a commit counts; and where that one is checked out, it may be of
-/// another repository too.
+/// Merges the facts of all sources. Options take precedence. For the commit, the working copy precedes the CI
+/// system, which names the commit that it was started for; for the repository, the CI system precedes the remote.
+/// If the CI system names another commit than the tested one, its facts about the commit are ignored. If the
+/// tested commit is the checked out one, its facts about the repository are ignored as well.
 #[must_use]
-pub fn gathered(given: Facts, working_copy: &Facts, ci: &Facts) -> (Facts, Option<AnotherCommit>) {
+pub fn merge(given: Facts, working_copy: &Facts, ci: &Facts) -> (Facts, Option<CommitMismatch>) {
     let mut facts = given;
-    take(&mut facts, working_copy, Fact::is_of_commit);
-    take(&mut facts, ci, |fact| fact == Fact::Commit || fact == Fact::OriginUrl);
-    let (said, tested) = (ci.get(&Fact::Commit).cloned(), facts.get(&Fact::Commit).cloned());
-    let another = said.zip(tested).filter(|(said, tested)| said.value != tested.value);
-    match &another {
-        None => take(&mut facts, ci, |_| true),
+    add_missing(&mut facts, working_copy, Fact::is_of_commit);
+    add_missing(&mut facts, ci, |fact| fact == Fact::Commit || fact == Fact::OriginUrl);
+    let (ci_commit, tested) = (ci.get(&Fact::Commit).cloned(), facts.get(&Fact::Commit).cloned());
+    let mismatch = ci_commit.zip(tested).filter(|(ci, tested)| ci.value != tested.value);
+    match &mismatch {
+        None => add_missing(&mut facts, ci, |_| true),
         Some((_, tested)) if tested.from == Source::Given => {
-            take(&mut facts, ci, |fact| !fact.is_of_commit());
+            add_missing(&mut facts, ci, |fact| !fact.is_of_commit());
         }
         Some(_) => {}
     }
-    take(&mut facts, working_copy, |_| true);
+    add_missing(&mut facts, working_copy, |_| true);
     derive(&mut facts);
-    (facts, another.map(|(said, tested)| AnotherCommit { said, tested }))
+    (facts, mismatch.map(|(ci, tested)| CommitMismatch { ci, tested }))
 }
 
-/// In the place of what is no address.
-const NO_ADDRESS: &str = "(not shown)";
+/// Replaces an invalid URL, which may contain credentials.
+const HIDDEN_URL: &str = "(not shown)";
 
-/// Takes what is not known yet.
-fn take(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
+/// Adds facts that are not known yet.
+fn add_missing(facts: &mut Facts, from: &Facts, which: impl Fn(Fact) -> bool) {
     for (fact, found) in from.iter().filter(|(fact, _)| which(**fact)) {
         facts.entry(*fact).or_insert_with(|| found.clone());
     }
 }
 
-/// Leaves credentials out of addresses, and adds what follows from other facts: the repository's name and
-/// its host from its URL.
+/// Removes credentials from URLs, and derives the repository's name and provider from its URL.
 fn derive(facts: &mut Facts) {
     if let Some(Found { value, from }) = facts.get_mut(&Fact::RepositoryUrl) {
-        if let Some(page) = page(value) {
+        if let Some(page) = repository_page(value) {
             *value = page;
         }
-        let (of, is_given) = (path(value), *from == Source::Given);
-        // Where a repository is given, what was found is of another, unless its URL says the same.
-        let is_another = |name: &Found| name.from == Source::Given && Some(&name.value) != of.as_ref();
-        if !is_given && facts.get(&Fact::Repository).is_some_and(is_another) {
+        let (path, is_given) = (repository_path(value), *from == Source::Given);
+        // The detected facts belong to another repository than the given one, unless the names are equal.
+        let is_other = |name: &Found| name.from == Source::Given && Some(&name.value) != path.as_ref();
+        if !is_given && facts.get(&Fact::Repository).is_some_and(is_other) {
             facts.retain(|fact, found| {
                 fact.is_of_commit() || *fact == Fact::OriginUrl || found.from == Source::Given
             });
@@ -156,8 +153,7 @@ fn derive(facts: &mut Facts) {
     }
     for fact in [Fact::CommitUrl, Fact::RepositoryUrl, Fact::OriginUrl] {
         if let Some(Found { value, .. }) = facts.get_mut(&fact) {
-            // What is no address is not shown either: it may hold what has to be left out of one.
-            *value = address(value).unwrap_or_else(|| NO_ADDRESS.to_owned());
+            *value = web_url(value).unwrap_or_else(|| HIDDEN_URL.to_owned());
         }
     }
     let Some(url) = facts.get(&Fact::RepositoryUrl).map(|found| found.value.clone()) else { return };
@@ -167,8 +163,8 @@ fn derive(facts: &mut Facts) {
             facts.entry(fact).or_insert(Found { value, from });
         }
     };
-    add(Fact::Repository, path(&url));
-    add(Fact::Provider, Provider::of_url(&url).map(|provider| provider.as_str().to_owned()));
+    add(Fact::Repository, repository_path(&url));
+    add(Fact::Provider, Provider::from_url(&url).map(|provider| provider.as_str().to_owned()));
 }
 
 impl fmt::Display for Source {
@@ -177,7 +173,7 @@ impl fmt::Display for Source {
             Self::Given => f.write_str("given"),
             Self::WorkingCopy => f.write_str("working copy"),
             Self::Variable(name) => f.write_str(name),
-            Self::Fact(fact) => f.write_str(fact.words()),
+            Self::Fact(fact) => f.write_str(fact.label()),
         }
     }
 }
@@ -193,14 +189,14 @@ mod tests {
         facts.map(|(fact, value)| (fact, Found { value: value.to_owned(), from })).into()
     }
 
-    fn said(facts: &Facts) -> Vec<(Fact, &str)> {
+    fn values(facts: &Facts) -> Vec<(Fact, &str)> {
         facts.iter().map(|(fact, found)| (*fact, found.value.as_str())).collect()
     }
 
     const CI: Source = Source::Variable("X");
 
     #[test]
-    fn what_was_given_counts_first_then_who_knows_best() {
+    fn options_take_precedence_then_the_best_source_of_each_fact() {
         let given = facts(Source::Given, [(Fact::Branch, "given")]);
         let working_copy = facts(
             Source::WorkingCopy,
@@ -223,9 +219,9 @@ mod tests {
                 (Fact::OriginUrl, "https://ci.example.com"),
             ],
         );
-        let (known, another) = gathered(given, &working_copy, &ci);
+        let (known, mismatch) = merge(given, &working_copy, &ci);
         assert_eq!(
-            said(&known),
+            values(&known),
             [
                 (Fact::Commit, ONE),
                 (Fact::Branch, "given"),
@@ -237,14 +233,14 @@ mod tests {
                 (Fact::OriginUrl, "https://ci.example.com/"),
             ]
         );
-        assert_eq!(another, None);
+        assert_eq!(mismatch, None);
 
-        // Another commit: all that is known of it is the working copy's.
+        // Another commit of the CI system: only the working copy's facts count.
         let mut other = ci;
         other.extend(facts(CI, [(Fact::Commit, TWO)]));
-        let (known, another) = gathered(Facts::new(), &working_copy, &other);
+        let (known, mismatch) = merge(Facts::new(), &working_copy, &other);
         assert_eq!(
-            said(&known),
+            values(&known),
             [
                 (Fact::Commit, ONE),
                 (Fact::Branch, "w"),
@@ -255,18 +251,18 @@ mod tests {
                 (Fact::OriginUrl, "https://ci.example.com/"),
             ]
         );
-        let another = another.unwrap();
-        assert_eq!((another.said.value.as_str(), another.tested.value.as_str()), (TWO, ONE));
+        let mismatch = mismatch.unwrap();
+        assert_eq!((mismatch.ci.value.as_str(), mismatch.tested.value.as_str()), (TWO, ONE));
 
-        // So is what is found of another repository than the one that was given.
+        // Detected facts of another repository than the given one are ignored.
         let given = facts(Source::Given, [(Fact::Repository, "o/o"), (Fact::Provider, "bitbucket")]);
-        let (known, _) = gathered(given, &working_copy, &Facts::new());
-        assert_eq!(said(&known).split_off(3), [(Fact::Repository, "o/o"), (Fact::Provider, "bitbucket")]);
+        let (known, _) = merge(given, &working_copy, &Facts::new());
+        assert_eq!(values(&known).split_off(3), [(Fact::Repository, "o/o"), (Fact::Provider, "bitbucket")]);
 
-        // Another commit that was given is of the same repository.
+        // Another given commit belongs to the same repository.
         let given = facts(Source::Given, [(Fact::Commit, ONE)]);
         let ci = facts(CI, [(Fact::Commit, TWO), (Fact::Branch, "c"), (Fact::Repository, "c/c")]);
-        let (known, _) = gathered(given, &Facts::new(), &ci);
-        assert_eq!(said(&known), [(Fact::Commit, ONE), (Fact::Repository, "c/c")]);
+        let (known, _) = merge(given, &Facts::new(), &ci);
+        assert_eq!(values(&known), [(Fact::Commit, ONE), (Fact::Repository, "c/c")]);
     }
 }

@@ -1,23 +1,22 @@
-//! What the URL of a git remote tells (git documentation, "GIT URLS"), and addresses without credentials.
+//! Derives repository pages from git remotes (git documentation, "GIT URLS"), and removes credentials from URLs.
 
 use url::Url;
 
-/// The page of a repository: its remote's URL as a browser opens it, without credentials, query and
-/// fragment. `None` for a path, and for what is no URL.
+/// The web page of a remote, without credentials, query and fragment. `None` for paths and invalid URLs.
 #[must_use]
-pub fn page(remote: &str) -> Option<String> {
+pub fn repository_page(remote: &str) -> Option<String> {
     let url = match remote.split_once("://") {
         Some(("http" | "https" | "HTTP" | "HTTPS", _)) => Url::parse(remote).ok()?,
-        // The port of SSH is not where pages are.
+        // The SSH port is not the port of the web page.
         Some(("ssh" | "git" | "git+ssh", rest)) => {
             let (authority, path) = rest.split_once('/')?;
-            of_host(authority.rsplit('@').next()?.split(':').next()?, path)?
+            url_from_host(authority.rsplit('@').next()?.split(':').next()?, path)?
         }
         Some(_) => return None,
-        // As scp: what is behind the first colon is a path.
+        // scp syntax: the path follows the first colon.
         None => {
             let (authority, path) = remote.split_once(':')?;
-            of_host(authority.rsplit('@').next()?, path)?
+            url_from_host(authority.rsplit('@').next()?, path)?
         }
     };
     let host = url.host_str()?;
@@ -35,34 +34,34 @@ pub fn page(remote: &str) -> Option<String> {
     }
 }
 
-/// What is behind a host that is one. An `@` there would be of a user and a password before it.
-fn of_host(host: &str, path: &str) -> Option<Url> {
+/// Builds a URL if the host is valid. An `@` in the path would mean that credentials precede it.
+fn url_from_host(host: &str, path: &str) -> Option<Url> {
     let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
-    let is_odd = path.contains(['@', ':', '\\']) || path.contains(char::is_whitespace);
-    if is_host && !is_odd {
+    let is_invalid = path.contains(['@', ':', '\\']) || path.contains(char::is_whitespace);
+    if is_host && !is_invalid {
         Url::parse(&format!("https://{host}/{}", path.trim_start_matches('/'))).ok()
     } else {
         None
     }
 }
 
-/// An address that a browser opens, without the user and password that may be in it.
+/// An http or https URL without credentials.
 #[must_use]
-pub fn address(text: &str) -> Option<String> {
+pub fn web_url(text: &str) -> Option<String> {
     let mut url = Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-    // Neither can fail where there is a host.
+    // Cannot fail for a URL with a host.
     url.set_username("").ok()?;
     url.set_password(None).ok()?;
     Some(url.to_string())
 }
 
-/// The path of a repository's page, which is its name with its owners: `acme/cart`.
+/// The path of a remote's web page, which is the repository's name with its owners: `acme/cart`.
 #[must_use]
-pub fn path(url: &str) -> Option<String> {
-    let page = page(url)?;
+pub fn repository_path(url: &str) -> Option<String> {
+    let page = repository_page(url)?;
     let (_, rest) = page.split_once("://")?;
     let (_, path) = rest.split_once('/')?;
-    // Azure DevOps has this between project and repository.
+    // Azure DevOps inserts this between project and repository.
     Some(path.replace("/_git/", "/"))
 }
 
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_has_a_page_and_a_name() {
+    fn page_and_name_are_derived_from_the_remote() {
         for (remote, expected, name) in [
             ("https://github.com/acme/cart.git", "https://github.com/acme/cart", "acme/cart"),
             ("https://x-token:s3cret@gitlab.com/a/b/cart/", "https://gitlab.com/a/b/cart", "a/b/cart"),
@@ -100,12 +99,12 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                (page(remote).as_deref(), path(remote).as_deref()),
+                (repository_page(remote).as_deref(), repository_path(remote).as_deref()),
                 (Some(expected), Some(name)),
                 "{remote}"
             );
         }
-        for none in [
+        for invalid in [
             "x-token:S3CRET@gitlab.com/a/b",
             "user:S3CRET@github.com:acme/cart",
             "https://u:S3/CRET@github.com/a/b",
@@ -121,7 +120,7 @@ mod tests {
             "C",
             "git@ssh.dev.azure.com:v3/x",
         ] {
-            assert_eq!(page(none), None, "{none}");
+            assert_eq!(repository_page(invalid), None, "{invalid}");
         }
     }
 }

@@ -1,79 +1,81 @@
-//! What began and what ended between what is held as running and what a report says.
+//! Compares a report with the stored running pods and artifacts.
+//!
+//! Called by the service's report operation. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::reported::{Pod, Reported};
+use super::report::{NormalizedReport, Pod};
 use crate::domain::evidence::environment_status;
 use crate::domain::model::Fingerprint;
 
-/// A pod that is held as running; `row` is the holder's own reference to it.
+/// A stored running pod. `row` is the store's reference to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running<R> {
+pub struct StoredPod<R> {
     /// The pod.
     pub pod: Pod,
-    /// Where the holder keeps it.
+    /// The store's reference.
     pub row: R,
 }
 
-/// How pods changed. A pod that runs something else now has ended as it was and started as it is.
+/// Changes of pods. A pod with another workload counts as ended and started.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Pods<'a, R> {
-    /// Those that ended.
+pub struct PodChanges<'a, R> {
+    /// Ended pods.
     pub ended: Vec<R>,
-    /// Those that started.
+    /// Started pods.
     pub started: Vec<&'a Pod>,
 }
 
-/// How artifacts changed, by fingerprint: a tag that moves is no exit and no start.
+/// Changes of artifacts by fingerprint. A moved tag alone ends and starts no artifact.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Artifacts<'a> {
-    /// Those that run no longer.
+pub struct ArtifactChanges<'a> {
+    /// Ended artifacts.
     pub ended: BTreeSet<Fingerprint>,
-    /// Those that run now and did not: their names, and in how many pods.
+    /// Started artifacts: name and number of pods.
     pub started: BTreeMap<Fingerprint, (&'a str, i64)>,
-    /// Those that go on under another name, or in another number of pods.
+    /// Artifacts with another name or number of pods.
     pub changed: BTreeMap<Fingerprint, (&'a str, i64)>,
 }
 
 /// Compares pods, in order on both sides.
 #[must_use]
-pub fn pods<R>(mut running: Vec<Running<R>>, reported: &Reported) -> Pods<'_, R> {
+pub fn compare_pods<R>(mut running: Vec<StoredPod<R>>, reported: &NormalizedReport) -> PodChanges<'_, R> {
     running.sort_unstable_by(|one, other| one.pod.cmp(&other.pod));
-    let mut held = running.into_iter().peekable();
+    let mut stored = running.into_iter().peekable();
     let (mut ended, mut started) = (Vec::new(), Vec::new());
     for pod in &reported.pods {
-        while let Some(gone) = held.next_if(|held| held.pod < *pod) {
+        while let Some(gone) = stored.next_if(|stored| stored.pod < *pod) {
             ended.push(gone.row);
         }
-        if held.next_if(|held| held.pod == *pod).is_none() {
+        if stored.next_if(|stored| stored.pod == *pod).is_none() {
             started.push(pod);
         }
     }
-    ended.extend(held.map(|gone| gone.row));
-    Pods { ended, started }
+    ended.extend(stored.map(|gone| gone.row));
+    PodChanges { ended, started }
 }
 
 /// Compares artifacts.
 #[must_use]
-pub fn artifacts<'a>(
-    running: &BTreeMap<Fingerprint, environment_status::Running>,
-    reported: &'a Reported,
-) -> Artifacts<'a> {
+pub fn compare_artifacts<'a>(
+    running: &BTreeMap<Fingerprint, environment_status::RunningArtifact>,
+    reported: &'a NormalizedReport,
+) -> ArtifactChanges<'a> {
     let now = reported.artifacts();
     let ended = running.keys().filter(|artifact| !now.contains_key(artifact)).copied().collect();
     let (known, started): (BTreeMap<_, _>, BTreeMap<_, _>) =
         now.into_iter().partition(|(artifact, _)| running.contains_key(artifact));
-    let is_other = |(artifact, (name, pods)): &(Fingerprint, (&str, i64))| {
+    let is_changed = |(artifact, (name, pods)): &(Fingerprint, (&str, i64))| {
         running.get(artifact).is_some_and(|was| was.name != *name || was.pods != Some(*pods))
     };
-    let changed = known.into_iter().filter(is_other).collect();
-    Artifacts { ended, started, changed }
+    let changed = known.into_iter().filter(is_changed).collect();
+    ArtifactChanges { ended, started, changed }
 }
 
-impl Artifacts<'_> {
+impl ArtifactChanges<'_> {
     /// Whether the same artifacts run as before.
     #[must_use]
-    pub fn are_the_same(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         self.ended.is_empty() && self.started.is_empty()
     }
 }
@@ -81,9 +83,9 @@ impl Artifacts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::snapshot::reported::K8sReport;
+    use crate::domain::evidence::snapshot::report::K8sReport;
 
-    fn reported(pods: &[(&str, i64, &str, char)]) -> Reported {
+    fn reported(pods: &[(&str, i64, &str, char)]) -> NormalizedReport {
         let artifacts: Vec<_> = pods
             .iter()
             .map(|(name, created, image, digest)| {
@@ -94,20 +96,23 @@ mod tests {
             })
             .collect();
         let body = serde_json::json!({ "artifacts": artifacts }).to_string();
-        Reported::new(serde_json::from_str::<K8sReport<'_>>(&body).unwrap())
+        NormalizedReport::new(serde_json::from_str::<K8sReport<'_>>(&body).unwrap())
     }
 
     fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {
         let (before, after) = (reported(before), reported(after));
-        // In no order, as from a database.
-        let running = before.pods.iter().rev().map(|pod| Running { pod: pod.clone(), row: () }).collect();
-        let held = |(artifact, (name, pods)): (_, (&str, _))| {
+        // Unordered, as from a database.
+        let running = before.pods.iter().rev().map(|pod| StoredPod { pod: pod.clone(), row: () }).collect();
+        let running_artifact = |(artifact, (name, pods)): (_, (&str, _))| {
             let verdict = environment_status::Verdict::UNKNOWN;
-            (artifact, environment_status::Running { name: name.to_owned(), pods: Some(pods), verdict })
+            (
+                artifact,
+                environment_status::RunningArtifact { name: name.to_owned(), pods: Some(pods), verdict },
+            )
         };
-        let held = before.artifacts().into_iter().map(held).collect();
-        let (pods, artifacts) = (pods(running, &after), artifacts(&held, &after));
-        assert_eq!(artifacts.are_the_same(), artifacts.ended.len() + artifacts.started.len() == 0);
+        let stored = before.artifacts().into_iter().map(running_artifact).collect();
+        let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &after));
+        assert_eq!(artifacts.is_unchanged(), artifacts.ended.len() + artifacts.started.len() == 0);
         [
             pods.ended.len(),
             pods.started.len(),
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_ended_and_went_on() {
+    fn ended_started_and_changed_pods_and_artifacts_are_counted() {
         let web = ("web", 1, "web:1", 'a');
         // Pods ended and started, artifacts ended, started and changed.
         for (before, after, expected) in [
@@ -126,9 +131,9 @@ mod tests {
             (&[], &[web], [0, 1, 0, 1, 0]),
             (&[web], &[web], [0, 0, 0, 0, 0]),
             (&[web], &[], [1, 0, 1, 0, 0]),
-            // Scaled up: pods, but no other artifact.
+            // Scaled up: another pod of the same artifact.
             (&[web], &[web, ("web2", 2, "web:1", 'a')], [0, 1, 0, 0, 1]),
-            // One goes in the middle, one comes at either end.
+            // One pod ends in the middle, and one starts at either end.
             (
                 &[("c", 1, "web:1", 'a'), web, ("x", 1, "web:1", 'a')],
                 &[
@@ -143,9 +148,9 @@ mod tests {
             (&[web], &[("web", 2, "web:1", 'a')], [1, 1, 0, 0, 0]),
             // A rollout.
             (&[web], &[("web", 2, "web:2", 'b')], [1, 1, 1, 1, 0]),
-            // A tag that moved on the same image is another name for it.
+            // Another tag of the same image is another name.
             (&[web], &[("web", 1, "web:stable", 'a')], [1, 1, 0, 0, 1]),
-            // One of two images under one name goes.
+            // One of two images with one name ends.
             (&[web, ("x", 1, "web:1", 'b')], &[web], [1, 0, 1, 0, 0]),
         ] {
             assert_eq!(between(before, after), expected, "{before:?} -> {after:?}");

@@ -1,8 +1,7 @@
-//! What a K8S report says, and what changed since the one before.
+//! Normalizes K8S reports and compares them with the previous one.
 //!
-//! The service reads a body into [`reported::K8sReport`], brings it into one form whatever the
-//! order of its parts, and compares that with the pods and artifacts that it holds as running.
-//! Pure: it sees values, never a database.
+//! The service parses a body as [`report::K8sReport`], normalizes it, and compares it with the stored running pods
+//! and artifacts. Pure: uses no database.
 
 pub mod change;
-pub mod reported;
+pub mod report;

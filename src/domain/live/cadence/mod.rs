@@ -1,16 +1,15 @@
-//! When one environment reports: the decision what to do next, from what is known and what came of
-//! the reports before.
+//! Decides when one environment reports.
 //!
-//! The task of an environment in `agent` owns a [`Cadence`], asks it for the next [`Step`] whenever
-//! something happened or the time that it named has come, and carries that out. It never sees a pod, a
-//! body, a socket or a clock, and nothing else decides that a report is sent.
+//! The task of an environment in `agent` owns a [`Cadence`], requests the next [`Step`] whenever something
+//! changed or the announced time is reached, and carries it out. No other code starts a report. Uses no
+//! socket or clock, and never sees a pod or a body.
 //!
 //! ```text
-//! next(view) ── Wait ───────────────────────────────► ask again at `until`, or when something changes
-//!            ── Withhold ───────────────────────────► say so, ask again when something changes
-//!            ── Send ──► begin(draft) ── Repetition ► ask again
-//!                                     ── Upload ────► PUT, then answered(answer), then ask again
-//!            ── Stop ───────────────────────────────► leave
+//! next(view) ── Wait ──────────────────────────────► call again at `until` or after a change
+//!            ── Withhold ──────────────────────────► log, call again after a change
+//!            ── Send ──► begin(draft) ── Unchanged ► call again
+//!                                     ── Upload ───► PUT, then finish(result), then call again
+//!            ── Stop ──────────────────────────────► exit
 //! ```
 
 mod timing;
@@ -18,44 +17,46 @@ mod types;
 
 use std::time::{Duration, Instant};
 
-use super::departed_pods::Carried;
+use super::departed_pods::Contents;
 use super::departure::Revision;
 
-use timing::{earliest, has_come, latest};
+use timing::{earliest, is_reached, latest};
 
 use types::Failing;
 
-pub use timing::Policy;
-pub use types::{Answer, Answered, Begun, Draft, Failure, Knowledge, Step, View, Why, Withheld};
+pub use timing::Timing;
+pub use types::{
+    BeginResult, Completion, Draft, Failure, Knowledge, SendReason, Step, UploadResult, View, WithholdReason,
+};
 
-/// When one environment reports.
+/// The report schedule of one environment.
 #[derive(Debug, Clone)]
 pub struct Cadence {
-    policy: Policy,
+    timing: Timing,
     seed: u64,
-    /// How many uploads began.
+    /// Number of started uploads.
     uploads: u64,
-    /// The revision that was seen last.
-    seen: Option<Revision>,
-    /// What changed since the last report began.
+    /// The revision of the last view.
+    last_revision: Option<Revision>,
+    /// Changes since the last report began.
     pending: Option<Pending>,
     flight: Option<Flight>,
-    last: Option<Start>,
+    last_start: Option<Start>,
     accepted: Option<Accepted>,
-    /// The hash of the bytes that the service holds. Unknown once other bytes were tried in vain: they
-    /// may have arrived, and the answer been lost.
-    held: Option<u64>,
-    /// How long the last accepted report took to upload, with its follow-up.
-    took: Duration,
+    /// Hash of the body that the service stores. Unknown after a failed upload of another body, which may
+    /// have arrived although its response was lost.
+    stored_hash: Option<u64>,
+    /// Upload time of the last accepted report, including its follow-up.
+    upload_time: Duration,
     failing: Option<Failing>,
-    ending: Option<Ending>,
-    /// Whether the set could not be vouched for when it was last asked.
+    shutdown: Option<Shutdown>,
+    /// Whether the last view was stale.
     was_stale: bool,
-    /// Until when what was missed in such a time may still be coming in.
-    settled_at: Option<Instant>,
+    /// Until then, events that were missed while stale may still arrive.
+    catch_up_until: Option<Instant>,
 }
 
-/// Changes that no report holds.
+/// First and last change that no report contains.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     first: Instant,
@@ -66,129 +67,134 @@ struct Pending {
 struct Flight {
     draft: Draft,
     start: Instant,
-    /// The changes that it holds.
-    told: Option<Pending>,
+    /// The changes that the report contains.
+    changes: Option<Pending>,
 }
 
-/// When the last upload began, however it ended.
+/// Start of the last upload, whatever its result.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     at: Instant,
-    /// From then to the next heartbeat.
+    /// Time until the next heartbeat.
     interval: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Accepted {
     revision: Revision,
-    carried: Carried,
+    contents: Contents,
 }
 
-/// The state of a shutdown.
 #[derive(Debug, Clone, Copy)]
-struct Ending {
+struct Shutdown {
     deadline: Option<Instant>,
     /// Uploads since the shutdown began, including the one that was in flight then.
     attempts: u32,
-    /// Whether the last report was sent, and has not failed in a way that allows a retry.
-    is_sent: bool,
-    /// When the last report may be sent, or sent again.
+    /// Whether the final report was sent, and has not failed in a way that allows a retry.
+    is_final_sent: bool,
+    /// Earliest time of the next attempt of the final report.
     next_attempt: Option<Instant>,
     is_over: bool,
 }
 
 impl Cadence {
-    /// Of an environment that has not reported. Environments with different seeds do not keep in step.
+    /// The cadence of an environment that has not reported. Different seeds keep environments from
+    /// reporting at the same time.
     #[must_use]
-    pub fn new(policy: Policy, seed: u64) -> Self {
+    pub fn new(timing: Timing, seed: u64) -> Self {
         Self {
-            policy,
+            timing,
             seed,
             uploads: 0,
-            seen: None,
+            last_revision: None,
             pending: None,
             flight: None,
-            last: None,
+            last_start: None,
             accepted: None,
-            held: None,
-            took: Duration::ZERO,
+            stored_hash: None,
+            upload_time: Duration::ZERO,
             failing: None,
-            ending: None,
+            shutdown: None,
             was_stale: false,
-            settled_at: None,
+            catch_up_until: None,
         }
     }
 
-    /// What to do now. To be asked whenever the view changes, since changes count from when they are
-    /// seen here.
+    /// The next step. Must be called after every change of the view: the debounce counts from this call.
     pub fn next(&mut self, view: &View, now: Instant) -> Step {
-        self.notice(view, now);
-        if self.ending.is_some() {
-            return self.end(view, now);
+        self.track_changes(view, now);
+        if self.shutdown.is_some() {
+            return self.next_at_shutdown(view, now);
         }
-        let stale_at = match self.vouch(view, now) {
+        let stale_at = match self.check_freshness(view, now) {
             Ok(stale_at) => stale_at,
-            Err(why) => {
-                self.was_stale |= matches!(why, Withheld::Stale { .. });
-                return Step::Withhold { why };
+            Err(reason) => {
+                self.was_stale |= matches!(reason, WithholdReason::Stale { .. });
+                return Step::Withhold { reason };
             }
         };
         if std::mem::take(&mut self.was_stale) {
-            // The first word after a long silence may be the first of many that were missed.
-            self.settled_at = now.checked_add(self.policy.debounce);
+            // The first event after an outage may be the first of many that were missed.
+            self.catch_up_until = now.checked_add(self.timing.debounce);
         }
         if self.flight.is_some() {
             return Step::Wait { until: stale_at };
         }
-        let (why, due) = self.due(now);
-        let due = if self.settled_at.is_some() { latest(due, self.settled_at) } else { due };
-        if has_come(due, now) { Step::Send { why } } else { Step::Wait { until: earliest(due, stale_at) } }
+        let (reason, due) = self.due(now);
+        let due = if self.catch_up_until.is_some() { latest(due, self.catch_up_until) } else { due };
+        if is_reached(due, now) {
+            Step::Send { reason }
+        } else {
+            Step::Wait { until: earliest(due, stale_at) }
+        }
     }
 
-    /// Whether to upload what was composed, and if so, that it begins now.
-    pub fn begin(&mut self, draft: Draft, now: Instant) -> Begun {
+    /// Decides whether to upload a composed report, and records its start.
+    pub fn begin(&mut self, draft: Draft, now: Instant) -> BeginResult {
         if self.flight.is_some() {
-            return Begun::Busy;
+            return BeginResult::Busy;
         }
-        let told = self.pending.take();
-        if let Some(ending) = &mut self.ending {
-            ending.is_sent |= draft.why == Why::LastWord;
+        let changes = self.pending.take();
+        if let Some(shutdown) = &mut self.shutdown {
+            shutdown.is_final_sent |= draft.reason == SendReason::Shutdown;
         }
-        let is_for_what_is_new = matches!(draft.why, Why::Change | Why::FollowUp | Why::LastWord);
-        if is_for_what_is_new && draft.carried == Carried::Nothing && self.held == Some(draft.hash) {
+        let is_for_changes =
+            matches!(draft.reason, SendReason::Change | SendReason::FollowUp | SendReason::Shutdown);
+        let is_unchanged = draft.contents == Contents::Running && self.stored_hash == Some(draft.hash);
+        if is_for_changes && is_unchanged {
             if let Some(accepted) = &mut self.accepted {
-                (accepted.revision, accepted.carried) = (draft.revision, draft.carried);
+                (accepted.revision, accepted.contents) = (draft.revision, draft.contents);
             }
-            return Begun::Repetition;
+            return BeginResult::Unchanged;
         }
         self.uploads += 1;
-        if let Some(ending) = &mut self.ending {
-            ending.attempts = ending.attempts.saturating_add(1);
+        if let Some(shutdown) = &mut self.shutdown {
+            shutdown.attempts = shutdown.attempts.saturating_add(1);
         }
-        self.last = Some(Start { at: now, interval: self.policy.heartbeat(self.draw()) });
-        self.flight = Some(Flight { draft, start: now, told });
-        Begun::Upload
+        self.last_start = Some(Start { at: now, interval: self.timing.heartbeat(self.upload_seed()) });
+        self.flight = Some(Flight { draft, start: now, changes });
+        BeginResult::Upload
     }
 
-    /// Takes in what came of the upload in flight; without one, nothing.
-    pub fn answered(&mut self, answer: Answer, now: Instant) -> Answered {
-        let Some(flight) = self.flight.take() else { return Answered::default() };
-        match answer {
-            Answer::Accepted { new_snapshot } => self.accept(&flight, new_snapshot, now),
-            Answer::Failed { failure, retry_after } => {
+    /// Records the result of the upload in flight; without one, has no effect.
+    pub fn finish(&mut self, result: UploadResult, now: Instant) -> Completion {
+        let Some(flight) = self.flight.take() else { return Completion::default() };
+        match result {
+            UploadResult::Accepted { new_snapshot } => self.accept(&flight, new_snapshot, now),
+            UploadResult::Failed { failure, retry_after } => {
                 self.fail(&flight, failure, retry_after, now);
-                Answered::default()
+                Completion::default()
             }
         }
     }
 
-    /// Begins the shutdown: from here on `next` asks for at most one report and its follow-up, and for
+    /// Begins the shutdown: from here on `next` requests at most one final report and its follow-up, and
     /// retries of them until the deadline. A second call has no effect.
     pub fn shut_down(&mut self, now: Instant) {
-        self.ending.get_or_insert(Ending {
-            deadline: now.checked_add(self.policy.last_word),
+        self.shutdown.get_or_insert(Shutdown {
+            deadline: now.checked_add(self.timing.shutdown_timeout),
             attempts: u32::from(self.flight.is_some()),
-            is_sent: false,
+            is_final_sent: false,
             next_attempt: Some(now),
             is_over: false,
         });
@@ -197,34 +203,35 @@ impl Cadence {
     /// Uploads since the shutdown began, including the one that was in flight then.
     #[must_use]
     pub fn attempts_at_shutdown(&self) -> u32 {
-        self.ending.map_or(0, |ending| ending.attempts)
+        self.shutdown.map_or(0, |shutdown| shutdown.attempts)
     }
 
-    /// When the first of the changes was seen that no accepted report holds.
+    /// Time of the first change that no accepted report contains.
     #[must_use]
     pub fn pending_since(&self) -> Option<Instant> {
-        let told = self.flight.and_then(|flight| flight.told);
-        told.or(self.pending).map(|pending| pending.first)
+        let in_flight = self.flight.and_then(|flight| flight.changes);
+        in_flight.or(self.pending).map(|pending| pending.first)
     }
 
-    /// The failures since a report was last accepted.
+    /// The failures since the last accepted report.
     #[cfg(test)]
     fn failing(&self) -> Option<Failing> {
         self.failing
     }
 
-    /// Keeps track of when something changed that no report says.
-    fn notice(&mut self, view: &View, now: Instant) {
+    /// Records the time of changes that no report contains.
+    fn track_changes(&mut self, view: &View, now: Instant) {
         if view.knowledge == Knowledge::Unlisted {
             return;
         }
-        let said = match (&self.flight, &self.accepted) {
+        let reported = match (&self.flight, &self.accepted) {
             (Some(flight), _) => Some(flight.draft.revision),
             (None, accepted) => accepted.map(|accepted| accepted.revision),
         };
-        let is_new = self.seen.replace(view.revision) != Some(view.revision);
-        let is_unsaid = said != Some(view.revision) || (view.witnessed && self.flight.is_none());
-        if !is_unsaid {
+        let is_new = self.last_revision.replace(view.revision) != Some(view.revision);
+        let is_unreported =
+            reported != Some(view.revision) || (view.has_departed_pods && self.flight.is_none());
+        if !is_unreported {
             self.pending = None;
         } else if is_new || self.pending.is_none() {
             let first = self.pending.map_or(now, |pending| pending.first);
@@ -232,45 +239,45 @@ impl Cadence {
         }
     }
 
-    /// Until when the set can be vouched for, or why it cannot.
-    fn vouch(&self, view: &View, now: Instant) -> Result<Option<Instant>, Withheld> {
+    /// Returns when the view becomes stale, or why it cannot be reported.
+    fn check_freshness(&self, view: &View, now: Instant) -> Result<Option<Instant>, WithholdReason> {
         match view.knowledge {
-            Knowledge::Unlisted => Err(Withheld::Unlisted),
-            Knowledge::Unconfirmed => Err(Withheld::Unconfirmed),
-            Knowledge::Contact(contact) => match self.policy.stale_at(contact) {
-                stale_at if has_come(stale_at, now) => Err(Withheld::Stale { contact }),
+            Knowledge::Unlisted => Err(WithholdReason::Unlisted),
+            Knowledge::Unconfirmed => Err(WithholdReason::Unconfirmed),
+            Knowledge::Contact(contact) => match self.timing.stale_at(contact) {
+                stale_at if is_reached(stale_at, now) => Err(WithholdReason::Stale { contact }),
                 stale_at => Ok(stale_at),
             },
         }
     }
 
-    /// Which report is due next while none is in flight, and when.
-    fn due(&self, now: Instant) -> (Why, Option<Instant>) {
-        let Some(last) = self.last else { return (Why::First, Some(now)) };
-        let spaced = last.at.checked_add(self.policy.spacing(self.took));
+    /// The next report and its due time, while none is in flight.
+    fn due(&self, now: Instant) -> (SendReason, Option<Instant>) {
+        let Some(last) = self.last_start else { return (SendReason::First, Some(now)) };
+        let spaced = last.at.checked_add(self.timing.spacing(self.upload_time));
         if let Some(failing) = self.failing {
-            return (failing.why, latest(failing.again_at, spaced));
+            return (failing.reason, latest(failing.retry_at, spaced));
         }
-        if self.owes_follow_up() {
-            // Spacing does not hold it back: pods that are gone would look alive meanwhile. The time
-            // that it takes counts with its forerunner's instead, so that what is uploaded in the long
-            // run stays the same part of the time.
-            return (Why::FollowUp, Some(now));
+        if self.needs_follow_up() {
+            // Not spaced: departed pods would appear to be running meanwhile. Its upload time counts towards
+            // the spacing of the next report instead.
+            return (SendReason::FollowUp, Some(now));
         }
         let heartbeat = last.at.checked_add(last.interval);
-        let change = self.pending.and_then(|pending| self.policy.ripe(pending.first, pending.last));
-        let (why, due) = match change {
-            Some(change) if !has_come(heartbeat, change) => (Why::Change, Some(change)),
-            _ => (Why::Heartbeat, heartbeat),
+        let change =
+            self.pending.and_then(|pending| self.timing.debounce_deadline(pending.first, pending.last));
+        let (reason, due) = match change {
+            Some(change) if !is_reached(heartbeat, change) => (SendReason::Change, Some(change)),
+            _ => (SendReason::Heartbeat, heartbeat),
         };
-        (why, latest(due, spaced))
+        (reason, latest(due, spaced))
     }
 
     /// The next step of a shutdown. Spacing and the backoff from before the shutdown do not apply.
-    fn end(&mut self, view: &View, now: Instant) -> Step {
+    fn next_at_shutdown(&mut self, view: &View, now: Instant) -> Step {
         let step = self.shutdown_step(view, now);
-        if let (Some(ending), Step::Stop) = (&mut self.ending, step) {
-            ending.is_over = true;
+        if let (Some(shutdown), Step::Stop) = (&mut self.shutdown, step) {
+            shutdown.is_over = true;
         }
         step
     }
@@ -278,84 +285,87 @@ impl Cadence {
     /// The step that [`Cadence::next`] takes once the shutdown has begun. Changes nothing.
     #[must_use]
     pub fn shutdown_step(&self, view: &View, now: Instant) -> Step {
-        let Some(ending) = self.ending else { return Step::Stop };
-        if ending.is_over || has_come(ending.deadline, now) {
+        let Some(shutdown) = self.shutdown else { return Step::Stop };
+        if shutdown.is_over || is_reached(shutdown.deadline, now) {
             return Step::Stop;
         }
         if self.flight.is_some() {
-            return Step::Wait { until: ending.deadline };
+            return Step::Wait { until: shutdown.deadline };
         }
         let differs = self.accepted.is_none_or(|accepted| accepted.revision != view.revision);
-        let is_unreported = differs || view.witnessed || self.owes_follow_up();
-        if !is_unreported || self.vouch(view, now).is_err() {
+        let is_unreported = differs || view.has_departed_pods || self.needs_follow_up();
+        if !is_unreported || self.check_freshness(view, now).is_err() {
             return Step::Stop;
         }
-        if ending.is_sent {
-            let is_follow_up_due = self.owes_follow_up() && self.failing.is_none();
-            return if is_follow_up_due { Step::Send { why: Why::FollowUp } } else { Step::Stop };
+        if shutdown.is_final_sent {
+            let is_follow_up_due = self.needs_follow_up() && self.failing.is_none();
+            return if is_follow_up_due { Step::Send { reason: SendReason::FollowUp } } else { Step::Stop };
         }
-        match ending.next_attempt {
-            at if has_come(at, now) => Step::Send { why: Why::LastWord },
-            at if earliest(at, ending.deadline) == ending.deadline => Step::Stop,
+        match shutdown.next_attempt {
+            at if is_reached(at, now) => Step::Send { reason: SendReason::Shutdown },
+            at if earliest(at, shutdown.deadline) == shutdown.deadline => Step::Stop,
             at => Step::Wait { until: at },
         }
     }
 
-    fn accept(&mut self, flight: &Flight, new_snapshot: Option<bool>, now: Instant) -> Answered {
-        let Draft { why, revision, hash, carried } = flight.draft;
-        let another_writer = new_snapshot == Some(true) && self.held == Some(hash);
-        let took = now.saturating_duration_since(flight.start);
-        self.took = if why == Why::FollowUp { self.took.saturating_add(took) } else { took };
-        self.accepted = Some(Accepted { revision, carried });
-        self.held = Some(hash);
+    fn accept(&mut self, flight: &Flight, new_snapshot: Option<bool>, now: Instant) -> Completion {
+        let Draft { reason, revision, hash, contents } = flight.draft;
+        let another_writer = new_snapshot == Some(true) && self.stored_hash == Some(hash);
+        let elapsed = now.saturating_duration_since(flight.start);
+        let is_follow_up = reason == SendReason::FollowUp;
+        self.upload_time = if is_follow_up { self.upload_time.saturating_add(elapsed) } else { elapsed };
+        self.accepted = Some(Accepted { revision, contents });
+        self.stored_hash = Some(hash);
         self.failing = None;
-        Answered { accepted: Some((revision, carried)), another_writer }
+        Completion { accepted: Some((revision, contents)), another_writer }
     }
 
     fn fail(&mut self, flight: &Flight, failure: Failure, retry_after: Option<Duration>, now: Instant) {
-        if self.held != Some(flight.draft.hash) {
-            self.held = None;
+        if self.stored_hash != Some(flight.draft.hash) {
+            self.stored_hash = None;
         }
-        if let Some(told) = flight.told {
-            let last = self.pending.map_or(told.last, |pending| pending.last);
-            self.pending = Some(Pending { first: told.first, last });
+        if let Some(changes) = flight.changes {
+            let last = self.pending.map_or(changes.last, |pending| pending.last);
+            self.pending = Some(Pending { first: changes.first, last });
         }
-        let before = self.failing.map_or(0, |failing| failing.failures);
-        let failures = before.saturating_add(1);
-        let draw = self.draw();
-        if let Some(ending) = &mut self.ending
-            && ending.is_sent
-            && failure == Failure::Passing
+        let failures = self.failing.map_or(0, |failing| failing.failures).saturating_add(1);
+        let seed = self.upload_seed();
+        if let Some(shutdown) = &mut self.shutdown
+            && shutdown.is_final_sent
+            && failure == Failure::Transient
         {
-            let pause = self.policy.pause_at_shutdown(ending.attempts, draw);
-            ending.next_attempt = now.checked_add(self.policy.backoff.at_least(pause, retry_after));
-            ending.is_sent = false;
+            let delay = self.timing.retry_delay_at_shutdown(shutdown.attempts, seed);
+            shutdown.next_attempt = now.checked_add(self.timing.backoff.with_retry_after(delay, retry_after));
+            shutdown.is_final_sent = false;
         }
-        let pause = match failure {
-            Failure::Passing => self.policy.pause(failures, draw),
-            // However short the interval: it will not mend itself.
-            Failure::Lasting | Failure::TooLarge => self.policy.heartbeat(draw).max(self.policy.backoff.most),
+        let delay = match failure {
+            Failure::Transient => self.timing.retry_delay(failures, seed),
+            // A short interval must not cause frequent retries.
+            Failure::Permanent | Failure::TooLarge => {
+                self.timing.heartbeat(seed).max(self.timing.backoff.max)
+            }
         };
-        let pause = self.policy.backoff.at_least(pause, retry_after);
+        let delay = self.timing.backoff.with_retry_after(delay, retry_after);
         let since = self.failing.map_or(now, |failing| failing.since);
-        let was_too_large = failure == Failure::TooLarge && flight.draft.carried == Carried::Witnessed;
-        let why = if was_too_large { Why::Smaller } else { Why::Retry };
-        self.failing = Some(Failing { since, failures, why, again_at: now.checked_add(pause) });
+        let is_too_large =
+            failure == Failure::TooLarge && flight.draft.contents == Contents::RunningAndDeparted;
+        let reason = if is_too_large { SendReason::Smaller } else { SendReason::Retry };
+        self.failing = Some(Failing { since, failures, reason, retry_at: now.checked_add(delay) });
     }
 
-    /// Whether the service holds pods that ran no longer when it was told of them.
+    /// Whether the last accepted report contained departed pods.
     #[must_use]
-    pub fn owes_follow_up(&self) -> bool {
-        self.accepted.is_some_and(|accepted| accepted.carried == Carried::Witnessed)
+    pub fn needs_follow_up(&self) -> bool {
+        self.accepted.is_some_and(|accepted| accepted.contents == Contents::RunningAndDeparted)
     }
 
-    /// Another for each upload.
-    fn draw(&self) -> u64 {
+    /// A different seed for each upload.
+    fn upload_seed(&self) -> u64 {
         self.seed.wrapping_add(self.uploads)
     }
 }
 
 #[cfg(test)]
-mod histories;
+mod model;
 #[cfg(test)]
 mod tests;

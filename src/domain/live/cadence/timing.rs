@@ -1,121 +1,122 @@
-//! How long each thing takes: the numbers that the cadence goes by, and its arithmetic with time.
+//! Durations of the cadence, and its arithmetic with time.
 //!
-//! `agent` makes a [`Policy`] from the command line, tests scale it. A time that is too far away to be
-//! written down never comes; nothing here overflows.
+//! `agent` builds a [`Timing`] from the command line. An instant that overflows is `None` and is never
+//! reached.
 
 use std::time::{Duration, Instant};
 
 use crate::domain::retry::Backoff;
 
-/// The numbers that a cadence goes by.
+/// Durations and factors of a cadence.
 #[derive(Debug, Clone, Copy)]
-pub struct Policy {
-    /// How long a change waits for company, counted from the last change.
+pub struct Timing {
+    /// Delay of a report after the last change.
     pub debounce: Duration,
-    /// How long the first of several changes waits at most; never less than `debounce`.
-    pub most_debounce: Duration,
-    /// From the start of one report to the next where nothing changes.
+    /// Maximum delay after the first change; at least `debounce`.
+    pub max_debounce: Duration,
+    /// Time between the starts of two reports without a change.
     pub interval: Duration,
-    /// By how much of itself an interval may be shorter or longer, in percent.
+    /// Random deviation of the interval, in percent.
     pub jitter: u32,
-    /// How many times as long as an upload takes it is from its start to the next one's.
+    /// Minimum time between the starts of two reports, as a multiple of the upload time.
     pub spacing_factor: u32,
-    /// The most that comes of that.
-    pub most_spacing: Duration,
-    /// How long after the last contact the set may still be vouched for.
-    pub stale: Duration,
-    /// How long to wait after a failure that may pass.
+    /// Maximum of the spacing.
+    pub max_spacing: Duration,
+    /// Withhold reports after this time without contact.
+    pub stale_after: Duration,
+    /// Delays after transient failures.
     pub backoff: Backoff,
-    /// How long a shutdown may take, including a report that is in flight and retries.
-    pub last_word: Duration,
+    /// Maximum time of a shutdown, including a report in flight and retries.
+    pub shutdown_timeout: Duration,
 }
 
-impl Default for Policy {
+impl Default for Timing {
     fn default() -> Self {
         Self {
             debounce: Duration::from_secs(2),
-            most_debounce: Duration::from_secs(10),
+            max_debounce: Duration::from_secs(10),
             interval: Duration::from_mins(1),
             jitter: 10,
             spacing_factor: 20,
-            most_spacing: Duration::from_mins(1),
-            stale: Duration::from_mins(4),
+            max_spacing: Duration::from_mins(1),
+            stale_after: Duration::from_mins(4),
             backoff: Backoff::default(),
-            last_word: Duration::from_secs(5),
+            shutdown_timeout: Duration::from_secs(5),
         }
     }
 }
 
-impl Policy {
-    /// The same with every duration so many times shorter.
+impl Timing {
+    /// Divides every duration by `divisor`.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
+    pub fn scaled(self, divisor: u32) -> Self {
         Self {
-            debounce: self.debounce / times,
-            most_debounce: self.most_debounce / times,
-            interval: self.interval / times,
-            most_spacing: self.most_spacing / times,
-            stale: self.stale / times,
-            backoff: self.backoff.hastened(times),
-            last_word: self.last_word / times,
+            debounce: self.debounce / divisor,
+            max_debounce: self.max_debounce / divisor,
+            interval: self.interval / divisor,
+            max_spacing: self.max_spacing / divisor,
+            stale_after: self.stale_after / divisor,
+            backoff: self.backoff.scaled(divisor),
+            shutdown_timeout: self.shutdown_timeout / divisor,
             ..self
         }
     }
 
-    /// An interval with its jitter. The same draw gives the same interval.
-    pub(crate) fn heartbeat(&self, draw: u64) -> Duration {
+    /// The interval with jitter.
+    pub(crate) fn heartbeat(&self, seed: u64) -> Duration {
         let span = self.interval.saturating_mul(self.jitter).saturating_mul(2) / 100;
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let shift = Duration::from_nanos(fastrand::Rng::with_seed(draw).u64(0..=nanos));
+        let shift = Duration::from_nanos(fastrand::Rng::with_seed(seed).u64(0..=nanos));
         self.interval.saturating_sub(span / 2).saturating_add(shift)
     }
 
-    /// How long to wait after so many failures in a row, the last of which may pass.
-    pub(crate) fn pause(&self, failures: u32, draw: u64) -> Duration {
-        nth_delay(self.backoff, failures, draw)
+    /// Delay after this number of consecutive failures, the last of which is transient.
+    pub(crate) fn retry_delay(&self, failures: u32, seed: u64) -> Duration {
+        nth_delay(self.backoff, failures, seed)
     }
 
-    /// Delay before the last report is sent again, after so many attempts: 100 to 500 ms of a shutdown
-    /// that may take 5 s, so that a dozen attempts fit.
-    pub(crate) fn pause_at_shutdown(&self, attempts: u32, draw: u64) -> Duration {
-        let backoff = Backoff { first: self.last_word / 50, most: self.last_word / 10, ..self.backoff };
-        nth_delay(backoff, attempts, draw)
+    /// Delay before the final report is retried: 100 to 500 ms if the shutdown may take 5 s, so that a dozen
+    /// attempts fit.
+    pub(crate) fn retry_delay_at_shutdown(&self, attempts: u32, seed: u64) -> Duration {
+        let backoff =
+            Backoff { initial: self.shutdown_timeout / 50, max: self.shutdown_timeout / 10, ..self.backoff };
+        nth_delay(backoff, attempts, seed)
     }
 
-    /// How far apart reports start that take so long.
+    /// Minimum time between the starts of two reports.
     pub(crate) fn spacing(&self, upload: Duration) -> Duration {
-        upload.saturating_mul(self.spacing_factor).min(self.most_spacing)
+        upload.saturating_mul(self.spacing_factor).min(self.max_spacing)
     }
 
-    /// When changes have had their company.
-    pub(crate) fn ripe(&self, first: Instant, last: Instant) -> Option<Instant> {
-        let most = self.most_debounce.max(self.debounce);
-        earliest(last.checked_add(self.debounce), first.checked_add(most))
+    /// When the debounce ends.
+    pub(crate) fn debounce_deadline(&self, first: Instant, last: Instant) -> Option<Instant> {
+        let max = self.max_debounce.max(self.debounce);
+        earliest(last.checked_add(self.debounce), first.checked_add(max))
     }
 
-    /// When a set whose last contact was then can no longer be vouched for.
+    /// When the live set becomes stale.
     pub(crate) fn stale_at(&self, contact: Instant) -> Option<Instant> {
-        contact.checked_add(self.stale)
+        contact.checked_add(self.stale_after)
     }
 }
 
-fn nth_delay(backoff: Backoff, failures: u32, draw: u64) -> Duration {
-    // From any first delay that makes sense, 63 doublings lead past `most`.
-    let before = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX).min(63);
-    backoff.delays(draw).nth(before).unwrap_or(backoff.most)
+fn nth_delay(backoff: Backoff, failures: u32, seed: u64) -> Duration {
+    // 63 doublings of any realistic first delay exceed the maximum.
+    let index = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX).min(63);
+    backoff.delays(seed).nth(index).unwrap_or(backoff.max)
 }
 
-/// The first of two times that come; `None` never comes.
+/// The earlier of two times; `None` is never reached.
 pub(crate) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// When both times have come.
+/// The time at which both are reached.
 pub(crate) fn latest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.zip(other).map(|(one, other)| one.max(other))
 }
 
-/// Whether a time has come.
-pub(crate) fn has_come(at: Option<Instant>, now: Instant) -> bool {
+/// Whether a time has been reached.
+pub(crate) fn is_reached(at: Option<Instant>, now: Instant) -> bool {
     at.is_some_and(|at| at <= now)
 }

@@ -1,187 +1,184 @@
-//! What the cadence is told, and what it says.
+//! Inputs and outputs of the cadence.
 //!
-//! The task of an environment in `agent` makes the former and carries out the latter. Nothing is decided
-//! here.
+//! The task of an environment in `agent` builds the inputs and carries out the outputs.
 
 use std::time::{Duration, Instant};
 
-use crate::domain::live::departed_pods::Carried;
+use crate::domain::live::departed_pods::Contents;
 use crate::domain::live::departure::Revision;
-use crate::domain::retry::Class;
+use crate::domain::retry::StatusClass;
 
-/// What is known of an environment.
+/// The current state of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// The last revision that changed the environment's part of the live set.
     pub revision: Revision,
-    /// Whether that part can be vouched for.
+    /// Whether that part is known completely.
     pub knowledge: Knowledge,
-    /// Whether there are pods to witness, those that a report in flight carries included.
-    pub witnessed: bool,
+    /// Whether there are unreported departed pods, including those of a report in flight.
+    pub has_departed_pods: bool,
 }
 
-/// Whether what is known of an environment can be vouched for.
+/// Whether the environment's part of the live set is known completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knowledge {
     /// The first list is not complete.
     Unlisted,
-    /// The list is complete, but that there is no more in it would be a guess.
+    /// The list is complete, but an empty namespace is not confirmed to exist.
     Unconfirmed,
-    /// It could at this time: the last contact of the stalest watch.
+    /// The live set matched the server at this time: the last contact of the stalest watch.
     Contact(Instant),
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is due before `until`; without it, not before something happens.
+    /// Wait for a change, and at most until `until`.
     Wait {
-        /// A time that has not come.
+        /// Always in the future.
         until: Option<Instant>,
     },
-    /// Compose the report of what is now, and `begin` it.
+    /// Compose a report of the current state and pass it to `begin`.
     Send {
-        /// What it is sent for.
-        why: Why,
+        /// Why the report is due.
+        reason: SendReason,
     },
-    /// No report may begin, not even a heartbeat. One in flight goes on.
+    /// No report may begin, including heartbeats. A report in flight continues.
     Withhold {
-        /// What is missing. No time mends it.
-        why: Withheld,
+        /// The missing knowledge. Waiting alone does not change it.
+        reason: WithholdReason,
     },
-    /// The last report was accepted, or no further attempt may succeed: leave, whatever is in flight.
+    /// The shutdown is complete, or no further attempt can succeed: exit, even if a report is in flight.
     Stop,
 }
 
-/// What a report is sent for.
+/// Why a report is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// There was none before.
+pub enum SendReason {
+    /// The first report.
     First,
-    /// Something changed.
+    /// The environment changed.
     Change,
-    /// Nothing changed for an interval.
+    /// No change for an interval.
     Heartbeat,
-    /// The one before failed.
+    /// The previous report failed.
     Retry,
-    /// The one before was too large with the pods to witness: what runs is told at least.
+    /// The previous report was too large with departed pods; running pods are reported without them.
     Smaller,
-    /// The one before carried pods that run no longer, and would let them look alive.
+    /// The previous report contained departed pods; without a follow-up they would appear to be running.
     FollowUp,
-    /// The agent ends.
-    LastWord,
+    /// The agent shuts down.
+    Shutdown,
 }
 
 /// Why no report may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withheld {
+pub enum WithholdReason {
     /// The first list is not complete.
     Unlisted,
-    /// Emptiness would be a guess.
+    /// An empty namespace is not confirmed to exist.
     Unconfirmed,
-    /// The last contact is too long ago.
+    /// The last contact is too old.
     Stale {
-        /// When it was.
+        /// Time of the last contact.
         contact: Instant,
     },
 }
 
-/// A report that was composed and counted, but not sent.
+/// A report that is composed but not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draft {
-    /// What it was asked for.
-    pub why: Why,
-    /// The environment's revision when it was composed.
+    /// The reason from [`Step::Send`].
+    pub reason: SendReason,
+    /// The environment's revision at the time of composition.
     pub revision: Revision,
-    /// A hash of its bytes.
+    /// Hash of the body.
     pub hash: u64,
-    /// Whether it holds more than what runs.
-    pub carried: Carried,
+    /// Whether the report contains departed pods.
+    pub contents: Contents,
 }
 
-/// What to do with a draft.
+/// The decision on a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
-    /// Upload it; it is in flight.
+pub enum BeginResult {
+    /// Upload it; it is in flight now.
     Upload,
-    /// The service holds these bytes: a change was undone, and there is nothing to say. The witness may
-    /// be told of them as of a report that was accepted.
-    Repetition,
-    /// Another is in flight.
+    /// The service already stores this body: a change was undone. Treat it as an accepted report.
+    Unchanged,
+    /// Another report is in flight.
     Busy,
 }
 
-/// What came of an upload.
+/// The result of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// The service has it.
+pub enum UploadResult {
+    /// The service stored the report.
     Accepted {
-        /// Whether it made a new snapshot of it, where it said so.
+        /// Whether the service created a new snapshot; `None` if the response does not say.
         new_snapshot: Option<bool>,
     },
-    /// It may not have it.
+    /// The service may or may not have stored the report.
     Failed {
-        /// Whether the same may go better soon.
+        /// Whether a retry may succeed.
         failure: Failure,
-        /// How long the answer asks to wait.
+        /// Delay from the Retry-After header.
         retry_after: Option<Duration>,
     },
 }
 
-/// Whether what failed may go better soon.
+/// Whether a retry of a failed report may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It may: no answer, or one that promises as much.
-    Passing,
-    /// It does not mend itself, nor does a change of the set mend it: somebody has to do something.
-    Lasting,
-    /// The same, and what was sent was too large. Without the pods to witness it may not be.
+    /// A retry may succeed soon: no response, or a transient status.
+    Transient,
+    /// Somebody has to intervene; a retry or a change of the pods does not help.
+    Permanent,
+    /// Permanent, because the body is too large. A report without departed pods may fit.
     TooLarge,
 }
 
-/// What an answer showed.
+/// Consequences of a finished upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Answered {
-    /// The report that was accepted: the environment's revision that it was of, and what it held. The
-    /// witness goes by the revision of the whole set.
-    pub accepted: Option<(Revision, Carried)>,
-    /// The service made a new snapshot of the bytes that it had from us: someone else reports to the
-    /// same environment.
+pub struct Completion {
+    /// The environment's revision and the contents of an accepted report. Departed pods are compared with
+    /// the revision of the whole set instead.
+    pub accepted: Option<(Revision, Contents)>,
+    /// The service created a new snapshot for an unchanged body: another agent reports to the same
+    /// environment.
     pub another_writer: bool,
 }
 
-/// Reports that failed in a row.
+/// Consecutive failed reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failing {
-    /// When the first of them failed.
+    /// Time of the first failure.
     pub(crate) since: Instant,
-    /// How many there were.
     pub(crate) failures: u32,
-    /// What it is sent for.
-    pub(crate) why: Why,
-    /// When the next try is due.
-    pub(crate) again_at: Option<Instant>,
+    /// Reason of the next attempt.
+    pub(crate) reason: SendReason,
+    pub(crate) retry_at: Option<Instant>,
 }
 
-impl Why {
-    /// Whether the report holds the pods to witness beside those that run. A follow-up does not, even
-    /// where new ones have come up: they go with the report after it, so that no chain of them keeps
-    /// any looking alive.
+impl SendReason {
+    /// Whether the report includes departed pods. A follow-up does not: pods that departed meanwhile wait
+    /// for the next report, so that a chain of follow-ups never makes a pod appear to be running.
     #[must_use]
-    pub fn takes_witnessed(self) -> bool {
+    pub fn includes_departed_pods(self) -> bool {
         !matches!(self, Self::FollowUp | Self::Smaller)
     }
 }
 
-impl From<Class> for Failure {
-    /// An answer of the class `Success` that is not one after all comes from something else than the
-    /// service, and that lasts.
-    fn from(class: Class) -> Self {
+impl From<StatusClass> for Failure {
+    /// `Success` means here that a successful status has an invalid body: it is not from the service, which
+    /// is permanent.
+    fn from(class: StatusClass) -> Self {
         match class {
-            Class::Transient => Self::Passing,
-            Class::Success | Class::NotAuthorized | Class::NotFound | Class::Refused | Class::Foreign => {
-                Self::Lasting
-            }
+            StatusClass::Transient => Self::Transient,
+            StatusClass::Success
+            | StatusClass::NotAuthorized
+            | StatusClass::NotFound
+            | StatusClass::Rejected
+            | StatusClass::Foreign => Self::Permanent,
         }
     }
 }

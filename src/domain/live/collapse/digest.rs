@@ -1,32 +1,32 @@
 //! The digest in a container's `status.imageID`.
 //!
-//! Each runtime writes it in its own way (the container runtime interface leaves the form open):
+//! The container runtime interface does not define its format:
 //! containerd as `repository@sha256:H`, dockershim with a scheme before it, CRI-O as a bare `H`.
 
 use std::fmt;
 
 use crate::domain::model::Fingerprint;
 
-/// What an `imageID` says.
+/// A parsed `imageID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ImageId<'a> {
     /// The SHA-256 digest.
     pub(crate) digest: Fingerprint,
-    /// The repository that the digest belongs to. Without one, the digest is that of the image's
-    /// configuration, which is all that the runtime knows.
+    /// The repository of the digest. Without one, the digest is that of the image configuration, since the
+    /// runtime knows no other.
     pub(crate) repository: Option<&'a str>,
 }
 
 /// Why a container is not in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerSkip {
-    /// It has no image ID: its image was not pulled yet, or the kubelet lost it.
+    /// No image ID: the image is not pulled, or the kubelet lost the status.
     NotStarted,
-    /// Its digest is of an algorithm other than SHA-256, which the interface has no place for.
+    /// Its digest is not SHA-256, which the interface requires.
     OtherAlgorithm,
-    /// Its image ID holds nothing that is a digest.
+    /// Its image ID contains no digest.
     NoDigest,
-    /// Its pod has more of them than are kept of one.
+    /// The pod exceeds its size budget.
     TooMany,
 }
 
@@ -36,16 +36,16 @@ impl fmt::Display for ContainerSkip {
             Self::NotStarted => "not started",
             Self::OtherAlgorithm => "with a digest other than SHA-256",
             Self::NoDigest => "without a digest in the image ID",
-            Self::TooMany => "beyond those that are kept of one pod",
+            Self::TooMany => "above the size limit of a pod",
         })
     }
 }
 
-/// Reads an `imageID`.
+/// Parses an `imageID`.
 ///
 /// # Errors
 ///
-/// The reason for which the container is left out.
+/// The reason to skip the container.
 pub(crate) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     if image_id.is_empty() {
         return Err(ContainerSkip::NotStarted);
@@ -58,7 +58,7 @@ pub(crate) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     let hex = match digest.split_once(':') {
         Some(("sha256", hex)) => hex,
         Some((algorithm, _)) if is_algorithm(algorithm) => return Err(ContainerSkip::OtherAlgorithm),
-        // A bare H is CRI-O's way to write an image without a repository; behind an `@` it is none.
+        // CRI-O writes a bare H for an image without a repository; after an `@` it is invalid.
         None if repository.is_none() => digest,
         _ => return Err(ContainerSkip::NoDigest),
     };
@@ -66,18 +66,18 @@ pub(crate) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     Ok(ImageId { digest, repository })
 }
 
-/// The SHA-256 digest of an image as tools write it: `H`, `sha256:H`, or behind a name and an `@`.
+/// The SHA-256 digest in an image reference: `H`, `sha256:H` or `name@sha256:H`.
 #[must_use]
 pub fn digest_of(image: &str) -> Option<Fingerprint> {
     parse(image).ok().map(|id| id.digest)
 }
 
-/// Whether a text is `sha256:H` or `H`: a digest where a name should be.
-pub(crate) fn is_bare(name: &str) -> bool {
+/// Whether a name is only a digest: `sha256:H` or `H`.
+pub(crate) fn is_bare_digest(name: &str) -> bool {
     Fingerprint::from_hex(name.strip_prefix("sha256:").unwrap_or(name)).is_some()
 }
 
-/// The registered and the usual other algorithms (OCI image specification, "Digests").
+/// Other registered or common algorithms (OCI image specification, "Digests").
 fn is_algorithm(word: &str) -> bool {
     matches!(word, "sha512" | "sha384" | "blake3" | "sha1" | "md5")
 }
@@ -89,7 +89,7 @@ mod tests {
     const H: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
 
     #[test]
-    fn each_runtime_s_way_to_write_a_digest_is_read() {
+    fn digest_formats_of_all_runtimes_are_parsed() {
         for (image_id, repository) in [
             (format!("docker.io/library/nginx@sha256:{H}"), Some("docker.io/library/nginx")),
             (format!("docker-pullable://reg:5000/a/b@sha256:{H}"), Some("reg:5000/a/b")),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sha256_digest_is_skipped_with_its_reason() {
+    fn other_image_ids_are_skipped_with_a_reason() {
         use ContainerSkip::{NoDigest, NotStarted, OtherAlgorithm};
         for (image_id, reason) in [
             (String::new(), NotStarted),
@@ -127,8 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_digest_is_told_from_a_name() {
-        assert!(is_bare(H) && is_bare(&format!("sha256:{H}")));
-        assert!(!is_bare("nginx") && !is_bare("") && !is_bare(&format!("nginx@sha256:{H}")));
+    fn bare_digest_is_distinguished_from_a_name() {
+        assert!(is_bare_digest(H) && is_bare_digest(&format!("sha256:{H}")));
+        assert!(
+            !is_bare_digest("nginx") && !is_bare_digest("") && !is_bare_digest(&format!("nginx@sha256:{H}"))
+        );
     }
 }

@@ -1,34 +1,33 @@
-//! How much of one pod is kept.
+//! Limits the stored size of one pod.
 //!
-//! The API server takes 1.5 MiB for one, and whoever makes a pod may fill that with owners, or whoever writes
-//! statuses with containers: a few such pods would take the memory of the agent, and make a report that no
-//! service takes.
+//! The API server accepts pods of 1.5 MiB, filled with owners or container statuses. Without a limit, a few
+//! such pods would exhaust the memory of the agent and make every report too large for the service.
 
 use crate::domain::model::OwnerReference;
 
-/// What is kept of one pod, in bytes.
-const MOST: usize = 16 * 1024;
+/// Maximum stored size of one pod, in bytes.
+const MAX_POD_BYTES: usize = 16 * 1024;
 
-/// What a container or an owner takes beside its texts, about.
-const EACH: usize = 128;
+/// Approximate overhead of a container or an owner, in bytes.
+const ENTRY_BYTES: usize = 128;
 
-/// The room that is left for a pod.
+/// The remaining budget of a pod, in bytes.
 #[derive(Debug)]
-pub(crate) struct Room(usize);
+pub(crate) struct SizeBudget(usize);
 
-impl Default for Room {
+impl Default for SizeBudget {
     fn default() -> Self {
-        Self(MOST)
+        Self(MAX_POD_BYTES)
     }
 }
 
-impl Room {
-    /// Whether there is room for what has these texts, which it then takes.
-    pub(crate) fn takes<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> bool {
-        let size = texts.into_iter().fold(EACH, |size, text| size.saturating_add(text.len()));
+impl SizeBudget {
+    /// Reserves space for an entry with these texts. Returns whether it fits.
+    pub(crate) fn reserve<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> bool {
+        let size = texts.into_iter().fold(ENTRY_BYTES, |size, text| size.saturating_add(text.len()));
         match self.0.checked_sub(size) {
-            Some(left) => {
-                self.0 = left;
+            Some(remaining) => {
+                self.0 = remaining;
                 true
             }
             None => false,
@@ -36,13 +35,13 @@ impl Room {
     }
 }
 
-/// The owners for which there is room, in their order. One with a control character is none: no object has
-/// such a name (Kubernetes documentation, "Object Names and IDs"), and in a report it takes six times the bytes.
-pub(crate) fn owners(mut owners: Vec<OwnerReference>, mut room: Room) -> Box<[OwnerReference]> {
+/// The owners that fit into the budget, in order. Owners with a control character are dropped: no object has
+/// such a name (Kubernetes documentation, "Object Names and IDs"), and escaping multiplies its size by six.
+pub(crate) fn owners(mut owners: Vec<OwnerReference>, mut budget: SizeBudget) -> Box<[OwnerReference]> {
     owners.retain(|owner| {
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let texts = [api_version, kind, name, uid].map(|text| text.as_deref().unwrap_or_default());
-        !texts.iter().any(|text| text.contains(char::is_control)) && room.takes(texts)
+        !texts.iter().any(|text| text.contains(char::is_control)) && budget.reserve(texts)
     });
     owners.into()
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -25,14 +27,14 @@ fn pod(containers: Vec<ContainerView>) -> PodView {
     }
 }
 
-/// The names and digests of the artifact, as a report writes them.
+/// The serialized names and digests of the artifact.
 fn digests(containers: Vec<ContainerView>) -> String {
     let workload = collapse(pod(containers), Counting::All, &[]).workload.unwrap();
     serde_json::to_string(&workload.digests).unwrap()
 }
 
 #[test]
-fn the_name_is_the_first_of_status_specification_and_repository_that_is_one() {
+fn name_is_taken_from_status_then_specification_then_repository() {
     let image_id = format!("reg.io/team/app@sha256:{A}");
     for (image, spec_image, image_id, name) in [
         ("nginx:1", "nginx:2", &image_id, "docker.io/library/nginx:1".to_owned()),
@@ -41,27 +43,26 @@ fn the_name_is_the_first_of_status_specification_and_repository_that_is_one() {
         (B, &format!("sha256:{B}"), &image_id, "reg.io/team/app".to_owned()),
         ("", "", &A.to_owned(), format!("sha256:{A}")),
     ] {
-        let shown = ContainerView { spec_image: spec_image.into(), ..container(image, image_id) };
-        assert_eq!(digests(vec![shown]), format!(r#"{{"{name}":"{A}"}}"#));
+        let view = ContainerView { spec_image: spec_image.into(), ..container(image, image_id) };
+        assert_eq!(digests(vec![view]), format!(r#"{{"{name}":"{A}"}}"#));
     }
 }
 
 #[test]
-fn two_containers_with_one_image_are_one_entry() {
+fn containers_with_the_same_image_are_one_entry() {
     let image_id = format!("nginx@sha256:{A}");
     let both = vec![container("nginx", &image_id), container("docker.io/nginx", &image_id)];
     assert_eq!(digests(both), format!(r#"{{"docker.io/library/nginx":"{A}"}}"#));
 }
 
 #[test]
-fn a_tag_that_moved_between_two_pulls_keeps_both_digests() {
+fn moved_tag_keeps_both_digests() {
     let (a, b) = (format!("m@sha256:{A}"), format!("m@sha256:{B}"));
     assert_eq!(
         digests(vec![container("reg.io/m:1", &a), container("reg.io/m:1", &b)]),
         format!(r#"{{"reg.io/m:1@sha256:{B}":"{B}","reg.io/m:1@sha256:{A}":"{A}"}}"#)
     );
-    // A pin that names one digest while another runs under it, as where a tag's index and the
-    // platform's image are both called by their digests.
+    // A pin to one digest with another running digest: the index of a tag and the image of its platform.
     let pinned = format!("reg.io/m@sha256:{A}");
     assert_eq!(
         digests(vec![container(&pinned, &a), container(&pinned, &b)]),
@@ -70,7 +71,7 @@ fn a_tag_that_moved_between_two_pulls_keeps_both_digests() {
 }
 
 #[test]
-fn a_pin_that_another_container_already_carries_for_another_digest_loses_neither() {
+fn pin_that_equals_the_name_of_another_container_keeps_both_digests() {
     let c = "00".repeat(32);
     let names = digests(vec![
         container("reg.io/m", &format!("m@sha256:{A}")),
@@ -81,29 +82,16 @@ fn a_pin_that_another_container_already_carries_for_another_digest_loses_neither
     assert_eq!(names, format!("{{{},{},{}}}", pin(&c), pin(B), pin(A)));
 }
 
-/// Each name that is pinned for two digests is another one's in its turn.
 #[test]
-fn however_many_pins_meet_names_that_others_carry_each_is_looked_at_once() {
-    const MANY: usize = 100_000;
-    let digest = |n: usize| Fingerprint::from_hex(&format!("{n:064x}")).unwrap();
-    let pin = |n: usize| format!("m@sha256:{n:064x}");
-    let mut images: Vec<_> = (1..MANY).map(|n| (pin(n), digest(n + 1))).collect();
-    images.extend([("m".to_owned(), digest(0)), ("m".to_owned(), digest(1))]);
-    let digests = one_name_one_digest(images);
-    let pinned: Vec<_> = (0..=MANY).map(|n| (pin(n), digest(n))).collect();
-    assert!(digests.iter().eq(pinned.iter().map(|(name, digest)| (name.as_str(), *digest))));
-}
-
-#[test]
-fn a_name_that_is_longer_than_any_can_be_is_none() {
+fn name_above_the_maximum_length_is_ignored() {
     let image_id = format!("reg.io/team/app@sha256:{A}");
-    let long = format!("reg.io/{}", "a".repeat(LONGEST_NAME));
+    let long = format!("reg.io/{}", "a".repeat(MAX_NAME_BYTES));
     assert_eq!(digests(vec![container(&long, &image_id)]), format!(r#"{{"reg.io/team/app":"{A}"}}"#));
 }
 
-/// As large as an API server takes them.
+/// Pods of the maximum size that an API server accepts.
 #[test]
-fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_about_16_kib() {
+fn pod_with_many_owners_or_containers_is_limited_to_16_kib() {
     let owner = |name: String| OwnerReference {
         api_version: Some("v1".into()),
         kind: Some("k".into()),
@@ -130,11 +118,11 @@ fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_abo
         let size = serde_json::to_vec(&workload.digests).unwrap().len()
             + serde_json::to_vec(&workload.owners).unwrap().len();
         assert!(size <= 18 * 1024, "{size}");
-        let left_out = (had - collapsed.containers.len()) as u64;
-        let too_many = (left_out > 0).then_some((ContainerSkip::TooMany, left_out));
+        let dropped = (had - collapsed.containers.len()) as u64;
+        let too_many = (dropped > 0).then_some((ContainerSkip::TooMany, dropped));
         assert_eq!(*collapsed.skipped, *too_many.as_slice());
     }
-    // What is remembered of a pod does not grow either, though its status names others each time.
+    // Remembered containers are limited too, even if each status contains others.
     let mut remembered = collapse(pod(many.clone()), Counting::All, &[]).containers;
     for containers in many.chunks(500).skip(1) {
         remembered = collapse(pod(containers.to_vec()), Counting::All, &remembered).containers;
@@ -143,7 +131,7 @@ fn a_pod_that_is_all_owners_or_all_containers_takes_no_more_of_a_report_than_abo
 }
 
 #[test]
-fn a_pod_of_fifty_containers_and_two_owners_is_kept_in_whole() {
+fn pod_with_fifty_containers_and_two_owners_fits() {
     let containers = (0..50).map(|n| ContainerView {
         name: format!("sidecar-of-the-payment-gateway-{n:02}"),
         ..container(&format!("123456789012.dkr.ecr.eu-central-1.amazonaws.com/payments/gateway/sidecar-{n:02}:2026.11.22-b80d913a5e7c"), A)
@@ -163,7 +151,7 @@ fn a_pod_of_fifty_containers_and_two_owners_is_kept_in_whole() {
 }
 
 #[test]
-fn init_and_ephemeral_containers_count_unless_only_app_containers_are_asked_for() {
+fn init_and_ephemeral_containers_are_excluded_by_counting_app() {
     let of = |kind, image: &str| ContainerView { kind, ..container(image, &format!("x@sha256:{A}")) };
     let all = pod(vec![
         of(ContainerKind::Init, "init"),
@@ -182,7 +170,7 @@ fn init_and_ephemeral_containers_count_unless_only_app_containers_are_asked_for(
 }
 
 #[test]
-fn a_pod_is_left_out_with_the_reason() {
+fn pod_is_skipped_with_a_reason() {
     let ok = container("a", A);
     let sha512 = container("a", &format!("a@sha512:{A}{A}"));
     let waiting = container("a", "");
@@ -201,7 +189,7 @@ fn a_pod_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn a_pod_lives_in_every_other_phase() {
+fn pod_is_reported_in_every_other_phase() {
     for phase in ["Pending", "Running", "Unknown", "", "SomethingNew"] {
         let view = PodView { phase: Phase::from_status(phase), ..pod(vec![container("a", A)]) };
         assert!(collapse(view, Counting::All, &[]).workload.is_ok(), "{phase}");
@@ -209,7 +197,7 @@ fn a_pod_lives_in_every_other_phase() {
 }
 
 #[test]
-fn containers_that_are_left_out_or_known_by_configuration_alone_are_counted() {
+fn skipped_containers_and_config_digests_are_counted() {
     let collapsed = collapse(
         pod(vec![
             container("a", A),
@@ -229,7 +217,7 @@ fn containers_that_are_left_out_or_known_by_configuration_alone_are_counted() {
 }
 
 #[test]
-fn a_container_keeps_its_digest_until_it_shows_another() {
+fn container_keeps_its_digest_until_it_has_another() {
     let named = |name: &str, image_id: &str| ContainerView { name: name.into(), ..container(name, image_id) };
     let known = collapse(pod(vec![named("a", A), named("b", B)]), Counting::All, &[]);
     let [a, b] = [("docker.io/library/a", A), ("docker.io/library/b", B)];
@@ -238,7 +226,7 @@ fn a_container_keeps_its_digest_until_it_shows_another() {
         (vec![named("a", "")], vec![a, b], &[]),
         (vec![], vec![a, b], &[]),
         (vec![named("b", A)], vec![a, (b.0, A)], &[]),
-        // What replaced it has no digest that is known: both are said.
+        // The replacement has no known digest: the old digest is kept and the skip is counted.
         (vec![named("a", "junk"), named("b", B)], vec![a, b], &[(ContainerSkip::NoDigest, 1)]),
         (vec![named("a", A), named("c", "")], vec![a, b], &[(ContainerSkip::NotStarted, 1)]),
     ] {
@@ -251,8 +239,8 @@ fn a_container_keeps_its_digest_until_it_shows_another() {
     }
 }
 
-/// Names and image IDs near the grammar's edges, and any text at all.
-fn odd_text() -> impl Strategy<Value = String> {
+/// Names and image IDs at the edge of the grammar, and arbitrary text.
+fn any_text() -> impl Strategy<Value = String> {
     let hex = prop_oneof![Just(A.to_owned()), Just(B.to_owned()), "[0-9a-fA-F]{60,66}"];
     let prefix = prop_oneof![
         Just(""),
@@ -272,48 +260,18 @@ fn odd_text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn odd_container() -> impl Strategy<Value = ContainerView> {
+fn any_container() -> impl Strategy<Value = ContainerView> {
     let kind =
         prop_oneof![Just(ContainerKind::App), Just(ContainerKind::Init), Just(ContainerKind::Ephemeral)];
-    (kind, odd_text(), odd_text(), odd_text(), odd_text()).prop_map(
+    (kind, any_text(), any_text(), any_text(), any_text()).prop_map(
         |(kind, name, image, image_id, spec_image)| ContainerView { kind, name, image, image_id, spec_image },
     )
 }
 
-/// All names that several digests share are pinned at once, until none is.
-fn pinned_by_rounds(mut images: BTreeSet<(String, Fingerprint)>) -> Digests {
-    loop {
-        let shares = |name: &str| images.iter().filter(|(other, _)| other == name).count() > 1;
-        if !images.iter().any(|(name, _)| shares(name)) {
-            return images.into_iter().map(|(name, digest)| (name.into(), digest)).collect();
-        }
-        let pinned =
-            |name: &str, digest| if shares(name) { reference::pinned(name, digest) } else { name.into() };
-        images = images.iter().map(|(name, digest)| (pinned(name, *digest), *digest)).collect();
-    }
-}
-
-/// Names that pins meet, and those pins.
-fn meeting_images() -> impl Strategy<Value = Vec<(String, Fingerprint)>> {
-    let digest = || (0..6_usize).prop_map(|n| Fingerprint::from_hex(&format!("{n:064x}")).unwrap());
-    let name = prop_oneof![
-        1 => Just("m".to_owned()),
-        1 => Just("m@sha256:00".to_owned()),
-        4 => digest().prop_map(|digest| format!("m@sha256:{digest}")),
-        1 => digest().prop_map(|digest| format!("m@sha256:{digest}").to_uppercase().replacen('M', "m", 1)),
-    ];
-    proptest::collection::vec((name, digest()), 0..10)
-}
-
 proptest! {
     #[test]
-    fn names_are_pinned_one_by_one_as_if_all_were_at_once(images in meeting_images()) {
-        prop_assert_eq!(pinned_by_rounds(images.iter().cloned().collect()), one_name_one_digest(images));
-    }
-
-    #[test]
-    fn no_pod_however_odd_panics_and_every_digest_is_kept_once(
-        containers in proptest::collection::vec(odd_container(), 0..6),
+    fn arbitrary_pod_does_not_panic_and_keeps_every_digest(
+        containers in proptest::collection::vec(any_container(), 0..6),
         name in any::<String>(),
         owner in any::<Option<String>>(),
     ) {
@@ -340,8 +298,8 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_containers_does_not_matter(
-        containers in proptest::collection::vec(odd_container(), 0..6),
+    fn order_of_containers_does_not_matter(
+        containers in proptest::collection::vec(any_container(), 0..6),
         seed in any::<prop::sample::Index>(),
     ) {
         let mut turned = containers.clone();

@@ -1,4 +1,6 @@
-//! The pods that a witness keeps, and which of them goes where there are too many.
+//! Storage of departed pods, with their size per namespace.
+//!
+//! Evicts from the largest namespace, so that one namespace cannot displace the pods of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,56 +8,58 @@ use std::sync::Arc;
 use crate::domain::live::departure::Revision;
 use crate::domain::model::{Artifact, OwnerReference};
 
-/// What a pod takes beside its texts, and each of its images and owners, in bytes, about.
-const EACH: usize = 128;
+/// Approximate overhead of a pod, an image and an owner, in bytes.
+const ENTRY_BYTES: usize = 128;
 
-/// A pod that no accepted report held.
+/// A departed pod that no accepted report contained.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct DepartedPod {
     pub(crate) artifact: Artifact,
+    /// First revision that contained the artifact.
     pub(crate) since: Revision,
-    pub(crate) left: Revision,
+    /// First revision without the artifact.
+    pub(crate) departed_at: Revision,
 }
 
-/// They go by namespace and by the order in which they left.
+/// Departed pods by namespace and order of departure.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pile {
-    kept: BTreeMap<(Arc<str>, u64), Kept>,
-    /// What those of each namespace take, in bytes.
+pub(crate) struct Backlog {
+    pods: BTreeMap<(Arc<str>, u64), DepartedPod>,
+    /// Size of the pods of each namespace, in bytes.
     sizes: BTreeMap<Arc<str>, usize>,
-    /// The same, the most last.
+    /// Namespaces by size, the largest last.
     ranks: BTreeSet<(usize, Arc<str>)>,
-    /// What all take.
+    /// Size of all pods, in bytes.
     size: usize,
 }
 
-impl Kept {
+impl DepartedPod {
     fn size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
         let owner = |OwnerReference { api_version, kind, name, uid, .. }: &OwnerReference| {
-            EACH + text(api_version) + text(kind) + text(name) + text(uid)
+            ENTRY_BYTES + text(api_version) + text(kind) + text(name) + text(uid)
         };
         let workload = &self.artifact.workload;
-        let images: usize = workload.digests.iter().map(|(name, _)| EACH + name.len()).sum();
-        EACH + self.artifact.pod_name.len() + images + workload.owners.iter().map(owner).sum::<usize>()
+        let images: usize = workload.digests.iter().map(|(name, _)| ENTRY_BYTES + name.len()).sum();
+        ENTRY_BYTES + self.artifact.pod_name.len() + images + workload.owners.iter().map(owner).sum::<usize>()
     }
 }
 
-impl Pile {
-    pub(crate) fn insert(&mut self, number: u64, new: Kept) {
+impl Backlog {
+    pub(crate) fn insert(&mut self, number: u64, new: DepartedPod) {
         let namespace = Arc::clone(&new.artifact.namespace);
         let size = new.size();
         let before = self.sizes.get(&namespace).copied().unwrap_or_default();
         self.resize(&namespace, before, before + size);
-        self.kept.insert((namespace, number), new);
+        self.pods.insert((namespace, number), new);
     }
 
-    pub(crate) fn get(&self, namespace: &Arc<str>, number: u64) -> Option<&Kept> {
-        self.kept.get(&(Arc::clone(namespace), number))
+    pub(crate) fn get(&self, namespace: &Arc<str>, number: u64) -> Option<&DepartedPod> {
+        self.pods.get(&(Arc::clone(namespace), number))
     }
 
-    pub(crate) fn remove(&mut self, namespace: &Arc<str>, number: u64) -> Option<Kept> {
-        let old = self.kept.remove(&(Arc::clone(namespace), number))?;
+    pub(crate) fn remove(&mut self, namespace: &Arc<str>, number: u64) -> Option<DepartedPod> {
+        let old = self.pods.remove(&(Arc::clone(namespace), number))?;
         let before = self.sizes.get(namespace).copied().unwrap_or_default();
         self.resize(namespace, before, before.saturating_sub(old.size()));
         Some(old)
@@ -72,29 +76,29 @@ impl Pile {
         }
     }
 
-    /// Takes out the oldest of the namespace whose pods take the most: who floods one crowds out nobody else.
-    pub(crate) fn take_of_the_most(&mut self) -> Option<(u64, Kept)> {
+    /// Removes the oldest pod of the largest namespace.
+    pub(crate) fn evict(&mut self) -> Option<(u64, DepartedPod)> {
         let namespace = Arc::clone(&self.ranks.last()?.1);
-        let number = self.kept.range((Arc::clone(&namespace), 0)..).next()?.0.1;
+        let number = self.pods.range((Arc::clone(&namespace), 0)..).next()?.0.1;
         Some((number, self.remove(&namespace, number)?))
     }
 
-    pub(crate) fn retain(&mut self, stays: impl Fn(&Kept) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&DepartedPod) -> bool) {
         let all = std::mem::take(self);
-        for ((_, number), kept) in all.kept.into_iter().filter(|(_, kept)| stays(kept)) {
-            self.insert(number, kept);
+        for ((_, number), pod) in all.pods.into_iter().filter(|(_, pod)| keep(pod)) {
+            self.insert(number, pod);
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Kept)> {
-        self.kept.iter().map(|((_, number), kept)| (*number, kept))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &DepartedPod)> {
+        self.pods.iter().map(|((_, number), pod)| (*number, pod))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.kept.len()
+        self.pods.len()
     }
 
-    /// What they take, in bytes.
+    /// Size of all pods, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }

@@ -1,194 +1,200 @@
-//! The witness: pods that came and went, and that no accepted report held.
+//! Departed pods: pods that ended before any accepted report contained them.
 //!
-//! Each environment in `agent` has one. It is told of every pod that leaves and of every report that was
-//! accepted, and gives what the next report carries beside the pods that run. It does not know when that
-//! is sent: that is the cadence's.
+//! Each environment in `agent` has one [`DepartedPods`]. It receives every departure and every accepted
+//! report, and returns the artifacts that the next report includes besides the running pods. The cadence
+//! decides when that report is sent.
 
 mod backlog;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use self::backlog::{Kept, Pile};
+use self::backlog::{Backlog, DepartedPod};
 
 use super::departure::{Departure, Revision};
 use crate::domain::model::{Artifact, Workload};
 
-/// Whether a report holds more than what runs.
+/// Contents of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carried {
-    /// What runs, and nothing else.
-    Nothing,
-    /// All that the witness had when it was composed, too.
-    Witnessed,
+pub enum Contents {
+    /// Running pods only.
+    Running,
+    /// Running pods, and all departed pods at the time of composition.
+    RunningAndDeparted,
 }
 
-/// How many pods are kept.
+/// Limits of the departed pods of one environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Past so many, one is kept for each namespace, owners and digests.
-    pub each: usize,
-    /// Past so many, the oldest go of the namespace whose pods take most.
-    pub most: usize,
-    /// And past so many bytes that they take.
-    pub bytes: usize,
+pub struct Limits {
+    /// Above this number, pods are deduplicated by namespace, owners and digests.
+    pub max_individual: usize,
+    /// Above this number, the oldest pods of the largest namespace are dropped.
+    pub max_pods: usize,
+    /// Above this size in bytes, the oldest pods of the largest namespace are dropped.
+    pub max_bytes: usize,
 }
 
-/// The pods of one environment that no accepted report held.
+/// The departed pods of one environment.
 ///
-/// A report of a revision holds every pod with `since` up to it: as one that runs, or, where it had left
-/// by then, as a witnessed one. So that revision is all that a pod has to be compared with, whether it
-/// left before the report was composed, while it was in flight, or later.
+/// Invariant: a report of revision R contains every pod with `since <= R`, either as a running pod or, if it
+/// departed by then, as a departed pod. Comparing `since` with the accepted revision is therefore enough,
+/// whether a pod departed before the report was composed, while it was in flight, or later.
 #[derive(Debug, Clone, Default)]
-pub struct Witness {
-    bounds: Bounds,
-    kept: Pile,
-    /// How many left.
-    departures: u64,
-    /// Where there are too many to keep all: the one that stands for all of its kind.
-    standing: Option<HashMap<Kind, u64>>,
-    /// The last revision of which a report was accepted.
+pub struct DepartedPods {
+    limits: Limits,
+    pods: Backlog,
+    /// Number of inserted pods; identifies a pod in `pods`.
+    inserted: u64,
+    /// While deduplicating: the pod that represents each group.
+    representatives: Option<HashMap<Group, u64>>,
+    /// The last accepted revision.
     accepted: Revision,
     counts: Counts,
 }
 
-/// The pods that were not kept.
+/// Pods that were not kept, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Those for which another of their namespace, owners and digests stands.
-    pub stood_for: u64,
-    /// Those for which none does: the oldest of too many in one namespace.
-    pub lost: u64,
+    /// Pods represented by another pod with the same namespace, owners and digests.
+    pub deduplicated: u64,
+    /// Pods dropped at a limit.
+    pub dropped: u64,
 }
 
-/// What two pods have in common of which one can stand for the other.
-type Kind = (Arc<str>, Arc<Workload>);
+/// Pods of one namespace with the same owners and digests.
+type Group = (Arc<str>, Arc<Workload>);
 
-impl Default for Bounds {
+impl Default for Limits {
     fn default() -> Self {
-        Self { each: 1_000, most: 10_000, bytes: 16 * 1024 * 1024 }
+        Self { max_individual: 1_000, max_pods: 10_000, max_bytes: 16 * 1024 * 1024 }
     }
 }
 
-impl Witness {
-    /// Of an environment that has not reported.
+impl DepartedPods {
+    /// For an environment that has not reported.
     #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, ..Self::default() }
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
     }
 
-    /// A pod left. `left` is the first revision without it, and no report of that one or a later one may
-    /// have been composed before. Where an accepted report held the pod there is nothing to keep.
-    pub fn departed(&mut self, departure: Departure, left: Revision) {
+    /// Records a departure, unless an accepted report contained the pod. `departed_at` is the first revision
+    /// without the pod; no report of that revision or a later one may have been composed before this call.
+    pub fn insert(&mut self, departure: Departure, departed_at: Revision) {
         let Departure { artifact, since } = departure;
         if since <= self.accepted {
             return;
         }
-        let number = self.departures;
-        self.departures += 1;
-        let new = Kept { artifact, since, left };
-        match &mut self.standing {
+        let number = self.inserted;
+        self.inserted += 1;
+        let new = DepartedPod { artifact, since, departed_at };
+        match &mut self.representatives {
             None => {
-                self.kept.insert(number, new);
-                if self.kept.len() > self.bounds.each {
-                    self.thin();
+                self.pods.insert(number, new);
+                if self.pods.len() > self.limits.max_individual {
+                    self.deduplicate();
                 }
             }
-            Some(standing) => Self::stand(&mut self.kept, standing, number, new, &mut self.counts),
+            Some(representatives) => {
+                Self::insert_representative(&mut self.pods, representatives, number, new, &mut self.counts);
+            }
         }
-        while self.kept.len() > self.bounds.most || self.kept.size() > self.bounds.bytes {
-            let Some((number, oldest)) = self.kept.take_of_the_most() else { break };
-            self.counts.lost += 1;
-            if let Some(standing) = &mut self.standing {
-                let kind = kind(&oldest);
-                if standing.get(&kind) == Some(&number) {
-                    standing.remove(&kind);
+        while self.pods.len() > self.limits.max_pods || self.pods.size() > self.limits.max_bytes {
+            let Some((number, oldest)) = self.pods.evict() else { break };
+            self.counts.dropped += 1;
+            if let Some(representatives) = &mut self.representatives {
+                let group = group(&oldest);
+                if representatives.get(&group) == Some(&number) {
+                    representatives.remove(&group);
                 }
             }
         }
     }
 
-    /// A report of this revision was accepted. Those that it held are kept no longer.
-    pub fn accepted(&mut self, revision: Revision, carried: Carried) {
+    /// Removes the pods that an accepted report of this revision contained.
+    pub fn report_accepted(&mut self, revision: Revision, contents: Contents) {
         self.accepted = self.accepted.max(revision);
-        // One that left only after the report was composed ran when it was; one that had left before is
-        // in the report only if that carried it.
-        let is_in_it =
-            |kept: &Kept| kept.since <= revision && (carried == Carried::Witnessed || revision < kept.left);
-        self.kept.retain(|kept| !is_in_it(kept));
-        if carried == Carried::Witnessed && self.kept.len() <= self.bounds.each {
-            self.standing = None;
-        } else if let Some(standing) = &mut self.standing {
-            standing.retain(|(namespace, _), number| self.kept.get(namespace, *number).is_some());
+        // A pod that departed after the composition was contained as a running pod.
+        let is_reported = |pod: &DepartedPod| {
+            pod.since <= revision && (contents == Contents::RunningAndDeparted || revision < pod.departed_at)
+        };
+        self.pods.retain(|pod| !is_reported(pod));
+        if contents == Contents::RunningAndDeparted && self.pods.len() <= self.limits.max_individual {
+            self.representatives = None;
+        } else if let Some(representatives) = &mut self.representatives {
+            representatives.retain(|(namespace, _), number| self.pods.get(namespace, *number).is_some());
         }
     }
 
-    /// What the next report carries, in report order; of pods with one name the older comes first.
+    /// The departed pods of the next report, in report order; pods with the same name in order of creation.
     #[must_use]
     pub fn artifacts(&self) -> Vec<Artifact> {
-        let mut kept: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
-        kept.sort_by(|a, b| {
+        let mut pods: Vec<_> = self.pods.iter().map(|(_, pod)| pod).collect();
+        pods.sort_by(|a, b| {
             let age = || (a.artifact.created_at, a.since).cmp(&(b.artifact.created_at, b.since));
             a.artifact.view().report_order(&b.artifact.view()).then_with(age)
         });
-        kept.into_iter().map(|kept| kept.artifact.clone()).collect()
+        pods.into_iter().map(|pod| pod.artifact.clone()).collect()
     }
 
-    /// How many the next report carries.
+    /// Number of departed pods in the next report.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.kept.len()
+        self.pods.len()
     }
 
-    /// Whether it carries none.
+    /// Whether the next report contains no departed pods.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.kept.len() == 0
+        self.pods.len() == 0
     }
 
-    /// How many were not kept, since the beginning.
+    /// Pods that were not kept, since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Begins to keep one of each kind.
-    fn thin(&mut self) {
-        let mut standing = HashMap::new();
-        let mut kept = Pile::default();
-        for (number, new) in std::mem::take(&mut self.kept).iter() {
-            Self::stand(&mut kept, &mut standing, number, new.clone(), &mut self.counts);
+    /// Starts to keep one pod per group.
+    fn deduplicate(&mut self) {
+        let mut representatives = HashMap::new();
+        let mut pods = Backlog::default();
+        for (number, new) in std::mem::take(&mut self.pods).iter() {
+            Self::insert_representative(
+                &mut pods,
+                &mut representatives,
+                number,
+                new.clone(),
+                &mut self.counts,
+            );
         }
-        self.kept = kept;
-        self.standing = Some(standing);
+        self.pods = pods;
+        self.representatives = Some(representatives);
     }
 
-    /// Adds one where one of each kind is kept: the one that started last. A report that held that one
-    /// held all for which it stands, or was composed when it stood for them already; with an earlier one
-    /// in its place, the answer to a report from before the later one started would take both away.
-    fn stand(
-        kept: &mut Pile,
-        standing: &mut HashMap<Kind, u64>,
+    /// Keeps the pod of a group that started last. With an earlier one, an accepted report that was composed
+    /// before the later pod started would remove the whole group.
+    fn insert_representative(
+        pods: &mut Backlog,
+        representatives: &mut HashMap<Group, u64>,
         number: u64,
-        new: Kept,
+        new: DepartedPod,
         counts: &mut Counts,
     ) {
-        let kind = kind(&new);
-        if let Some(old) = standing.get(&kind) {
-            counts.stood_for += 1;
-            if kept.get(&kind.0, *old).is_some_and(|old| old.since > new.since) {
+        let group = group(&new);
+        if let Some(old) = representatives.get(&group) {
+            counts.deduplicated += 1;
+            if pods.get(&group.0, *old).is_some_and(|old| old.since > new.since) {
                 return;
             }
-            kept.remove(&kind.0, *old);
+            pods.remove(&group.0, *old);
         }
-        standing.insert(kind, number);
-        kept.insert(number, new);
+        representatives.insert(group, number);
+        pods.insert(number, new);
     }
 }
 
-/// Of which kind a pod is.
-fn kind(kept: &Kept) -> Kind {
-    (Arc::clone(&kept.artifact.namespace), Arc::clone(&kept.artifact.workload))
+fn group(pod: &DepartedPod) -> Group {
+    (Arc::clone(&pod.artifact.namespace), Arc::clone(&pod.artifact.workload))
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! A run of neighbouring pods of one namespace, sorted by name.
+//! A block of consecutive pods of one namespace, sorted by name; snapshots share it.
 //!
-//! What a snapshot shares: their names lie in one buffer, and an entry holds only what tells a pod from
-//! its like. A block is never empty once it is in the set, and knows nothing of other blocks.
+//! All names are in one buffer, and an [`Entry`] contains only the data that differs between similar pods.
+//! Blocks in the live set are never empty.
 
 use std::cmp::Ordering;
 
 use super::entry::Entry;
-use super::marks::MOST;
+use super::marks::MAX_PODS;
 
-/// At most [`MOST`] pods.
+/// At most [`MAX_PODS`] pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Block {
     names: String,
-    /// Where each name ends. By itself, since a search looks at nothing else of a pod.
+    /// End of each name. Separate from the entries because a search reads only names.
     ends: Vec<usize>,
     entries: Vec<Entry>,
 }
@@ -23,11 +23,11 @@ impl Block {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= MOST
+        self.len() >= MAX_PODS
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<(&str, &Entry)> {
-        Some((self.name(place)?, self.entries.get(place)?))
+    pub(crate) fn get(&self, index: usize) -> Option<(&str, &Entry)> {
+        Some((self.name(index)?, self.entries.get(index)?))
     }
 
     pub(crate) fn last_name(&self) -> &str {
@@ -35,10 +35,10 @@ impl Block {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        (0..self.len()).filter_map(|place| self.get(place))
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// Where a name stands, or where it would.
+    /// The index of a name, or the index at which to insert it.
     pub(crate) fn find(&self, name: &str) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -52,16 +52,15 @@ impl Block {
         Err(low)
     }
 
-    /// Puts another pod into the place of the one of its name.
-    pub(crate) fn replace(&mut self, place: usize, entry: Entry) {
-        if let Some(old) = self.entries.get_mut(place) {
+    pub(crate) fn replace(&mut self, index: usize, entry: Entry) {
+        if let Some(old) = self.entries.get_mut(index) {
             *old = entry;
         }
     }
 
-    pub(crate) fn insert(&mut self, place: usize, name: &str, entry: Entry) {
-        let start = self.start(place);
-        // Little is reserved beyond what is used, since most blocks hardly grow once a list is complete.
+    pub(crate) fn insert(&mut self, index: usize, name: &str, entry: Entry) {
+        let start = self.start(index);
+        // Reserve little: most blocks hardly grow once a list is complete.
         if self.entries.len() == self.entries.capacity() {
             let more = (self.len() / 4).max(8);
             self.ends.reserve_exact(more);
@@ -71,20 +70,20 @@ impl Block {
             self.names.reserve_exact(name.len().max(self.names.len() / 4));
         }
         self.names.insert_str(start, name);
-        self.entries.insert(place, entry);
-        self.ends.insert(place, start);
-        for end in self.ends.iter_mut().skip(place) {
+        self.entries.insert(index, entry);
+        self.ends.insert(index, start);
+        for end in self.ends.iter_mut().skip(index) {
             *end += name.len();
         }
     }
 
-    pub(crate) fn remove(&mut self, place: usize) {
-        let Some(length) = self.name(place).map(str::len) else { return };
-        let start = self.start(place);
+    pub(crate) fn remove(&mut self, index: usize) {
+        let Some(length) = self.name(index).map(str::len) else { return };
+        let start = self.start(index);
         self.names.replace_range(start..start + length, "");
-        self.entries.remove(place);
-        self.ends.remove(place);
-        for end in self.ends.iter_mut().skip(place) {
+        self.entries.remove(index);
+        self.ends.remove(index);
+        for end in self.ends.iter_mut().skip(index) {
             *end -= length;
         }
         if self.entries.capacity() > 2 * self.len() + 8 {
@@ -92,13 +91,13 @@ impl Block {
         }
     }
 
-    /// Takes the pods from a place on.
-    pub(crate) fn split_off(&mut self, place: usize) -> Self {
-        let start = self.start(place);
+    /// Removes and returns the pods from `index` on.
+    pub(crate) fn split_off(&mut self, index: usize) -> Self {
+        let start = self.start(index);
         let mut rest = Self {
             names: self.names.split_off(start),
-            ends: self.ends.split_off(place),
-            entries: self.entries.split_off(place),
+            ends: self.ends.split_off(index),
+            entries: self.entries.split_off(index),
         };
         for end in &mut rest.ends {
             *end -= start;
@@ -107,7 +106,7 @@ impl Block {
         rest
     }
 
-    /// Puts the pods of the next block behind its own.
+    /// Appends the pods of the next block.
     pub(crate) fn append(&mut self, next: &Self) {
         let start = self.names.len();
         self.names.reserve_exact(next.names.len());
@@ -118,19 +117,19 @@ impl Block {
         self.entries.extend_from_slice(&next.entries);
     }
 
-    /// Gives back memory that was reserved for growth.
+    /// Releases memory reserved for growth.
     pub(crate) fn shrink(&mut self) {
         self.names.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.entries.shrink_to_fit();
     }
 
-    fn name(&self, place: usize) -> Option<&str> {
-        self.names.get(self.start(place)..*self.ends.get(place)?)
+    fn name(&self, index: usize) -> Option<&str> {
+        self.names.get(self.start(index)..*self.ends.get(index)?)
     }
 
-    /// Where the name of a place begins, or would.
-    fn start(&self, place: usize) -> usize {
-        place.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default()
+    /// Start of the name at `index`.
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default()
     }
 }

@@ -1,32 +1,32 @@
-//! The pods of one namespace, by name: blocks in order, and the marks of the list that is being read.
+//! The pods of one namespace, sorted by name, in blocks with the marks of the current list.
 //!
-//! A snapshot shares the blocks, and a write copies the one that it touches where a snapshot still
-//! holds it. Full blocks are split and small ones merged.
+//! Snapshots share the blocks; a write copies a block that a snapshot still shares. Full blocks are split,
+//! small ones merged.
 
 use std::sync::Arc;
 
 use super::block::Block;
 use super::entry::Entry;
-use super::marks::{MOST, Marks};
+use super::marks::{MAX_PODS, Marks};
 
-/// Below this, a block is merged with a neighbour where both are then no more than half full.
-const SMALL: usize = MOST / 4;
+/// Blocks below this size are merged with a neighbour if the result is at most half full.
+const MIN_PODS: usize = MAX_PODS / 4;
 
 /// The pods of one namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks(Vec<Marked>);
+pub(crate) struct Blocks(Vec<MarkedBlock>);
 
 #[derive(Debug)]
-struct Marked {
+struct MarkedBlock {
     block: Arc<Block>,
     marks: Marks,
 }
 
-/// Where a pod stands, or would.
+/// Position of a pod, or position at which to insert it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {
     block: usize,
-    place: usize,
+    index: usize,
 }
 
 impl Blocks {
@@ -34,7 +34,7 @@ impl Blocks {
         self.0.is_empty()
     }
 
-    /// The blocks as they are, to keep.
+    /// Shares the current blocks.
     pub(crate) fn share(&self) -> impl Iterator<Item = Arc<Block>> {
         self.0.iter().map(|marked| Arc::clone(&marked.block))
     }
@@ -43,26 +43,26 @@ impl Blocks {
         let block = self.0.partition_point(|marked| marked.block.last_name() < name);
         if let Some(marked) = self.0.get(block) {
             return match marked.block.find(name) {
-                Ok(place) => Ok(Position { block, place }),
-                Err(place) => Err(Position { block, place }),
+                Ok(index) => Ok(Position { block, index }),
+                Err(index) => Err(Position { block, index }),
             };
         }
         let last = block.saturating_sub(1);
-        let place = self.0.get(last).map_or(0, |marked| marked.block.len());
-        Err(Position { block: last, place })
+        let index = self.0.get(last).map_or(0, |marked| marked.block.len());
+        Err(Position { block: last, index })
     }
 
     pub(crate) fn get(&self, at: Position) -> Option<&Entry> {
-        self.0.get(at.block)?.block.get(at.place).map(|(_, entry)| entry)
+        self.0.get(at.block)?.block.get(at.index).map(|(_, entry)| entry)
     }
 
     pub(crate) fn is_marked(&self, at: Position) -> bool {
-        self.0.get(at.block).is_some_and(|marked| marked.marks.has(at.place))
+        self.0.get(at.block).is_some_and(|marked| marked.marks.has(at.index))
     }
 
     pub(crate) fn mark(&mut self, at: Position) {
         if let Some(marked) = self.0.get_mut(at.block) {
-            marked.marks.set(at.place, true);
+            marked.marks.set(at.index, true);
         }
     }
 
@@ -74,41 +74,41 @@ impl Blocks {
 
     pub(crate) fn replace(&mut self, at: Position, entry: Entry) {
         if let Some(marked) = self.0.get_mut(at.block) {
-            Arc::make_mut(&mut marked.block).replace(at.place, entry);
+            Arc::make_mut(&mut marked.block).replace(at.index, entry);
         }
     }
 
-    /// Puts a pod where [`Self::find`] did not find it, and marks it.
+    /// Inserts a pod at the position that [`Self::find`] returned as an error, and marks it.
     pub(crate) fn insert(&mut self, at: Position, name: &str, entry: Entry) {
-        let at = self.with_room(at);
+        let at = self.make_room(at);
         if let Some(marked) = self.0.get_mut(at.block) {
-            Arc::make_mut(&mut marked.block).insert(at.place, name, entry);
-            marked.marks.insert(at.place, true);
+            Arc::make_mut(&mut marked.block).insert(at.index, name, entry);
+            marked.marks.insert(at.index, true);
         }
     }
 
     pub(crate) fn remove(&mut self, at: Position) {
         if let Some(marked) = self.0.get_mut(at.block) {
-            Arc::make_mut(&mut marked.block).remove(at.place);
-            marked.marks.remove(at.place);
-            self.tidy(at.block);
+            Arc::make_mut(&mut marked.block).remove(at.index);
+            marked.marks.remove(at.index);
+            self.merge_if_small(at.block);
         }
     }
 
-    /// Removes what is not marked, and hands it out.
+    /// Removes all pods without a mark, and passes them to `each`.
     pub(crate) fn sweep(&mut self, mut each: impl FnMut(&str, &Entry)) {
         for marked in &mut self.0 {
-            let Marked { block, marks } = marked;
-            if (0..block.len()).all(|place| marks.has(place)) {
-                // Nobody else holds it where it has just been filled.
+            let MarkedBlock { block, marks } = marked;
+            if (0..block.len()).all(|index| marks.has(index)) {
+                // Not shared if it was filled by this list.
                 if let Some(block) = Arc::get_mut(block) {
                     block.shrink();
                 }
                 continue;
             }
             let (mut kept, mut marks_kept) = (Block::default(), Marks::default());
-            for (place, (name, entry)) in block.iter().enumerate() {
-                if marks.has(place) {
+            for (index, (name, entry)) in block.iter().enumerate() {
+                if marks.has(index) {
                     marks_kept.set(kept.len(), true);
                     kept.insert(kept.len(), name, entry.clone());
                 } else {
@@ -116,52 +116,52 @@ impl Blocks {
                 }
             }
             kept.shrink();
-            *marked = Marked { block: Arc::new(kept), marks: marks_kept };
+            *marked = MarkedBlock { block: Arc::new(kept), marks: marks_kept };
         }
         self.0.retain(|marked| marked.block.len() > 0);
         for block in (0..self.0.len()).rev() {
-            self.tidy(block);
+            self.merge_if_small(block);
         }
     }
 
-    /// Makes room for one more pod: the block that has it, and its place there.
-    fn with_room(&mut self, at: Position) -> Position {
+    /// Makes room for one more pod. Returns its position.
+    fn make_room(&mut self, at: Position) -> Position {
         let Some(marked) = self.0.get_mut(at.block) else {
-            self.0.push(Marked { block: Arc::default(), marks: Marks::default() });
-            return Position { block: self.0.len() - 1, place: 0 };
+            self.0.push(MarkedBlock { block: Arc::default(), marks: Marks::default() });
+            return Position { block: self.0.len() - 1, index: 0 };
         };
         if !marked.block.is_full() {
             return at;
         }
         let next = at.block + 1;
-        if at.place == marked.block.len() {
-            // A list comes in order: what is full stays so.
+        if at.index == marked.block.len() {
+            // Lists are sorted, so a full block stays full.
             if let Some(block) = Arc::get_mut(&mut marked.block) {
                 block.shrink();
             }
-            self.0.insert(next, Marked { block: Arc::default(), marks: Marks::default() });
-            return Position { block: next, place: 0 };
+            self.0.insert(next, MarkedBlock { block: Arc::default(), marks: Marks::default() });
+            return Position { block: next, index: 0 };
         }
-        let half = MOST / 2;
+        let half = MAX_PODS / 2;
         let block = Arc::new(Arc::make_mut(&mut marked.block).split_off(half));
         let marks = marked.marks.split_off(half);
-        self.0.insert(next, Marked { block, marks });
-        match at.place.checked_sub(half) {
-            Some(place) => Position { block: next, place },
+        self.0.insert(next, MarkedBlock { block, marks });
+        match at.index.checked_sub(half) {
+            Some(index) => Position { block: next, index },
             None => at,
         }
     }
 
-    /// Drops a block that is empty, or merges one that is small with the next or the one before.
-    fn tidy(&mut self, block: usize) {
+    /// Removes an empty block, or merges a small one with a neighbour.
+    fn merge_if_small(&mut self, block: usize) {
         let length = |block: usize| self.0.get(block).map(|marked| marked.block.len());
         let Some(own) = length(block) else { return };
-        let fits = |other: Option<usize>| other.is_some_and(|other| own + other <= MOST / 2);
+        let fits = |other: Option<usize>| other.is_some_and(|other| own + other <= MAX_PODS / 2);
         if own == 0 {
             self.0.remove(block);
-        } else if own < SMALL && fits(length(block + 1)) {
+        } else if own < MIN_PODS && fits(length(block + 1)) {
             self.merge_next(block);
-        } else if own < SMALL && block > 0 && fits(length(block - 1)) {
+        } else if own < MIN_PODS && block > 0 && fits(length(block - 1)) {
             self.merge_next(block - 1);
         }
     }

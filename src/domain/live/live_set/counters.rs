@@ -1,55 +1,55 @@
-//! What each environment is told of the set: its counts, its last revision, whether it was ever seen.
+//! Counters of the environments: tally, last revision, and namespaces with a seen pod.
 //!
-//! The roster books here whatever comes, differs or goes. Revisions are of the whole set; an
-//! environment's is the last one that changed an artifact of its own.
+//! The live set updates them on every change. Revisions count changes of the whole set; the revision of an
+//! environment is the last one that changed one of its artifacts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::entry::{Entry, Last};
+use super::entry::{Entry, FinalState};
 use super::tally::Tally;
 use crate::domain::live::collapse::Collapsed;
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::selection::Selection;
 use crate::domain::model::NamespaceName;
 
-/// The books of all environments.
+/// Counters of all environments.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    environments: Vec<Environment>,
-    /// The namespaces that a selection names and of which a pod was seen. Others are not kept: there is
-    /// no end to the names that a cluster makes up for its tests.
+pub(crate) struct Counters {
+    environments: Vec<EnvironmentCounters>,
+    /// Selected names of namespaces in which a pod was seen. Other names are not stored: a cluster may create
+    /// any number of them.
     seen: BTreeSet<NamespaceName>,
     latest: Revision,
 }
 
 #[derive(Debug)]
-struct Environment {
+struct EnvironmentCounters {
     selection: Selection,
     tally: Tally,
     revision: Revision,
     is_seen: bool,
 }
 
-/// What the books say of one namespace.
+/// Counters of one namespace.
 #[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) namespace: Arc<str>,
+pub(crate) struct NamespaceCounters {
+    pub(crate) name: Arc<str>,
     pub(crate) revision: Revision,
-    /// The environments whose selection takes it.
-    takers: Box<[usize]>,
+    /// The environments that select the namespace.
+    environments: Box<[usize]>,
     is_seen: bool,
 }
 
-impl Account {
-    pub(crate) fn is_of(&self, environment: usize) -> bool {
-        self.takers.contains(&environment)
+impl NamespaceCounters {
+    pub(crate) fn belongs_to(&self, environment: usize) -> bool {
+        self.environments.contains(&environment)
     }
 }
 
-impl Ledger {
+impl Counters {
     pub(crate) fn new(selections: Vec<Selection>) -> Self {
-        let environment = |selection| Environment {
+        let environment = |selection| EnvironmentCounters {
             selection,
             tally: Tally::default(),
             revision: Revision::default(),
@@ -59,34 +59,33 @@ impl Ledger {
         Self { environments, seen: BTreeSet::new(), latest: Revision::default() }
     }
 
-    /// An account for a namespace, where any environment takes it.
-    pub(crate) fn open(&self, namespace: &str) -> Option<Account> {
-        let takers: Box<[usize]> = self
+    /// Counters for a namespace; `None` if no environment selects it.
+    pub(crate) fn for_namespace(&self, namespace: &str) -> Option<NamespaceCounters> {
+        let environments: Box<[usize]> = self
             .environments
             .iter()
             .enumerate()
-            .filter(|(_, environment)| environment.selection.takes(namespace))
+            .filter(|(_, environment)| environment.selection.selects(namespace))
             .map(|(n, _)| n)
             .collect();
         let revision = Revision::default();
-        (!takers.is_empty()).then(|| Account {
-            namespace: namespace.into(),
+        (!environments.is_empty()).then(|| NamespaceCounters {
+            name: namespace.into(),
             revision,
-            takers,
+            environments,
             is_seen: false,
         })
     }
 
-    /// A pod was seen in this namespace.
-    pub(crate) fn see(&mut self, account: &mut Account) {
-        if std::mem::replace(&mut account.is_seen, true) {
+    /// Records that a pod was seen in this namespace.
+    pub(crate) fn mark_seen(&mut self, namespace: &mut NamespaceCounters) {
+        if std::mem::replace(&mut namespace.is_seen, true) {
             return;
         }
-        for n in &account.takers {
+        for n in &namespace.environments {
             let Some(environment) = self.environments.get_mut(*n) else { continue };
             environment.is_seen = true;
-            let named =
-                environment.selection.names().iter().find(|name| name.as_str() == &*account.namespace);
+            let named = environment.selection.names().iter().find(|name| name.as_str() == &*namespace.name);
             if let Some(name) = named.filter(|name| !self.seen.contains(*name)) {
                 self.seen.insert(name.clone());
             }
@@ -105,17 +104,17 @@ impl Ledger {
         self.latest
     }
 
-    /// A revision that no report ever was of.
-    fn fresh(&mut self) -> Revision {
+    /// A new revision, newer than every report.
+    fn next_revision(&mut self) -> Revision {
         self.latest = self.latest.next();
         self.latest
     }
 
-    /// An artifact of this namespace came, differs or went.
-    pub(crate) fn change(&mut self, account: &mut Account) -> Revision {
-        let revision = self.fresh();
-        account.revision = revision;
-        for n in &account.takers {
+    /// Records that an artifact of this namespace was added, changed or removed.
+    pub(crate) fn record_change(&mut self, namespace: &mut NamespaceCounters) -> Revision {
+        let revision = self.next_revision();
+        namespace.revision = revision;
+        for n in &namespace.environments {
             if let Some(environment) = self.environments.get_mut(*n) {
                 environment.revision = revision;
             }
@@ -123,26 +122,31 @@ impl Ledger {
         revision
     }
 
-    /// A pod that was known as this, if at all, is gone, and was last so, as far as that is news. What no
-    /// report can have held departs with a revision of its own.
-    pub(crate) fn depart(
+    /// The departure of a pod. `last` is its final state if the end is new, `own` its entry. A final state
+    /// that no report can have contained gets a new revision.
+    pub(crate) fn departure(
         &mut self,
-        account: &Account,
+        namespace: &NamespaceCounters,
         name: &str,
         own: Option<&Entry>,
-        last: Option<Last>,
+        last: Option<FinalState>,
     ) -> Option<Departure> {
         match last {
-            Some(last) if own.is_none_or(|own| !last.is_of(own)) => {
-                Some(last.departure(&account.namespace, name, self.fresh()))
+            Some(last) if own.is_none_or(|own| !last.equals(own)) => {
+                Some(last.departure(&namespace.name, name, self.next_revision()))
             }
-            _ => own?.departure(&account.namespace, name),
+            _ => own?.departure(&namespace.name, name),
         }
     }
 
-    /// Counts a pod of this namespace in place of another; either may be none.
-    pub(crate) fn count(&mut self, account: &Account, before: Option<&Collapsed>, now: Option<&Collapsed>) {
-        for n in &account.takers {
+    /// Replaces the state of a pod of this namespace in the tallies; `None` if it was or is absent.
+    pub(crate) fn update_tally(
+        &mut self,
+        namespace: &NamespaceCounters,
+        before: Option<&Collapsed>,
+        now: Option<&Collapsed>,
+    ) {
+        for n in &namespace.environments {
             let Some(environment) = self.environments.get_mut(*n) else { continue };
             if let Some(before) = before {
                 environment.tally.subtract(before);
@@ -161,7 +165,7 @@ impl Ledger {
         self.environments.get(environment).map(|environment| environment.revision).unwrap_or_default()
     }
 
-    pub(crate) fn takes(&self, environment: usize, namespace: &str) -> bool {
-        self.environments.get(environment).is_some_and(|e| e.selection.takes(namespace))
+    pub(crate) fn selects(&self, environment: usize, namespace: &str) -> bool {
+        self.environments.get(environment).is_some_and(|e| e.selection.selects(namespace))
     }
 }

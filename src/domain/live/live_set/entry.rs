@@ -1,4 +1,4 @@
-//! What the set keeps of one pod beside its name, and what is said of a pod that departs.
+//! State of one pod in the live set, and the departure that results from it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::pod::{Phase, PodView};
 use crate::domain::model::{Artifact, Workload};
 
-/// What tells a pod from a later one of its name.
+/// Distinguishes a pod from a later one with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 
 /// One pod, without its name.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// In seconds of Unix time; zero where it is not known.
+    /// Unix time in seconds; zero if unknown.
     pub(crate) created_at: i64,
     pub(crate) identity: Identity,
-    /// The first revision that held its artifact as it is.
+    /// First revision with the current artifact.
     pub(crate) since: Revision,
     pub(crate) template: Arc<Template>,
 }
 
-/// How a pod that is gone was last.
+/// The state of a pod before it ended.
 #[derive(Debug)]
-pub(crate) struct Last {
+pub(crate) struct FinalState {
     created_at: i64,
     workload: Arc<Workload>,
 }
 
 impl Identity {
-    /// That of a pod that could not be read: it is no other's.
+    /// Identity of an unreadable pod; differs from every other one.
     pub(crate) const UNKNOWN: Self = Self(0);
 
-    /// Its uid, or else when it was created.
-    pub(crate) fn of(pod: &PodView) -> Self {
+    /// From the uid, or else from the creation time.
+    pub(crate) fn from_pod(pod: &PodView) -> Self {
         let mut hasher = DefaultHasher::new();
         match pod.uid.as_str() {
             "" => pod.created_at.hash(&mut hasher),
@@ -51,60 +51,60 @@ impl Entry {
         Self { created_at, identity, since: Revision::default(), template }
     }
 
-    /// When a pod was created, of which this is known: it has one time, whatever an event says later.
-    pub(crate) fn time(known: Option<&Self>, pod: &PodView) -> Option<i64> {
-        known.map(|known| known.created_at).filter(|at| *at > 0).or_else(|| pod.time())
+    /// The creation time of a pod. The first known one is kept, whatever later events contain.
+    pub(crate) fn creation_time(known: Option<&Self>, pod: &PodView) -> Option<i64> {
+        known.map(|known| known.created_at).filter(|at| *at > 0).or_else(|| pod.reported_creation_time())
     }
 
-    /// What is reported of it.
+    /// The reported workload.
     pub(crate) fn workload(&self) -> Option<&Arc<Workload>> {
         self.template.collapsed.workload.as_ref().ok()
     }
 
-    /// Why nothing is.
-    pub(crate) fn left_out(&self) -> Option<PodSkip> {
+    /// Why the pod is not reported.
+    pub(crate) fn skip(&self) -> Option<PodSkip> {
         self.template.collapsed.workload.as_ref().err().copied()
     }
 
-    /// Whether a report says the same of both.
-    pub(crate) fn has_artifact_of(&self, other: &Self) -> bool {
+    /// Whether both are reported as the same artifact, or not at all.
+    pub(crate) fn has_same_artifact(&self, other: &Self) -> bool {
         match (self.workload(), other.workload()) {
             (Some(own), Some(others)) => self.created_at == other.created_at && own == others,
             (own, others) => own.is_none() && others.is_none(),
         }
     }
 
-    /// Whether it ran a digest that the other, which runs too, does not.
-    pub(crate) fn ran_what_is_not_in(&self, other: &Self) -> bool {
+    /// Whether both run, and this one has a digest that the other lacks.
+    pub(crate) fn has_digest_missing_in(&self, other: &Self) -> bool {
         let (Some(own), Some(others)) = (self.workload(), other.workload()) else { return false };
         own.digests.iter().any(|(_, ran)| !others.digests.iter().any(|(_, runs)| runs == ran))
     }
 
-    /// Whether it is the same pod in the same state.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
+    /// Whether both are the same pod in the same state.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.created_at == other.created_at
             && self.identity == other.identity
             && Arc::ptr_eq(&self.template, &other.template)
     }
 
-    /// It leaves, as it is.
+    /// The departure of the pod in its current state.
     pub(crate) fn departure(&self, namespace: &Arc<str>, name: &str) -> Option<Departure> {
-        let last = Last { created_at: self.created_at, workload: Arc::clone(self.workload()?) };
+        let last = FinalState { created_at: self.created_at, workload: Arc::clone(self.workload()?) };
         Some(last.departure(namespace, name, self.since))
     }
 }
 
-impl Last {
-    /// What would be reported of a pod, had it not ended; `entry` is what was known of it before.
-    pub(crate) fn of(pod: &PodView, counting: Counting, entry: Option<&Entry>) -> Option<Self> {
+impl FinalState {
+    /// The state that would be reported if the pod had not ended. `entry` is its previous state.
+    pub(crate) fn new(pod: &PodView, counting: Counting, entry: Option<&Entry>) -> Option<Self> {
         let remembered = entry.map_or(&[][..], |entry| &entry.template.collapsed.containers);
-        let created_at = Entry::time(entry, pod)?;
+        let created_at = Entry::creation_time(entry, pod)?;
         let pod = PodView { phase: Phase::Alive, created_at: Some(created_at), ..pod.clone() };
         Some(Self { created_at, workload: collapse(pod, counting, remembered).workload.ok()? })
     }
 
-    /// Whether it is what a report already said.
-    pub(crate) fn is_of(&self, entry: &Entry) -> bool {
+    /// Whether it equals the reported state of an entry.
+    pub(crate) fn equals(&self, entry: &Entry) -> bool {
         self.created_at == entry.created_at && entry.workload() == Some(&self.workload)
     }
 

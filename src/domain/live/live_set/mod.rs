@@ -1,14 +1,14 @@
-//! The live set: every pod that any environment takes, in report order.
+//! The live set: all pods of the namespaces that any environment selects, in report order.
 //!
-//! `agent` feeds it from lists and watches, by mark and sweep: what a list brings is applied at once,
-//! and what it did not name goes only when it is complete. Each environment's report is a [`Snapshot`]
-//! of it. It tells what differs and what departs, and never decides what to do about that.
+//! `agent` feeds it from lists and watches. A relist is a mark and sweep: listed pods are applied at once,
+//! unlisted pods are removed when the list is complete. A [`Snapshot`] of it is the report of an environment.
+//! Returns changes and departures, but never decides about reports.
 
 mod block;
 mod blocks;
 mod counters;
 mod entry;
-mod listing;
+mod list_state;
 mod marks;
 mod queries;
 mod snapshot;
@@ -18,14 +18,14 @@ mod template;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-pub use listing::Swept;
-pub use snapshot::{Place, Snapshot, Walk};
+pub use list_state::RelistDiff;
+pub use snapshot::{Cursor, Iter, Snapshot};
 pub use tally::Tally;
 
 use blocks::Blocks;
-use counters::{Account, Ledger};
-use entry::{Entry, Identity, Last};
-use listing::Listing;
+use counters::{Counters, NamespaceCounters};
+use entry::{Entry, FinalState, Identity};
+use list_state::ListState;
 use template::Templates;
 
 use super::collapse::{ContainerSkip, Counting, PodSkip};
@@ -34,134 +34,137 @@ use super::pod::{Phase, PodView};
 use super::selection::Selection;
 use crate::domain::model::{NamespaceName, namespace_order};
 
-/// In bytes.
-const LONGEST_NAME: usize = 253;
+/// Maximum length of an object name, in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 /// The live set.
 ///
-/// `of` says whose list or watch speaks: that of one namespace, or, `None`, of the whole cluster.
-/// Environments go by their place in the selections that it was made with; one that is not there holds
-/// nothing. Pods of a namespace that no selection takes are not kept.
+/// `scope` is the namespace of a list or watch; `None` is the whole cluster. `environment` is an index into
+/// the selections that the set was created with; an unknown index has no pods. Pods of a namespace that no
+/// selection contains are not stored.
 #[derive(Debug)]
-pub struct Roster {
+pub struct LiveSet {
     counting: Counting,
-    ledger: Ledger,
+    counters: Counters,
     templates: Templates,
-    /// In report order; one without a pod is dropped.
+    /// In report order; never empty ones.
     namespaces: Vec<Namespace>,
-    listings: BTreeMap<Option<NamespaceName>, Listing>,
+    lists: BTreeMap<Option<NamespaceName>, ListState>,
 }
 
 #[derive(Debug)]
 struct Namespace {
-    account: Account,
+    counters: NamespaceCounters,
     pods: Blocks,
 }
 
-/// What became of a pod that was applied.
+/// Result of applying a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Applied {
-    /// The artifacts that it ended: its own, or that of a pod whose name it took, or both.
+pub struct ApplyResult {
+    /// Artifacts that ended: of this pod, of an earlier pod with its name, or both.
     pub departures: Vec<Departure>,
-    /// Why nothing is reported of it, though an environment takes its namespace.
-    pub left_out: Option<PodSkip>,
-    /// How many containers of it are left out, by reason.
-    pub skipped: Box<[(ContainerSkip, u64)]>,
-    /// The list that is being read has named it before.
+    /// Why the pod is not reported, although an environment selects its namespace.
+    pub skip: Option<PodSkip>,
+    /// Number of skipped containers, by reason.
+    pub skipped_containers: Box<[(ContainerSkip, u64)]>,
+    /// The current list already contained this pod.
     pub is_repeated: bool,
 }
 
-/// What became of an item that cannot be read.
+/// Result of an item that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
-    /// No environment takes its namespace.
-    NotTaken,
-    /// Its pod stays in the set as it was last.
+pub enum UnreadableItem {
+    /// No environment selects its namespace.
+    NotSelected,
+    /// The last known state of the pod is kept.
     Kept,
-    /// It is counted among those left out.
-    LeftOut,
-    /// Not even its namespace is known.
-    Lost,
+    /// The item is counted as a skipped pod.
+    Skipped,
+    /// Its namespace is unknown.
+    Unattributed,
 }
 
-impl Roster {
+impl LiveSet {
     /// An empty set; environment `n` has the `n`th selection.
     #[must_use]
     pub fn new(selections: Vec<Selection>, counting: Counting) -> Self {
         Self {
             counting,
-            ledger: Ledger::new(selections),
+            counters: Counters::new(selections),
             templates: Templates::default(),
             namespaces: Vec::new(),
-            listings: BTreeMap::new(),
+            lists: BTreeMap::new(),
         }
     }
 
-    /// A list begins, or begins again. Nothing is removed by that.
-    pub fn begin(&mut self, of: Option<&NamespaceName>) {
-        for namespace in within(&mut self.namespaces, of) {
+    /// Starts or restarts a list: clears the marks. Removes no pod.
+    pub fn begin(&mut self, scope: Option<&NamespaceName>) {
+        for namespace in in_scope(&mut self.namespaces, scope) {
             namespace.pods.clear_marks();
         }
-        self.listing(of).begin();
+        self.list(scope).begin();
     }
 
-    /// Takes an item of a list, or a pod that a watch says was added or modified.
+    /// Applies a listed pod, or a pod that was added or modified.
     ///
-    /// A pod that has already ended when it is first seen has departed too, except in the first list of
-    /// its scope: what ended before that is not known to have run while anybody looked.
+    /// A pod that has already ended when it is first seen departs at once, except in the first list of its
+    /// scope: it may have ended long ago.
     ///
-    /// A pod that runs something else than before, and no longer all of what it ran, has departed as it was:
-    /// what ran in between two reports would else be in none.
-    pub fn apply(&mut self, of: Option<&NamespaceName>, mut pod: PodView) -> Applied {
+    /// A pod that replaces one of its digests departs in its previous state; otherwise an image that ran
+    /// only between two reports would be missing.
+    pub fn apply(&mut self, scope: Option<&NamespaceName>, mut pod: PodView) -> ApplyResult {
         if !is_name(&pod.name) || !is_name(&pod.namespace) {
             let namespace = if is_name(&pod.namespace) { pod.namespace.as_str() } else { "" };
-            let unread = self.unreadable(of, Some((namespace, "")));
-            let left_out = (unread != Unread::NotTaken).then_some(PodSkip::Unreadable);
-            return Applied { left_out, ..Applied::default() };
+            let item = self.unreadable(scope, Some((namespace, "")));
+            let skip = (item != UnreadableItem::NotSelected).then_some(PodSkip::Unreadable);
+            return ApplyResult { skip, ..ApplyResult::default() };
         }
-        let Some(n) = self.namespace(&pod.namespace) else { return Applied::default() };
-        let Some(Namespace { account, pods }) = self.namespaces.get_mut(n) else { return Applied::default() };
-        let listing = self.listings.entry(of.cloned()).or_default();
-        self.ledger.see(account);
+        let Some(n) = self.find_or_add(&pod.namespace) else { return ApplyResult::default() };
+        let Some(Namespace { counters, pods }) = self.namespaces.get_mut(n) else {
+            return ApplyResult::default();
+        };
+        let list = self.lists.entry(scope.cloned()).or_default();
+        self.counters.mark_seen(counters);
 
         let name = pod.name.clone();
         let at = pods.find(&name);
         let before = at.ok().and_then(|at| pods.get(at)).cloned();
-        let is_repeated = listing.is_open && at.is_ok_and(|at| pods.is_marked(at));
-        let identity = Identity::of(&pod);
+        let is_repeated = list.is_open && at.is_ok_and(|at| pods.is_marked(at));
+        let identity = Identity::from_pod(&pod);
         let own = before.as_ref().filter(|before| before.identity == identity);
-        pod.created_at = Entry::time(own, &pod);
-        let ends = pod.phase == Phase::Ended && is_news(own, listing);
-        let last = if ends { Last::of(&pod, self.counting, own) } else { None };
+        pod.created_at = Entry::creation_time(own, &pod);
+        let has_ended = pod.phase == Phase::Ended && is_new_departure(own, list);
+        let final_state = if has_ended { FinalState::new(&pod, self.counting, own) } else { None };
         let created_at = pod.created_at.unwrap_or_default();
-        let template = self.templates.of_pod(pod, self.counting, own.map(|own| &own.template));
+        let template = self.templates.for_pod(pod, self.counting, own.map(|own| &own.template));
         let mut now = Entry::new(created_at, identity, template);
 
-        let has_same_artifact = before.as_ref().map_or(now.workload().is_none(), |b| b.has_artifact_of(&now));
+        let has_same_artifact =
+            before.as_ref().map_or(now.workload().is_none(), |before| before.has_same_artifact(&now));
         now.since = match &before {
-            _ if !has_same_artifact => self.ledger.change(account),
+            _ if !has_same_artifact => self.counters.record_change(counters),
             Some(before) => before.since,
             None => Revision::default(),
         };
-        // A pod with all that a report says of the other is, to who reads it, the same.
-        let is_replaced = |old: &&Entry| own.is_none() || old.ran_what_is_not_in(&now);
+        // A pod with the same artifact as the one it replaces is the same pod to the reader of a report.
+        let is_replaced = |old: &&Entry| own.is_none() || old.has_digest_missing_in(&now);
         let replaced = before.as_ref().filter(|_| !has_same_artifact).filter(is_replaced);
         let mut departures: Vec<_> =
-            replaced.and_then(|old| old.departure(&account.namespace, &name)).into_iter().collect();
+            replaced.and_then(|old| old.departure(&counters.name, &name)).into_iter().collect();
         if now.workload().is_none() {
-            departures.extend(self.ledger.depart(account, &name, own, last));
+            departures.extend(self.counters.departure(counters, &name, own, final_state));
         }
 
-        let left_out = now.left_out();
-        let skipped = now.template.collapsed.skipped.clone();
-        let differs = before.as_ref().is_none_or(|before| !before.is_as(&now));
+        let skip = now.skip();
+        let skipped_containers = now.template.collapsed.skipped.clone();
+        let differs = before.as_ref().is_none_or(|before| !before.is_same(&now));
         if differs {
             let was = before.as_ref().map(|before| &before.template.collapsed);
-            self.ledger.count(account, was, Some(&now.template.collapsed));
+            self.counters.update_tally(counters, was, Some(&now.template.collapsed));
         }
-        if listing.is_open && !is_repeated {
-            listing.differences.came += u64::from(before.is_none());
-            listing.differences.differed += u64::from(before.is_some() && differs);
+        if list.is_open && !is_repeated {
+            list.diff.added += u64::from(before.is_none());
+            list.diff.changed += u64::from(before.is_some() && differs);
         }
         match at {
             Ok(at) => {
@@ -172,140 +175,149 @@ impl Roster {
             }
             Err(at) => pods.insert(at, &name, now),
         }
-        Applied { departures, left_out, skipped, is_repeated }
+        ApplyResult { departures, skip, skipped_containers, is_repeated }
     }
 
-    /// Takes what a watch says was deleted, as it was last.
-    pub fn remove(&mut self, of: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
-        let can_be = is_name(&pod.namespace) && is_name(&pod.name);
-        can_be.then(|| self.take_out(of, &pod.namespace, &pod.name, Some(pod))).flatten()
+    /// Removes a deleted pod; `pod` is its last state.
+    pub fn remove(&mut self, scope: Option<&NamespaceName>, pod: &PodView) -> Option<Departure> {
+        let is_valid = is_name(&pod.namespace) && is_name(&pod.name);
+        is_valid.then(|| self.remove_by_name(scope, &pod.namespace, &pod.name, Some(pod))).flatten()
     }
 
-    /// Takes what a watch says was deleted, where nothing but its name can be read: whichever pod has that
-    /// name, as it was last.
+    /// Removes a deleted pod of which only the name can be read.
     pub fn remove_named(
         &mut self,
-        of: Option<&NamespaceName>,
+        scope: Option<&NamespaceName>,
         namespace: &str,
         name: &str,
     ) -> Option<Departure> {
-        self.take_out(of, namespace, name, None)
+        self.remove_by_name(scope, namespace, name, None)
     }
 
-    fn take_out(
+    fn remove_by_name(
         &mut self,
-        of: Option<&NamespaceName>,
+        scope: Option<&NamespaceName>,
         namespace: &str,
         name: &str,
         pod: Option<&PodView>,
     ) -> Option<Departure> {
-        let listing = self.listings.entry(of.cloned()).or_default();
+        let list = self.lists.entry(scope.cloned()).or_default();
         let found = self.namespaces.binary_search_by(|n| n.order(namespace)).ok();
-        let Some((n, Namespace { account, pods })) =
+        let Some((n, Namespace { counters, pods })) =
             found.and_then(|n| Some((n, self.namespaces.get_mut(n)?)))
         else {
-            // One that came and went while no event could be read, unless it was gone before the list.
-            let mut account = self.ledger.open(namespace)?;
-            self.ledger.see(&mut account);
-            let news = pod.filter(|_| is_news(None, listing));
-            let last = news.and_then(|pod| Last::of(pod, self.counting, None));
-            return self.ledger.depart(&account, name, None, last);
+            // The pod started and ended while no event was received. Pods that ended before the first list
+            // do not count.
+            let mut counters = self.counters.for_namespace(namespace)?;
+            self.counters.mark_seen(&mut counters);
+            let new = pod.filter(|_| is_new_departure(None, list));
+            let final_state = new.and_then(|pod| FinalState::new(pod, self.counting, None));
+            return self.counters.departure(&counters, name, None, final_state);
         };
         let at = pods.find(name);
         let own = at.ok().and_then(|at| pods.get(at)).cloned();
-        let is_other = |own: &Entry, pod| ![Identity::of(pod), Identity::UNKNOWN].contains(&own.identity);
+        let is_other =
+            |own: &Entry, pod| ![Identity::from_pod(pod), Identity::UNKNOWN].contains(&own.identity);
         if let (Some(own), Some(pod)) = (&own, pod)
             && is_other(own, pod)
         {
-            // It had already made room for another of its name.
+            // A later pod with this name has already replaced the deleted one.
             return None;
         }
         let own = own.as_ref();
-        let news = pod.filter(|_| is_news(own, listing));
-        let last = news.and_then(|pod| Last::of(pod, self.counting, own));
+        let new = pod.filter(|_| is_new_departure(own, list));
+        let final_state = new.and_then(|pod| FinalState::new(pod, self.counting, own));
         if let (Some(own), Ok(at)) = (own, at) {
-            self.ledger.count(account, Some(&own.template.collapsed), None);
+            self.counters.update_tally(counters, Some(&own.template.collapsed), None);
             if own.workload().is_some() {
-                self.ledger.change(account);
+                self.counters.record_change(counters);
             }
             pods.remove(at);
         }
-        let departure = self.ledger.depart(account, name, own, last);
+        let departure = self.counters.departure(counters, name, own, final_state);
         if pods.is_empty() {
             self.namespaces.remove(n);
         }
         departure
     }
 
-    /// Counts an item that cannot be read. One of a known name never vanishes for that: its pod stays as
-    /// it was last, and where there is none, it is one that is left out until it can be read or goes.
-    pub fn unreadable(&mut self, of: Option<&NamespaceName>, name: Option<(&str, &str)>) -> Unread {
+    /// Counts an item that cannot be read. A known pod keeps its last state. An unknown pod with a name is
+    /// stored as skipped until it can be read or is removed.
+    pub fn unreadable(
+        &mut self,
+        scope: Option<&NamespaceName>,
+        name: Option<(&str, &str)>,
+    ) -> UnreadableItem {
         let (namespace, name) = name.unwrap_or_default();
-        let namespace = match of {
-            Some(of) if namespace.is_empty() => of.as_str(),
+        let namespace = match scope {
+            Some(scope) if namespace.is_empty() => scope.as_str(),
             _ => namespace,
         };
         if namespace.is_empty() {
-            self.listing(of).add_nameless("");
-            return Unread::Lost;
+            self.list(scope).add_unnamed("");
+            return UnreadableItem::Unattributed;
         }
         if name.is_empty() {
-            let Some(mut account) = self.ledger.open(namespace) else { return Unread::NotTaken };
-            self.ledger.see(&mut account);
-            self.listing(of).add_nameless(namespace);
-            return Unread::LeftOut;
+            let Some(mut counters) = self.counters.for_namespace(namespace) else {
+                return UnreadableItem::NotSelected;
+            };
+            self.counters.mark_seen(&mut counters);
+            self.list(scope).add_unnamed(namespace);
+            return UnreadableItem::Skipped;
         }
-        let Some(n) = self.namespace(namespace) else { return Unread::NotTaken };
-        let Some(Namespace { account, pods }) = self.namespaces.get_mut(n) else { return Unread::NotTaken };
-        self.ledger.see(account);
+        let Some(n) = self.find_or_add(namespace) else { return UnreadableItem::NotSelected };
+        let Some(Namespace { counters, pods }) = self.namespaces.get_mut(n) else {
+            return UnreadableItem::NotSelected;
+        };
+        self.counters.mark_seen(counters);
         match pods.find(name) {
             Ok(at) => {
                 pods.mark(at);
-                match pods.get(at).and_then(Entry::left_out) {
-                    Some(PodSkip::Unreadable) => Unread::LeftOut,
-                    _ => Unread::Kept,
+                match pods.get(at).and_then(Entry::skip) {
+                    Some(PodSkip::Unreadable) => UnreadableItem::Skipped,
+                    _ => UnreadableItem::Kept,
                 }
             }
             Err(at) => {
-                let template = self.templates.left_out(PodSkip::Unreadable);
-                self.ledger.count(account, None, Some(&template.collapsed));
+                let template = self.templates.for_skip(PodSkip::Unreadable);
+                self.counters.update_tally(counters, None, Some(&template.collapsed));
                 pods.insert(at, name, Entry::new(0, Identity::UNKNOWN, template));
-                let listing = self.listing(of);
-                listing.differences.came += u64::from(listing.is_open);
-                Unread::LeftOut
+                let list = self.list(scope);
+                list.diff.added += u64::from(list.is_open);
+                UnreadableItem::Skipped
             }
         }
     }
 
-    /// The list is complete: what it did not name goes, and each artifact among that is handed out. A list
-    /// that never began takes nothing away.
-    pub fn complete(&mut self, of: Option<&NamespaceName>, mut each: impl FnMut(Departure)) -> Swept {
-        if !self.listing(of).is_open {
-            return Swept::default();
+    /// Completes a list: removes the pods that it did not contain, and passes their departures to `each`. Has
+    /// no effect if no list was started.
+    pub fn complete(&mut self, scope: Option<&NamespaceName>, mut each: impl FnMut(Departure)) -> RelistDiff {
+        if !self.list(scope).is_open {
+            return RelistDiff::default();
         }
-        let ledger = &mut self.ledger;
-        let mut went = 0;
-        for Namespace { account, pods } in within(&mut self.namespaces, of) {
+        let all_counters = &mut self.counters;
+        let mut removed = 0;
+        for Namespace { counters, pods } in in_scope(&mut self.namespaces, scope) {
             pods.sweep(|name, entry| {
-                went += 1;
-                ledger.count(account, Some(&entry.template.collapsed), None);
-                if let Some(departure) = entry.departure(&account.namespace, name) {
-                    ledger.change(account);
+                removed += 1;
+                all_counters.update_tally(counters, Some(&entry.template.collapsed), None);
+                if let Some(departure) = entry.departure(&counters.name, name) {
+                    all_counters.record_change(counters);
                     each(departure);
                 }
             });
         }
         self.namespaces.retain(|namespace| !namespace.pods.is_empty());
-        Swept { went, ..self.listing(of).complete() }
+        RelistDiff { removed, ..self.list(scope).complete() }
     }
 
-    /// The place of a namespace, where any environment takes it.
-    fn namespace(&mut self, name: &str) -> Option<usize> {
+    /// The index of a namespace; `None` if no environment selects it.
+    fn find_or_add(&mut self, name: &str) -> Option<usize> {
         match self.search(name) {
             Ok(n) => Some(n),
             Err(n) => {
-                let account = self.ledger.open(name)?;
-                self.namespaces.insert(n, Namespace { account, pods: Blocks::default() });
+                let counters = self.counters.for_namespace(name)?;
+                self.namespaces.insert(n, Namespace { counters, pods: Blocks::default() });
                 Some(n)
             }
         }
@@ -315,37 +327,36 @@ impl Roster {
         self.namespaces.binary_search_by(|n| n.order(name))
     }
 
-    fn listing(&mut self, of: Option<&NamespaceName>) -> &mut Listing {
-        self.listings.entry(of.cloned()).or_default()
+    fn list(&mut self, scope: Option<&NamespaceName>) -> &mut ListState {
+        self.lists.entry(scope.cloned()).or_default()
     }
 }
 
 impl Namespace {
     fn order(&self, name: &str) -> Ordering {
-        namespace_order(&self.account.namespace, name)
+        namespace_order(&self.counters.name, name)
     }
 }
 
-fn within<'a>(
+fn in_scope<'a>(
     namespaces: &'a mut [Namespace],
-    of: Option<&NamespaceName>,
+    scope: Option<&NamespaceName>,
 ) -> impl Iterator<Item = &'a mut Namespace> {
-    let of = of.map(|name| Box::<str>::from(name.as_str()));
-    namespaces.iter_mut().filter(move |n| of.as_ref().is_none_or(|of| **of == *n.account.namespace))
+    let scope = scope.map(|name| Box::<str>::from(name.as_str()));
+    namespaces.iter_mut().filter(move |n| scope.as_ref().is_none_or(|scope| **scope == *n.counters.name))
 }
 
-/// Whether a pod or a namespace can have this name (Kubernetes documentation, "Object Names and IDs": DNS
-/// subdomains, which are shorter and plainer). What cannot have is no reason for a service to refuse all.
+/// Whether a pod or a namespace can have this name. Laxer than DNS subdomains (Kubernetes documentation,
+/// "Object Names and IDs"), but strict enough that the service does not reject the report.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control)
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
 }
 
-/// Whether the end of a pod, of which this was known, is one that nobody was told of: one that was seen
-/// before it ended, or that was first seen later than the first list.
-fn is_news(own: Option<&Entry>, listing: &Listing) -> bool {
+/// Whether the end of a pod is new: the pod was seen before it ended, or first seen after the first list.
+fn is_new_departure(own: Option<&Entry>, list: &ListState) -> bool {
     match own {
-        Some(own) if own.identity != Identity::UNKNOWN => own.left_out() != Some(PodSkip::Ended),
-        _ => listing.is_listed,
+        Some(own) if own.identity != Identity::UNKNOWN => own.skip() != Some(PodSkip::Ended),
+        _ => list.is_listed,
     }
 }
 

@@ -1,82 +1,81 @@
-//! What the live set is asked: revisions, counts, what was seen, and an environment's snapshot.
+//! Read access to the live set: revisions, tallies, seen namespaces and snapshots.
 //!
-//! `agent` asks before and while it reports. Nothing here changes the set.
+//! `agent` calls it before and during reports.
 
 use std::sync::Arc;
 
-use super::{Namespace, Roster, Snapshot, Tally};
+use super::{LiveSet, Namespace, Snapshot, Tally};
 use crate::domain::live::departure::Revision;
 use crate::domain::model::{Artifact, NamespaceName};
 
-impl Roster {
-    /// The last revision of the whole set: whatever is in it, and whatever left it, is no newer.
+impl LiveSet {
+    /// The last revision of the whole set.
     #[must_use]
     pub fn latest(&self) -> Revision {
-        self.ledger.latest()
+        self.counters.latest()
     }
 
     /// The last revision that changed an artifact of this environment.
     #[must_use]
     pub fn revision(&self, environment: usize) -> Revision {
-        self.ledger.revision(environment)
+        self.counters.revision(environment)
     }
 
-    /// The last revision that changed an artifact of this namespace; `None` where it has no pod.
+    /// The last revision that changed an artifact of this namespace; `None` if it has no pod.
     #[cfg(test)]
     pub(crate) fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
-        self.search(namespace).ok().and_then(|n| self.namespaces.get(n)).map(|n| n.account.revision)
+        self.search(namespace).ok().and_then(|n| self.namespaces.get(n)).map(|n| n.counters.revision)
     }
 
-    /// Whether a pod was ever seen in this namespace, which a selection names.
+    /// Whether a pod was ever seen in this namespace, which must be a name of a selection.
     #[must_use]
     pub fn has_seen(&self, namespace: &str) -> bool {
-        self.ledger.has_seen(namespace)
+        self.counters.has_seen(namespace)
     }
 
     /// Whether a pod was ever seen in any namespace of this environment.
     #[must_use]
     pub fn has_seen_any(&self, environment: usize) -> bool {
-        self.ledger.has_seen_any(environment)
+        self.counters.has_seen_any(environment)
     }
 
-    /// Whether a list was read to its end.
+    /// Whether a list of this scope was completed.
     #[must_use]
-    pub fn is_listed(&self, of: Option<&NamespaceName>) -> bool {
-        self.listings.get(&of.cloned()).is_some_and(|listing| listing.is_listed)
+    pub fn is_listed(&self, scope: Option<&NamespaceName>) -> bool {
+        self.lists.get(&scope.cloned()).is_some_and(|list| list.is_listed)
     }
 
-    /// How many items could not be read of which not even the namespace is known, in the last complete
-    /// lists and since.
+    /// Number of unreadable items without a namespace, in the last complete lists and since.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.listings.values().map(|listing| listing.nameless(str::is_empty)).sum()
+    pub fn unattributed(&self) -> u64 {
+        self.lists.values().map(|list| list.unnamed(str::is_empty)).sum()
     }
 
-    /// What was counted in an environment's namespaces.
+    /// The tally of an environment.
     #[must_use]
     pub fn tally(&self, environment: usize) -> Tally {
-        let mut tally = self.ledger.tally(environment);
-        for listing in self.listings.values() {
+        let mut tally = self.counters.tally(environment);
+        for list in self.lists.values() {
             tally.add_unreadable(
-                listing.nameless(|name| !name.is_empty() && self.ledger.takes(environment, name)),
+                list.unnamed(|name| !name.is_empty() && self.counters.selects(environment, name)),
             );
         }
         tally
     }
 
-    /// What one environment reports, with these artifacts of pods that are gone. One that is back, as
-    /// from a restored backup, is said once.
+    /// The report of one environment, including these departed pods. A departed pod that runs again, for
+    /// example after a backup was restored, is included once.
     #[must_use]
-    pub fn snapshot(&self, environment: usize, mut witnessed: Vec<Artifact>) -> Snapshot {
-        witnessed.retain(|artifact| !self.runs(artifact));
-        let taken = self.namespaces.iter().filter(|namespace| namespace.account.is_of(environment));
-        let blocks = taken.flat_map(|Namespace { account, pods }| {
-            pods.share().map(|block| (Arc::clone(&account.namespace), block))
+    pub fn snapshot(&self, environment: usize, mut departed: Vec<Artifact>) -> Snapshot {
+        departed.retain(|artifact| !self.runs(artifact));
+        let selected = self.namespaces.iter().filter(|namespace| namespace.counters.belongs_to(environment));
+        let blocks = selected.flat_map(|Namespace { counters, pods }| {
+            pods.share().map(|block| (Arc::clone(&counters.name), block))
         });
-        Snapshot::new(self.tally(environment), self.revision(environment), blocks.collect(), witnessed)
+        Snapshot::new(self.tally(environment), self.revision(environment), blocks.collect(), departed)
     }
 
-    /// Whether a pod runs, and just that.
+    /// Whether a running pod has this artifact.
     fn runs(&self, artifact: &Artifact) -> bool {
         let Ok(n) = self.search(&artifact.namespace) else { return false };
         let Some(Namespace { pods, .. }) = self.namespaces.get(n) else { return false };

@@ -1,7 +1,7 @@
-//! What one environment reports: the artifacts of a moment, which later changes do not touch.
+//! The artifacts of one environment at one time. Later changes of the live set do not affect it.
 //!
-//! The roster makes one for each report. It shares the blocks of the set; pods that came and went
-//! unreported are merged in while it is walked.
+//! The live set creates one for each report. A snapshot shares the blocks of the set; departed pods are
+//! merged in during iteration.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::domain::model::{Artifact, ArtifactView};
 /// The artifacts of one environment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// What was counted, the witnessed pods not among it.
+    /// Counts without the departed pods.
     pub tally: Tally,
     /// The last revision that changed an artifact of the environment.
     pub revision: Revision,
     blocks: Arc<[(Arc<str>, Arc<Block>)]>,
     /// In report order.
-    witnessed: Arc<[Artifact]>,
+    departed: Arc<[Artifact]>,
 }
 
-/// How far a walk is, so that it can go on later.
+/// Position of an iterator, to resume it later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct Cursor {
     block: usize,
     pod: usize,
-    witnessed: usize,
+    departed: usize,
 }
 
-/// A walk in report order.
+/// Iterator in report order.
 #[derive(Debug, Clone)]
-pub struct Walk<'a> {
+pub struct Iter<'a> {
     snapshot: &'a Snapshot,
-    place: Place,
+    cursor: Cursor,
 }
 
 impl Snapshot {
@@ -43,29 +43,28 @@ impl Snapshot {
         tally: Tally,
         revision: Revision,
         blocks: Vec<(Arc<str>, Arc<Block>)>,
-        mut witnessed: Vec<Artifact>,
+        mut departed: Vec<Artifact>,
     ) -> Self {
-        witnessed.sort_by(|one, other| one.view().report_order(&other.view()));
-        let mut said: Vec<Artifact> = Vec::with_capacity(witnessed.len());
-        for artifact in witnessed {
-            let is_namesake =
+        departed.sort_by(|one, other| one.view().report_order(&other.view()));
+        let mut unique: Vec<Artifact> = Vec::with_capacity(departed.len());
+        for artifact in departed {
+            let has_same_name =
                 |other: &&Artifact| other.view().report_order(&artifact.view()) == Ordering::Equal;
-            // One that was back for a while, and left again, left twice.
-            if !said.iter().rev().take_while(is_namesake).any(|other| *other == artifact) {
-                said.push(artifact);
+            // A pod that ran again and departed again is present twice.
+            if !unique.iter().rev().take_while(has_same_name).any(|other| *other == artifact) {
+                unique.push(artifact);
             }
         }
-        let witnessed = said;
-        Self { tally, revision, blocks: blocks.into(), witnessed: witnessed.into() }
+        Self { tally, revision, blocks: blocks.into(), departed: unique.into() }
     }
 
-    /// How many artifacts it holds.
+    /// Number of artifacts.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::try_from(self.tally.artifacts).unwrap_or(usize::MAX).saturating_add(self.witnessed.len())
+        usize::try_from(self.tally.artifacts).unwrap_or(usize::MAX).saturating_add(self.departed.len())
     }
 
-    /// Whether it holds none.
+    /// Whether there are no artifacts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -73,38 +72,38 @@ impl Snapshot {
 
     /// The artifacts in report order.
     #[must_use]
-    pub fn iter(&self) -> Walk<'_> {
-        self.walk_from(Place::default())
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(Cursor::default())
     }
 
-    /// The artifacts in report order, from where another walk stopped.
+    /// The artifacts in report order, from a cursor on.
     #[must_use]
-    pub fn walk_from(&self, place: Place) -> Walk<'_> {
-        Walk { snapshot: self, place }
+    pub fn iter_from(&self, cursor: Cursor) -> Iter<'_> {
+        Iter { snapshot: self, cursor }
     }
 }
 
 impl<'a> IntoIterator for &'a Snapshot {
     type Item = ArtifactView<'a>;
-    type IntoIter = Walk<'a>;
+    type IntoIter = Iter<'a>;
 
-    fn into_iter(self) -> Walk<'a> {
+    fn into_iter(self) -> Iter<'a> {
         self.iter()
     }
 }
 
-impl<'a> Walk<'a> {
-    /// Where it goes on.
+impl<'a> Iter<'a> {
+    /// The position of the next artifact.
     #[must_use]
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
     }
 
-    /// The next pod of the set that is reported; the place is set to it, not behind it.
-    fn live(&mut self) -> Option<ArtifactView<'a>> {
+    /// The next reported pod of the set. Moves the cursor to it, not past it.
+    fn peek_running(&mut self) -> Option<ArtifactView<'a>> {
         loop {
-            let (namespace, block) = self.snapshot.blocks.get(self.place.block)?;
-            match block.get(self.place.pod) {
+            let (namespace, block) = self.snapshot.blocks.get(self.cursor.block)?;
+            match block.get(self.cursor.pod) {
                 Some((pod_name, entry)) => {
                     if let Some(workload) = entry.workload() {
                         return Some(ArtifactView {
@@ -114,28 +113,30 @@ impl<'a> Walk<'a> {
                             workload,
                         });
                     }
-                    self.place.pod += 1;
+                    self.cursor.pod += 1;
                 }
-                None => self.place = Place { block: self.place.block + 1, pod: 0, ..self.place },
+                None => self.cursor = Cursor { block: self.cursor.block + 1, pod: 0, ..self.cursor },
             }
         }
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for Iter<'a> {
     type Item = ArtifactView<'a>;
 
     fn next(&mut self) -> Option<ArtifactView<'a>> {
-        let live = self.live();
-        let witnessed = self.snapshot.witnessed.get(self.place.witnessed).map(Artifact::view);
-        match (witnessed, live) {
-            (Some(witnessed), live) if live.is_none_or(|live| witnessed.report_order(&live).is_le()) => {
-                self.place.witnessed += 1;
-                Some(witnessed)
+        let running = self.peek_running();
+        let departed = self.snapshot.departed.get(self.cursor.departed).map(Artifact::view);
+        match (departed, running) {
+            (Some(departed), running)
+                if running.is_none_or(|running| departed.report_order(&running).is_le()) =>
+            {
+                self.cursor.departed += 1;
+                Some(departed)
             }
-            (_, live) => {
-                self.place.pod += 1;
-                live
+            (_, running) => {
+                self.cursor.pod += 1;
+                running
             }
         }
     }

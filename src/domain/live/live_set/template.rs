@@ -1,8 +1,8 @@
-//! What pods have in common, kept once.
+//! Deduplicates the common content of pods.
 //!
-//! The pods of one `ReplicaSet` differ in name, uid and time alone; all else is one [`Template`] that
-//! they share. The set asks here for each pod that it is given; templates that no pod has any more are
-//! dropped from time to time.
+//! The pods of one `ReplicaSet` differ only in name, uid and creation time; they share one [`Template`] for
+//! the rest. The live set requests a template for each applied pod. Unused templates are dropped
+//! periodically.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -11,24 +11,24 @@ use std::sync::Arc;
 use crate::domain::live::collapse::{Collapsed, Counting, PodSkip, collapse};
 use crate::domain::live::pod::PodView;
 
-/// How many templates are kept before unused ones are looked for.
-const FEW: usize = 64;
+/// Minimum number of templates before unused ones are dropped.
+const MIN_SWEEP: usize = 64;
 
-/// What a pod collapsed to, with its hash, so that it is hashed once.
+/// A collapsed pod with its cached hash.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) collapsed: Collapsed,
     hash: u64,
-    /// The hash of what a pod showed that collapsed to it, with nothing remembered.
-    shown: Option<u64>,
+    /// Hash of a pod view that collapses to it without remembered containers.
+    view_hash: Option<u64>,
 }
 
-/// All templates in use, and a few that are no longer.
+/// All templates in use, and some unused ones.
 #[derive(Debug)]
 pub(crate) struct Templates {
     all: HashSet<Arc<Template>>,
     swept_at: usize,
-    /// That of the pod before: in a list, neighbours mostly have one owner.
+    /// The template of the previous pod: neighbours in a list mostly have the same owner.
     last: Option<Arc<Template>>,
 }
 
@@ -48,48 +48,48 @@ impl Hash for Template {
 
 impl Default for Templates {
     fn default() -> Self {
-        Self { all: HashSet::new(), swept_at: FEW, last: None }
+        Self { all: HashSet::new(), swept_at: MIN_SWEEP, last: None }
     }
 }
 
 impl Templates {
-    /// The one for a pod with a name; `own` is what is known of that pod. Most show what is known already, and
-    /// are not collapsed to find that out.
-    pub(crate) fn of_pod(
+    /// The template of a pod; `own` is its previous one. Most events do not change the content, and are
+    /// recognized without collapsing the pod.
+    pub(crate) fn for_pod(
         &mut self,
         pod: PodView,
         counting: Counting,
         own: Option<&Arc<Template>>,
     ) -> Arc<Template> {
         let PodView { namespace: _, name: _, uid: _, created_at, phase, owners, containers } = &pod;
-        let shown = (created_at.is_some(), phase, owners, containers);
-        let shown = Some(self.all.hasher().hash_one(shown));
+        let view = (created_at.is_some(), phase, owners, containers);
+        let view_hash = Some(self.all.hasher().hash_one(view));
         let remembered = own.map_or(&[][..], |own| &own.collapsed.containers);
         let last = self.last.as_ref().filter(|_| remembered.is_empty());
-        if let Some(known) = own.into_iter().chain(last).find(|known| known.shown == shown) {
+        if let Some(known) = own.into_iter().chain(last).find(|known| known.view_hash == view_hash) {
             return Arc::clone(known);
         }
-        let shown = shown.filter(|_| remembered.is_empty());
-        let template = self.of(collapse(pod, counting, remembered), shown);
+        let view_hash = view_hash.filter(|_| remembered.is_empty());
+        let template = self.intern(collapse(pod, counting, remembered), view_hash);
         self.last = Some(Arc::clone(&template));
         template
     }
 
-    /// The one for a pod of which nothing is reported.
-    pub(crate) fn left_out(&mut self, why: PodSkip) -> Arc<Template> {
-        self.of(Collapsed::left_out(why), None)
+    /// The template of a skipped pod.
+    pub(crate) fn for_skip(&mut self, reason: PodSkip) -> Arc<Template> {
+        self.intern(Collapsed::skipped(reason), None)
     }
 
-    /// The one template for this content.
-    fn of(&mut self, collapsed: Collapsed, shown: Option<u64>) -> Arc<Template> {
+    /// The single template with this content.
+    fn intern(&mut self, collapsed: Collapsed, view_hash: Option<u64>) -> Arc<Template> {
         let hash = self.all.hasher().hash_one(&collapsed);
-        let template = Template { collapsed, hash, shown };
+        let template = Template { collapsed, hash, view_hash };
         if let Some(known) = self.all.get(&template) {
             return Arc::clone(known);
         }
         if self.all.len() >= self.swept_at {
             self.all.retain(|template| Arc::strong_count(template) > 1);
-            self.swept_at = FEW.max(2 * self.all.len());
+            self.swept_at = MIN_SWEEP.max(2 * self.all.len());
             self.all.shrink_to(self.swept_at);
         }
         let template = Arc::new(template);
@@ -109,7 +109,7 @@ mod tests {
     use crate::domain::live::pod::ContainerView;
     use crate::domain::model::OwnerReference;
 
-    /// A pod of an owner, whose containers show these digests, if any.
+    /// A pod of an owner with these digests of its containers.
     fn pod(owner: &str, digests: [Option<u8>; 2]) -> PodView {
         let id = |digest: u8| format!("sha256:{}", format!("{digest:02x}").repeat(32));
         let container = |(name, digest): (&str, Option<u8>)| ContainerView {
@@ -129,35 +129,35 @@ mod tests {
         }
     }
 
-    fn of(templates: &mut Templates, pod: &PodView, own: Option<&Arc<Template>>) -> Arc<Template> {
-        templates.of_pod(pod.clone(), Counting::All, own)
+    fn template(templates: &mut Templates, pod: &PodView, own: Option<&Arc<Template>>) -> Arc<Template> {
+        templates.for_pod(pod.clone(), Counting::All, own)
     }
 
     #[test]
-    fn what_is_remembered_of_a_pod_is_no_other_s() {
+    fn remembered_digests_are_not_shared_with_other_pods() {
         let mut templates = Templates::default();
         let (all, rebooted) = (pod("web", [Some(1), Some(2)]), pod("web", [Some(1), None]));
-        let whole = of(&mut templates, &all, None);
-        assert!(Arc::ptr_eq(&of(&mut templates, &rebooted, Some(&whole)), &whole));
-        // One that shows the same, and of which nothing was ever seen.
-        let new = of(&mut templates, &rebooted, None);
+        let whole = template(&mut templates, &all, None);
+        assert!(Arc::ptr_eq(&template(&mut templates, &rebooted, Some(&whole)), &whole));
+        // A new pod with the same view.
+        let new = template(&mut templates, &rebooted, None);
         assert_eq!(new.collapsed, collapse(rebooted.clone(), Counting::All, &[]));
-        assert!(Arc::ptr_eq(&of(&mut templates, &rebooted, Some(&whole)), &whole));
-        // The same where what is remembered came first.
+        assert!(Arc::ptr_eq(&template(&mut templates, &rebooted, Some(&whole)), &whole));
+        // The same after an update with remembered digests.
         let (updated, later) = (pod("web", [Some(3), None]), pod("web", [Some(3), Some(2)]));
-        let kept = of(&mut templates, &updated, Some(&whole));
-        assert!(Arc::ptr_eq(&kept, &of(&mut templates, &later, None)));
+        let kept = template(&mut templates, &updated, Some(&whole));
+        assert!(Arc::ptr_eq(&kept, &template(&mut templates, &later, None)));
         assert_eq!(
-            of(&mut templates, &updated, None).collapsed,
+            template(&mut templates, &updated, None).collapsed,
             collapse(updated.clone(), Counting::All, &[])
         );
     }
 
     #[test]
-    fn those_that_no_pod_has_any_more_are_dropped() {
+    fn unused_templates_are_dropped() {
         let mut templates = Templates::default();
         for n in 0..10_000 {
-            of(&mut templates, &pod(&n.to_string(), [Some(1), None]), None);
+            template(&mut templates, &pod(&n.to_string(), [Some(1), None]), None);
         }
         assert!(templates.len() < 200, "{}", templates.len());
     }

@@ -1,9 +1,9 @@
-//! A list and the watch that follows it, as a state machine: what happened in, what to do next out.
+//! State machine for one list and the watch that follows it: takes the result of the last action, returns the
+//! next one.
 //!
-//! `cluster` drives it: it asks, reads and waits as it is told, and hands the pods that it reads to the
-//! live set. The daemon follows it for ever, `--once` up to the first complete list. Nothing here sees a
-//! socket or a clock, and no pod passes through. The rules are those of the Kubernetes API ("Kubernetes
-//! API Concepts": watch, streaming lists, chunks), and of servers that do not keep to it.
+//! `cluster` drives it: it sends requests, reads, waits, and passes the pods to the live set. The daemon runs
+//! it forever, `--once` until the first complete list. Uses no socket or clock, and never sees a pod.
+//! Implements "Kubernetes API Concepts" (watch, streaming lists, chunks) and tolerates servers that deviate.
 
 mod timing;
 mod types;
@@ -15,73 +15,72 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-pub use timing::{Policy, Streaming};
-pub use types::{Act, Event, Input, Listing, Request, Restart, State, Step};
+pub use timing::{Streaming, Timing};
+pub use types::{Action, Event, Input, Listing, Request, RestartReason, State, Step};
 
 use types::Failure;
 
-/// So many watches in a row from one resourceVersion that bring no frame, and the next thing is a list:
-/// a server that was restored from a backup says nothing, for ever, of a version from its future.
-const MOST_MUTE: u32 = 2;
+/// Relist after this many consecutive watches without a frame. An API server that was restored from a
+/// backup accepts a resourceVersion from its future and never sends an event for it.
+const MAX_SILENT_WATCHES: u32 = 2;
 
-/// So many failures in a row of one page, and its list is given up: a new one may do.
-const MOST_OF_A_PAGE: u32 = 5;
+/// Consecutive failures of one page after which the list is restarted.
+const MAX_PAGE_ATTEMPTS: u32 = 5;
 
-/// Behind so many delays in a row all others are the longest.
-const MOST_DELAYS: u32 = 16;
+/// The backoff has reached its maximum by then.
+const MAX_BACKOFF_STEPS: u32 = 16;
 
-/// Where the list or the watch of one namespace, or of the whole cluster, stands.
+/// State of the list or the watch of one namespace, or of the whole cluster.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    policy: Policy,
+    timing: Timing,
     random: fastrand::Rng,
-    place: Place,
+    phase: Phase,
     streaming: Streaming,
-    /// Of the last complete list, or of the last event or bookmark after it.
+    /// resourceVersion of the last complete list, or of the last event or bookmark since then.
     resource_version: String,
     contact: Option<Instant>,
     relist_at: Option<Instant>,
-    /// Failures of lists, since a page was read or a list was complete.
-    failures_of_lists: u32,
-    /// Failures of watches, since the last frame of one. A list that completes is no progress of the
-    /// watch: a server that refuses every watch would be listed as fast as it can answer.
-    failures_of_watches: u32,
+    /// Failed list requests since the last page or complete list.
+    list_failures: u32,
+    /// Failed watches since the last frame of a watch. A complete list does not reset it: otherwise a
+    /// server that rejects every watch would receive lists without a delay.
+    failures: u32,
     /// Watches from `resource_version` that ended without a frame.
-    mute: u32,
-    /// Watches that were answered with 410, since the last frame of one.
-    expired: u32,
-    /// When the watch began.
-    began: Option<Instant>,
-    /// Watches in a row that led on and were over sooner than the first pause takes: one may be, and a
-    /// server whose watches all are is not asked as fast as it can answer.
-    brief: u32,
-    /// Lists that could not be read on, since one was complete.
-    given_up: u32,
+    silent_watches: u32,
+    /// Watches that failed with 410 since the last frame of a watch.
+    expired_watches: u32,
+    /// When the current watch was requested.
+    started_at: Option<Instant>,
+    /// Consecutive watches that made progress but ended within the first backoff delay. Bounds the request
+    /// rate against a server that closes every watch early.
+    short_watches: u32,
+    /// Lists abandoned as inconsistent since the last complete one.
+    abandoned_lists: u32,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum Phase {
     /// A streaming list, up to its bookmark.
     Streaming,
-    /// A list in pages, or in one answer.
+    /// A paged or unpaged list.
     Paged(Paging),
-    /// A watch.
-    Watching(Brought),
-    /// Nothing is open.
+    Watching(Received),
+    /// A delay; no response is open.
     Waiting(Next),
 }
 
-/// What a watch brought so far.
+/// Data received so far on a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Brought {
+enum Received {
     Nothing,
-    /// Frames that led no further.
+    /// Frames with the resourceVersion that the watch started from.
     Frames,
-    /// Another resourceVersion than it began with.
+    /// A new resourceVersion.
     Progress,
 }
 
-/// What is done after a pause.
+/// The next request.
 #[derive(Debug, Clone)]
 enum Next {
     List,
@@ -95,307 +94,309 @@ enum Next {
 struct Paging {
     /// The continue token; `None` for the first page.
     token: Option<String>,
-    /// Number of continue tokens that expired. After the second one the list is requested in one answer,
-    /// which cannot expire.
+    /// Number of continue tokens that expired. After the second one the list is requested unpaged, which
+    /// cannot expire.
     expirations: u32,
 }
 
-/// When it is done.
+/// Delay before the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// At once, unless the server asked for a pause.
-    AtOnce,
-    /// After a pause that grows with the number of failures in a row.
+enum Delay {
+    /// No delay, unless the server sent Retry-After.
+    Zero,
+    /// The backoff delay for this number of consecutive failures.
     Backoff(u32),
 }
 
 impl Paging {
     fn request(&self) -> Request {
         match self {
-            Self { token: None, expirations: 2.. } => Request::Whole,
+            Self { token: None, expirations: 2.. } => Request::Unpaged,
             Self { token, .. } => Request::Page { token: token.clone() },
         }
     }
 }
 
-impl Default for Place {
+impl Default for Phase {
     fn default() -> Self {
         Self::Waiting(Next::List)
     }
 }
 
 impl Watch {
-    /// One that has not begun. The seed is for all that is random.
+    /// A watch that has not started. `seed` determines all random durations.
     #[must_use]
-    pub fn new(policy: Policy, seed: u64) -> Self {
+    pub fn new(timing: Timing, seed: u64) -> Self {
         Self {
-            streaming: policy.streaming,
-            policy,
+            streaming: timing.streaming,
+            timing,
             random: fastrand::Rng::with_seed(seed),
-            place: Place::default(),
+            phase: Phase::default(),
             resource_version: String::new(),
             contact: None,
             relist_at: None,
-            failures_of_lists: 0,
-            failures_of_watches: 0,
-            mute: 0,
-            expired: 0,
-            began: None,
-            brief: 0,
-            given_up: 0,
+            list_failures: 0,
+            failures: 0,
+            silent_watches: 0,
+            expired_watches: 0,
+            started_at: None,
+            short_watches: 0,
+            abandoned_lists: 0,
         }
     }
 
-    /// The first thing to do.
+    /// The first step.
     pub fn start(&mut self, now: Instant) -> Step {
-        self.go(Next::List, now)
+        self.send(Next::List, now)
     }
 
-    /// When the set was last known to be what the server holds: at the last event or bookmark of a watch,
-    /// or the last complete list. Never a mere 200, an end of stream, an error, or a part of a list:
-    /// what is gone comes to light only when the list is complete.
+    /// Time at which the live set was last known to match the server: the last event or bookmark of a watch,
+    /// or the last complete list. A 200, an end of stream, an error or a part of a list do not count:
+    /// deletions are known only once the list is complete.
     #[must_use]
     pub fn contact(&self) -> Option<Instant> {
         self.contact
     }
 
-    /// What it is about.
+    /// The current activity.
     #[must_use]
     pub fn state(&self) -> State {
-        match self.place {
-            Place::Streaming | Place::Paged(..) => State::Listing,
-            Place::Watching(_) => State::Watching,
-            Place::Waiting(_) => State::Waiting,
+        match self.phase {
+            Phase::Streaming | Phase::Paged(..) => State::Listing,
+            Phase::Watching(_) => State::Watching,
+            Phase::Waiting(_) => State::Waiting,
         }
     }
 
-    /// What to do after the last thing that was done came to this.
+    /// The step that follows the result of the last action.
     pub fn next(&mut self, input: Input<'_>, now: Instant) -> Step {
-        match (std::mem::take(&mut self.place), input) {
-            (Place::Waiting(next), Input::Waited) => self.go(next, now),
-            // Nothing is open that could bring anything.
-            (Place::Waiting(next), _) => self.wait(next, self.policy.backoff.first),
-            (place, Input::Answered) => self.read(place, now),
-            (Place::Streaming, input) => self.streaming(input, now),
-            (Place::Paged(paging), input) => self.paged(paging, input, now),
-            (Place::Watching(brought), input) => self.watching(brought, input, now),
+        match (std::mem::take(&mut self.phase), input) {
+            (Phase::Waiting(next), Input::DelayElapsed) => self.send(next, now),
+            // No response is open, so the input is stale.
+            (Phase::Waiting(next), _) => self.wait(next, self.timing.backoff.initial),
+            (phase, Input::ResponseStarted) => self.read(phase, now),
+            (Phase::Streaming, input) => self.on_streaming_list(input, now),
+            (Phase::Paged(paging), input) => self.on_page(paging, input, now),
+            (Phase::Watching(received), input) => self.on_watch(received, input, now),
         }
     }
 
-    fn streaming(&mut self, input: Input<'_>, now: Instant) -> Step {
-        let is_of_the_stream = matches!(input, Input::Event(_));
+    fn on_streaming_list(&mut self, input: Input<'_>, now: Instant) -> Step {
+        let is_event = matches!(input, Input::Event(_));
         let failure = match input {
-            // Without a version no watch could go on from it.
+            // A watch cannot continue without a resourceVersion.
             Input::Event(Event::Bookmark { initial_events_end: true, resource_version: "" }) => {
-                Failure::of(Restart::Garbled)
+                Failure::new(RestartReason::Garbled)
             }
             Input::Event(Event::Bookmark { initial_events_end: true, resource_version }) => {
                 self.complete(resource_version, now);
-                self.began = Some(now);
-                let step = self.read(Place::Watching(Brought::Nothing), now);
-                return Step { listing: Some(Listing::Complete), ..step };
+                self.started_at = Some(now);
+                let step = self.read(Phase::Watching(Received::Nothing), now);
+                return Step { listing: Some(Listing::Completed), ..step };
             }
             input => match input.failure() {
                 Some(failure) => failure,
-                None => return self.read(Place::Streaming, now),
+                None => return self.read(Phase::Streaming, now),
             },
         };
-        match failure.status.filter(|_| !is_of_the_stream) {
+        // The status of an ERROR event does not show whether the server supports streaming lists.
+        match failure.status.filter(|_| !is_event) {
             Some(400 | 422) => self.streaming = Streaming::Never,
-            Some(_) => return self.list_failed(failure, Next::List, now),
-            None if failure.why == Restart::Unreachable => {
-                return self.list_failed(failure, Next::List, now);
+            Some(_) => return self.retry_list(failure, Next::List, now),
+            None if failure.reason == RestartReason::Unreachable => {
+                return self.retry_list(failure, Next::List, now);
             }
             None => {}
         }
-        self.retry(failure, Pace::AtOnce, Next::Paged(Paging::default()), now)
+        self.retry(failure, Delay::Zero, Next::Paged(Paging::default()), now)
     }
 
-    fn paged(&mut self, paging: Paging, input: Input<'_>, now: Instant) -> Step {
+    fn on_page(&mut self, paging: Paging, input: Input<'_>, now: Instant) -> Step {
         let failure = match input {
-            Input::Page { token: "", resource_version: "" } => return self.give_up(Restart::Garbled, now),
-            // It would lead here for ever.
+            Input::Page { token: "", resource_version: "" } => return self.abandon_list(now),
+            // The same token again would loop forever.
             Input::Page { token, .. } if paging.token.as_deref() == Some(token) => {
-                return self.give_up(Restart::Garbled, now);
+                return self.abandon_list(now);
             }
             Input::Page { token: "", resource_version } => {
                 self.complete(resource_version, now);
-                return Step { listing: Some(Listing::Complete), ..self.go(Next::Watch, now) };
+                return Step { listing: Some(Listing::Completed), ..self.send(Next::Watch, now) };
             }
             Input::Page { token, .. } => {
-                self.failures_of_lists = 0;
-                return self.go(Next::Paged(Paging { token: Some(token.to_owned()), ..paging }), now);
+                self.list_failures = 0;
+                return self.send(Next::Paged(Paging { token: Some(token.to_owned()), ..paging }), now);
             }
-            // A list has its end in itself, so one that ends before it broke off.
-            input => input.failure().unwrap_or(Failure::of(Restart::BrokenOff)),
+            // A list that ends before it is complete was cut off.
+            input => input.failure().unwrap_or(Failure::new(RestartReason::BrokenOff)),
         };
         let has_token = paging.token.is_some();
-        if !has_token || !failure.is_refusal() {
-            let is_lost = has_token && self.failures_of_lists + 1 >= MOST_OF_A_PAGE;
-            let next = if is_lost { Next::List } else { Next::Paged(paging) };
-            return self.list_failed(failure, next, now);
+        if !has_token || !failure.is_rejection() {
+            let is_exhausted = has_token && self.list_failures + 1 >= MAX_PAGE_ATTEMPTS;
+            let next = if is_exhausted { Next::List } else { Next::Paged(paging) };
+            return self.retry_list(failure, next, now);
         }
-        // The server rejected the continue token. A 410 offers another one, which is never used: a list
-        // that goes on with it is not consistent.
+        // The server rejected the continue token. The token that a 410 offers instead is ignored: a list
+        // that continues with it is not consistent.
         let next = Next::Paged(Paging { token: None, expirations: paging.expirations + 1 });
-        match failure.why {
-            Restart::Expired => self.retry(failure, Pace::AtOnce, next, now),
-            _ => self.list_failed(failure, next, now),
+        match failure.reason {
+            RestartReason::Expired => self.retry(failure, Delay::Zero, next, now),
+            _ => self.retry_list(failure, next, now),
         }
     }
 
-    fn watching(&mut self, brought: Brought, input: Input<'_>, now: Instant) -> Step {
+    fn on_watch(&mut self, received: Received, input: Input<'_>, now: Instant) -> Step {
         let failure = match (input.failure(), input) {
             (Some(failure), _) => failure,
-            (None, Input::Event(event)) => return self.frame(event.resource_version(), brought, now),
-            (None, _) => return self.read(Place::Watching(brought), now),
+            (None, Input::Event(event)) => return self.on_frame(event.resource_version(), received, now),
+            (None, _) => return self.read(Phase::Watching(received), now),
         };
-        if failure.why == Restart::Silent && self.is_relist_due(now) {
-            // It was not waited for any longer.
+        if failure.reason == RestartReason::Silent && self.is_relist_due(now) {
+            // `read` shortened the timeout to the due time of the relist.
             return self.relist(now);
         }
-        if brought == Brought::Nothing && failure.may_be_of_the_version() {
-            self.mute += 1;
+        if received == Received::Nothing && failure.may_be_caused_by_version() {
+            self.silent_watches += 1;
         }
-        let is_listed = failure.is_refusal() || self.mute >= MOST_MUTE || self.is_relist_due(now);
-        let next = if is_listed { Next::List } else { Next::Watch };
-        let leads_on = match failure.why {
-            Restart::Expired => self.expired == 0,
-            Restart::Ended => brought == Brought::Progress,
+        let must_list =
+            failure.is_rejection() || self.silent_watches >= MAX_SILENT_WATCHES || self.is_relist_due(now);
+        let next = if must_list { Next::List } else { Next::Watch };
+        let is_progress = match failure.reason {
+            RestartReason::Expired => self.expired_watches == 0,
+            RestartReason::Ended => received == Received::Progress,
             _ => false,
         };
-        let is_brief = self.began.is_some_and(|began| now < began + self.policy.backoff.first);
-        self.brief = if leads_on && is_brief { self.brief + 1 } else { 0 };
-        let pace = match failure.why {
-            _ if leads_on && self.brief <= 1 => Pace::AtOnce,
-            Restart::Expired if leads_on => Pace::Backoff(self.brief - 1),
-            // Nothing is lost, so it is no slower than this however often.
-            Restart::Ended if leads_on => Pace::Backoff(1),
-            // Silence is a pause, too.
-            Restart::Silent => Pace::AtOnce,
+        let is_short = self.started_at.is_some_and(|at| now < at + self.timing.backoff.initial);
+        self.short_watches = if is_progress && is_short { self.short_watches + 1 } else { 0 };
+        let delay = match failure.reason {
+            _ if is_progress && self.short_watches <= 1 => Delay::Zero,
+            RestartReason::Expired if is_progress => Delay::Backoff(self.short_watches - 1),
+            // No event is lost, so the delay does not grow.
+            RestartReason::Ended if is_progress => Delay::Backoff(1),
+            // The timeout was a delay already.
+            RestartReason::Silent => Delay::Zero,
             _ => {
-                self.failures_of_watches += 1;
-                Pace::Backoff(self.failures_of_watches)
+                self.failures += 1;
+                Delay::Backoff(self.failures)
             }
         };
-        self.expired += u32::from(failure.why == Restart::Expired);
-        self.retry(failure, pace, next, now)
+        self.expired_watches += u32::from(failure.reason == RestartReason::Expired);
+        self.retry(failure, delay, next, now)
     }
 
-    /// An event or a bookmark of a watch.
-    fn frame(&mut self, resource_version: &str, mut brought: Brought, now: Instant) -> Step {
+    /// Handles an event or a bookmark of a watch.
+    fn on_frame(&mut self, resource_version: &str, mut received: Received, now: Instant) -> Step {
         self.contact = Some(now);
-        self.failures_of_watches = 0;
-        self.mute = 0;
-        self.expired = 0;
+        self.failures = 0;
+        self.silent_watches = 0;
+        self.expired_watches = 0;
         if !resource_version.is_empty() && resource_version != self.resource_version {
             resource_version.clone_into(&mut self.resource_version);
-            brought = Brought::Progress;
-        } else if brought == Brought::Nothing {
-            brought = Brought::Frames;
+            received = Received::Progress;
+        } else if received == Received::Nothing {
+            received = Received::Frames;
         }
-        if self.is_relist_due(now) { self.relist(now) } else { self.read(Place::Watching(brought), now) }
+        if self.is_relist_due(now) { self.relist(now) } else { self.read(Phase::Watching(received), now) }
     }
 
-    /// A list is complete, and a watch goes on from this resourceVersion.
+    /// Records a complete list. A watch continues from its resourceVersion.
     fn complete(&mut self, resource_version: &str, now: Instant) {
         resource_version.clone_into(&mut self.resource_version);
         self.contact = Some(now);
-        self.failures_of_lists = 0;
-        self.given_up = 0;
-        self.mute = 0;
-        // Agents that started together do not list together.
-        self.relist_at = now.checked_add(self.policy.relist.mul_f64(0.75 + self.random.f64() / 2.0));
+        self.list_failures = 0;
+        self.abandoned_lists = 0;
+        self.silent_watches = 0;
+        // Randomized: agents that start together must not relist together.
+        self.relist_at = now.checked_add(self.timing.relist.mul_f64(0.75 + self.random.f64() / 2.0));
     }
 
     fn is_relist_due(&self, now: Instant) -> bool {
         self.relist_at.is_some_and(|at| at <= now)
     }
 
-    fn is_lost(&self, now: Instant) -> bool {
-        self.contact.is_some_and(|contact| now.saturating_duration_since(contact) >= self.policy.lost)
+    fn is_stale(&self, now: Instant) -> bool {
+        let age = self.contact.map(|contact| now.saturating_duration_since(contact));
+        age.is_some_and(|age| age >= self.timing.stale_after)
     }
 
     fn relist(&mut self, now: Instant) -> Step {
-        // One refusal may have been a proxy's, and servers are replaced.
-        self.streaming = self.policy.streaming;
-        Step { restart: Some(Restart::Relist), ..self.go(Next::List, now) }
+        // Prefer streaming again: a proxy may have rejected it, or the server was upgraded.
+        self.streaming = self.timing.streaming;
+        Step { restart: Some(RestartReason::Relist), ..self.send(Next::List, now) }
     }
 
-    /// A list that cannot be read on, though all of it was answered.
-    fn give_up(&mut self, why: Restart, now: Instant) -> Step {
-        self.given_up += 1;
-        self.retry(Failure::of(why), Pace::Backoff(self.given_up), Next::List, now)
+    /// Restarts a list whose responses succeeded but are inconsistent.
+    fn abandon_list(&mut self, now: Instant) -> Step {
+        self.abandoned_lists += 1;
+        let failure = Failure::new(RestartReason::Garbled);
+        self.retry(failure, Delay::Backoff(self.abandoned_lists), Next::List, now)
     }
 
-    fn list_failed(&mut self, failure: Failure, next: Next, now: Instant) -> Step {
-        self.failures_of_lists += 1;
-        self.retry(failure, Pace::Backoff(self.failures_of_lists), next, now)
+    fn retry_list(&mut self, failure: Failure, next: Next, now: Instant) -> Step {
+        self.list_failures += 1;
+        self.retry(failure, Delay::Backoff(self.list_failures), next, now)
     }
 
-    /// What follows a failure: the next thing, or a pause before it.
-    fn retry(&mut self, failure: Failure, pace: Pace, next: Next, now: Instant) -> Step {
-        let backoff = self.policy.backoff;
-        let pause = match pace {
-            Pace::AtOnce => Duration::ZERO,
-            Pace::Backoff(failures) => {
-                // They are as long as they can be by then.
-                let before = failures.saturating_sub(1).min(MOST_DELAYS) as usize;
-                backoff.delays(self.random.u64(..)).nth(before).unwrap_or(backoff.most)
+    fn retry(&mut self, failure: Failure, delay: Delay, next: Next, now: Instant) -> Step {
+        let backoff = self.timing.backoff;
+        let delay = match delay {
+            Delay::Zero => Duration::ZERO,
+            Delay::Backoff(failures) => {
+                let index = failures.saturating_sub(1).min(MAX_BACKOFF_STEPS) as usize;
+                backoff.delays(self.random.u64(..)).nth(index).unwrap_or(backoff.max)
             }
         };
-        let pause = backoff.at_least(pause, failure.retry_after);
-        let step = if pause.is_zero() { self.go(next, now) } else { self.wait(next, pause) };
-        Step { restart: Some(failure.why), ..step }
+        let delay = backoff.with_retry_after(delay, failure.retry_after);
+        let step = if delay.is_zero() { self.send(next, now) } else { self.wait(next, delay) };
+        Step { restart: Some(failure.reason), ..step }
     }
 
-    fn wait(&mut self, next: Next, pause: Duration) -> Step {
-        self.place = Place::Waiting(next);
-        Step { listing: None, restart: None, act: Act::Wait(pause) }
+    fn wait(&mut self, next: Next, delay: Duration) -> Step {
+        self.phase = Phase::Waiting(next);
+        Step { listing: None, restart: None, action: Action::Wait(delay) }
     }
 
-    fn read(&mut self, place: Place, now: Instant) -> Step {
-        let policy = &self.policy;
-        let within = match place {
-            Place::Streaming => policy.stream_silence,
-            Place::Paged(..) => policy.page_silence,
-            Place::Watching(_) | Place::Waiting(_) => {
+    fn read(&mut self, phase: Phase, now: Instant) -> Step {
+        let timing = &self.timing;
+        let timeout = match phase {
+            Phase::Streaming => timing.stream_timeout,
+            Phase::Paged(..) => timing.page_timeout,
+            Phase::Watching(_) | Phase::Waiting(_) => {
                 let due = self.relist_at.map(|at| at.saturating_duration_since(now));
-                policy.watch_silence.min(due.unwrap_or(Duration::MAX))
+                timing.watch_timeout.min(due.unwrap_or(Duration::MAX))
             }
         };
-        self.place = place;
-        Step { listing: None, restart: None, act: Act::Read { within } }
+        self.phase = phase;
+        Step { listing: None, restart: None, action: Action::Read { timeout } }
     }
 
-    fn go(&mut self, next: Next, now: Instant) -> Step {
-        let (place, listing, request) = match next {
+    fn send(&mut self, next: Next, now: Instant) -> Step {
+        let (phase, listing, request) = match next {
             Next::Watch if self.is_relist_due(now) => return self.relist(now),
-            Next::Watch if self.is_lost(now) => return self.go(Next::List, now),
+            Next::Watch if self.is_stale(now) => return self.send(Next::List, now),
             Next::Watch => {
-                self.began = Some(now);
+                self.started_at = Some(now);
                 let from = self.resource_version.clone();
                 let request = Request::Watch { from, timeout_seconds: self.timeout_seconds() };
-                (Place::Watching(Brought::Nothing), None, request)
+                (Phase::Watching(Received::Nothing), None, request)
             }
-            Next::List if self.streaming == Streaming::Tried => {
+            Next::List if self.streaming == Streaming::Preferred => {
                 let request = Request::StreamingList { timeout_seconds: self.timeout_seconds() };
-                (Place::Streaming, Some(Listing::Begin), request)
+                (Phase::Streaming, Some(Listing::Started), request)
             }
-            Next::List => return self.go(Next::Paged(Paging::default()), now),
+            Next::List => return self.send(Next::Paged(Paging::default()), now),
             Next::Paged(paging) => {
-                // Behind a token the list goes on as it was. Any other is a new snapshot, and what was read
-                // of the one before proves nothing.
-                let listing = if paging.token.is_some() { None } else { Some(Listing::Begin) };
+                // A token continues the same snapshot. A list without one is a new snapshot, which
+                // invalidates the pages read before.
+                let listing = if paging.token.is_some() { None } else { Some(Listing::Started) };
                 let request = paging.request();
-                (Place::Paged(paging), listing, request)
+                (Phase::Paged(paging), listing, request)
             }
         };
-        self.place = place;
-        Step { listing, restart: None, act: Act::Ask(request) }
+        self.phase = phase;
+        Step { listing, restart: None, action: Action::Send(request) }
     }
 
     fn timeout_seconds(&mut self) -> u32 {
-        self.random.u32(self.policy.timeout_seconds.clone())
+        self.random.u32(self.timing.timeout_seconds.clone())
     }
 }

@@ -1,39 +1,39 @@
-//! The promises of a watch, checked on every history of a small server: up to a length, each way in
-//! which it can answer is followed, while its pods change all the time.
+//! Model checker of the watch state machine: explores every sequence of server behaviours up to a length,
+//! while the pods change at every step, and asserts the invariants after each.
 //!
-//! The live set here is the simplest that marks and sweeps; the server keeps every state that it ever
-//! had, so that what the set should be is looked up and not computed.
+//! The live set is a minimal mark and sweep. The server records all of its states, so the expected set is
+//! looked up instead of computed.
 
 use super::*;
 
 const PODS: usize = 3;
 
 const RELIST: Duration = Duration::from_mins(10);
-/// More than a quarter longer.
+/// Upper bound of the randomized relist interval.
 const LATEST_RELIST: Duration = Duration::from_mins(13);
 
-/// Which pods there are: the resourceVersion that each was last changed at.
+/// The resourceVersion of the last change of each existing pod.
 type Pods = [Option<usize>; PODS];
 
-/// A server that keeps its whole history: one state for each resourceVersion.
+/// A server with one recorded state per resourceVersion.
 #[derive(Clone)]
 struct Server {
     states: Vec<Pods>,
-    open: Open,
-    /// Where in its script of changes it is.
-    script: usize,
+    response: Response,
+    /// Number of changes so far.
+    changes: usize,
 }
 
-/// The answer that it is giving.
+/// The open response.
 #[derive(Clone)]
-enum Open {
-    Nothing,
-    /// The pods of one state from this one on, then its bookmark.
+enum Response {
+    None,
+    /// The pods of one state starting with `pod`, then the bookmark.
     Stream {
         state: usize,
         pod: usize,
     },
-    /// Of one state this pod, or all.
+    /// Some pods of one state.
     Page {
         state: usize,
         pods: std::ops::Range<usize>,
@@ -43,296 +43,308 @@ enum Open {
     },
 }
 
-/// What happens next.
+/// Behaviour of the server at one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Behaviour {
-    /// What a good server does.
-    Good,
+    Correct,
     Unreachable,
-    /// The status of an answer, or an ERROR event.
-    Refused(u16),
+    /// The status of a response, or an ERROR event.
+    Error(u16),
     Silent,
-    /// In the middle of a page, if it is one.
+    /// After the first pod if the response is a page.
     BrokenOff,
     Ended,
 }
 
-const OF_REQUESTS: [Behaviour; 5] = [
-    Behaviour::Good,
+const REQUEST_BEHAVIOURS: [Behaviour; 5] = [
+    Behaviour::Correct,
     Behaviour::Unreachable,
-    Behaviour::Refused(410),
-    Behaviour::Refused(422),
-    Behaviour::Refused(500),
+    Behaviour::Error(410),
+    Behaviour::Error(422),
+    Behaviour::Error(500),
 ];
-const OF_ANSWERS: [Behaviour; 5] =
-    [Behaviour::Good, Behaviour::Refused(410), Behaviour::Silent, Behaviour::BrokenOff, Behaviour::Ended];
+const RESPONSE_BEHAVIOURS: [Behaviour; 5] =
+    [Behaviour::Correct, Behaviour::Error(410), Behaviour::Silent, Behaviour::BrokenOff, Behaviour::Ended];
 
-/// One history, up to now.
+/// One history and its current state.
 #[derive(Clone)]
 struct History {
     watch: Watch,
     now: Instant,
-    act: Act,
+    action: Action,
     server: Server,
     set: Pods,
     seen: [bool; PODS],
     completions: u32,
-    /// For the message of a test that failed.
-    told: Vec<Behaviour>,
+    /// For failure messages.
+    trace: Vec<Behaviour>,
 }
 
 impl Server {
     fn new() -> Self {
-        Self { states: vec![[Some(0), Some(0), None]], open: Open::Nothing, script: 0 }
+        Self { states: vec![[Some(0), Some(0), None]], response: Response::None, changes: 0 }
     }
 
     fn latest(&self) -> usize {
         self.states.len() - 1
     }
 
-    /// A pod leaves, or one comes, or changes.
+    /// Deletes, adds or modifies a pod.
     fn change(&mut self) {
-        // Each pod in turn; two comings or changes, then one goes.
-        let (pod, gone) = (self.script % PODS, self.script % 4 == 1);
-        self.script += 1;
+        // Each pod in turn; every fourth change is a deletion.
+        let (pod, is_deletion) = (self.changes % PODS, self.changes % 4 == 1);
+        self.changes += 1;
         let mut pods = self.states[self.latest()];
-        pods[pod] = if gone { None } else { Some(self.states.len()) };
+        pods[pod] = if is_deletion { None } else { Some(self.states.len()) };
         self.states.push(pods);
     }
 }
 
 impl History {
-    fn begin() -> Self {
-        let policy = Policy { relist: RELIST, ..Policy::default() };
-        let mut watch = Watch::new(policy, 7);
+    fn new() -> Self {
+        let timing = Timing { relist: RELIST, ..Timing::default() };
+        let mut watch = Watch::new(timing, 7);
         let now = Instant::now();
         let step = watch.start(now);
         let mut history = Self {
             watch,
             now,
-            act: step.act.clone(),
+            action: step.action.clone(),
             server: Server::new(),
             set: [None; PODS],
             seen: [false; PODS],
             completions: 0,
-            told: Vec::new(),
+            trace: Vec::new(),
         };
         history.carry_out(step, None);
         history
     }
 
-    /// What can happen next. A pause always passes.
-    fn behaviours(&self) -> &'static [Behaviour] {
-        match self.act {
-            Act::Ask(_) => &OF_REQUESTS,
-            Act::Read { .. } => &OF_ANSWERS,
-            Act::Wait(_) => &[Behaviour::Good],
+    /// The possible behaviours at the current action. A delay always elapses.
+    fn possible_behaviours(&self) -> &'static [Behaviour] {
+        match self.action {
+            Action::Send(_) => &REQUEST_BEHAVIOURS,
+            Action::Read { .. } => &RESPONSE_BEHAVIOURS,
+            Action::Wait(_) => &[Behaviour::Correct],
         }
     }
 
-    fn take(&mut self, pod: usize, version: Option<usize>) {
+    fn store(&mut self, pod: usize, version: Option<usize>) {
         self.set[pod] = version;
         self.seen[pod] = true;
     }
 
-    /// One thing happens, and every promise is kept.
-    fn then(&mut self, behaviour: Behaviour) {
-        self.told.push(behaviour);
+    /// Performs one step and asserts the invariants.
+    fn step(&mut self, behaviour: Behaviour) {
+        self.trace.push(behaviour);
         self.server.change();
         let before = self.watch.contact();
-        match (self.act.clone(), behaviour) {
-            (Act::Wait(pause), _) => {
-                self.now += pause;
-                self.tell(Input::Waited, None);
+        match (self.action.clone(), behaviour) {
+            (Action::Wait(delay), _) => {
+                self.now += delay;
+                self.input(Input::DelayElapsed, None);
             }
-            (Act::Ask(request), Behaviour::Good) => {
-                self.server.open = self.opened(&request);
-                self.tell(Input::Answered, None);
+            (Action::Send(request), Behaviour::Correct) => {
+                self.server.response = self.response(&request);
+                self.input(Input::ResponseStarted, None);
             }
-            (Act::Ask(_), Behaviour::Refused(status)) => {
-                self.tell(Input::Refused { status, retry_after: None }, None);
+            (Action::Send(_), Behaviour::Error(status)) => {
+                self.input(Input::ErrorStatus { status, retry_after: None }, None);
             }
-            (Act::Ask(_), _) => self.tell(Input::Unreachable, None),
-            (Act::Read { .. }, Behaviour::Good) => return self.read(),
-            (Act::Read { within }, Behaviour::Silent) => {
-                self.now += within;
-                self.tell(Input::Silent, None);
+            (Action::Send(_), _) => self.input(Input::Unreachable, None),
+            (Action::Read { .. }, Behaviour::Correct) => return self.read(),
+            (Action::Read { timeout }, Behaviour::Silent) => {
+                self.now += timeout;
+                self.input(Input::Silent, None);
             }
-            (Act::Read { .. }, Behaviour::Refused(code)) => {
-                self.tell(Input::Event(Event::Error { code, reason: "", retry_after: None }), None);
+            (Action::Read { .. }, Behaviour::Error(code)) => {
+                self.input(Input::Event(Event::Error { code, reason: "", retry_after: None }), None);
             }
-            (Act::Read { .. }, Behaviour::Ended) => self.tell(Input::Ended, None),
-            (Act::Read { .. }, _) => {
-                if let Open::Page { state, pods } = self.server.open.clone() {
+            (Action::Read { .. }, Behaviour::Ended) => self.input(Input::Ended, None),
+            (Action::Read { .. }, _) => {
+                if let Response::Page { state, pods } = self.server.response.clone() {
                     for pod in pods.take(1) {
-                        self.take_of(state, pod);
+                        self.store_listed(state, pod);
                     }
                 }
-                self.tell(Input::BrokenOff, None);
+                self.input(Input::BrokenOff, None);
             }
         }
-        assert_eq!(self.watch.contact(), before, "no frame and no complete list: {:?}", self.told);
+        assert_eq!(
+            self.watch.contact(),
+            before,
+            "contact without a frame or a complete list: {:?}",
+            self.trace
+        );
     }
 
-    fn opened(&self, request: &Request) -> Open {
+    fn response(&self, request: &Request) -> Response {
         let state = self.server.latest();
         match request {
-            Request::StreamingList { .. } => Open::Stream { state, pod: 0 },
-            Request::Page { token: None } => Open::Page { state, pods: 0..1 },
+            Request::StreamingList { .. } => Response::Stream { state, pod: 0 },
+            Request::Page { token: None } => Response::Page { state, pods: 0..1 },
             Request::Page { token: Some(token) } => {
                 let (state, pod) = token.split_once(':').unwrap();
                 let pod: usize = pod.parse().unwrap();
-                Open::Page { state: state.parse().unwrap(), pods: pod..pod + 1 }
+                Response::Page { state: state.parse().unwrap(), pods: pod..pod + 1 }
             }
-            Request::Whole => Open::Page { state, pods: 0..PODS },
-            Request::Watch { from, .. } => Open::Watch { from: from.parse().unwrap() },
+            Request::Unpaged => Response::Page { state, pods: 0..PODS },
+            Request::Watch { from, .. } => Response::Watch { from: from.parse().unwrap() },
         }
     }
 
-    /// A good server goes on with its answer.
+    /// The server continues its response correctly.
     fn read(&mut self) {
         self.now += Duration::from_secs(1);
-        match self.server.open.clone() {
-            Open::Stream { state, pod } if pod < PODS => {
-                self.take_of(state, pod);
-                self.server.open = Open::Stream { state, pod: pod + 1 };
+        match self.server.response.clone() {
+            Response::Stream { state, pod } if pod < PODS => {
+                self.store_listed(state, pod);
+                self.server.response = Response::Stream { state, pod: pod + 1 };
                 let before = self.watch.contact();
-                self.tell(Input::Event(Event::Added { resource_version: "0" }), None);
-                assert_eq!(self.watch.contact(), before, "a part of a list: {:?}", self.told);
+                self.input(Input::Event(Event::Added { resource_version: "0" }), None);
+                assert_eq!(self.watch.contact(), before, "contact during a list: {:?}", self.trace);
             }
-            Open::Stream { state, .. } => {
-                self.server.open = Open::Watch { from: state };
+            Response::Stream { state, .. } => {
+                self.server.response = Response::Watch { from: state };
                 let version = state.to_string();
                 let end = Event::Bookmark { resource_version: &version, initial_events_end: true };
-                self.tell(Input::Event(end), Some(state));
+                self.input(Input::Event(end), Some(state));
             }
-            Open::Page { state, pods } => {
+            Response::Page { state, pods } => {
                 for pod in pods.clone() {
-                    self.take_of(state, pod);
+                    self.store_listed(state, pod);
                 }
                 let is_last = pods.end == PODS;
                 let token = if is_last { String::new() } else { format!("{state}:{}", pods.end) };
                 let page = Input::Page { token: &token, resource_version: &state.to_string() };
-                self.tell(page, is_last.then_some(state));
+                self.input(page, is_last.then_some(state));
             }
-            Open::Watch { from } => {
-                // One state differs from the one before in one pod; at the end there is a bookmark.
+            Response::Watch { from } => {
+                // Consecutive states differ in one pod. After the last state, the server sends a bookmark.
                 let to = (from + 1).min(self.server.latest());
                 let version = to.to_string();
                 let (old, new) = (self.server.states[from], self.server.states[to]);
                 let event = match (0..PODS).find(|&pod| old[pod] != new[pod]) {
                     None => Event::Bookmark { resource_version: &version, initial_events_end: false },
                     Some(pod) => {
-                        self.take(pod, new[pod]);
+                        self.store(pod, new[pod]);
                         match new[pod] {
                             None => Event::Deleted { resource_version: &version },
                             Some(_) => Event::Modified { resource_version: &version },
                         }
                     }
                 };
-                self.server.open = Open::Watch { from: to };
-                assert_eq!(self.set, self.server.states[to], "the set follows the watch: {:?}", self.told);
-                self.tell(Input::Event(event), None);
-                assert_eq!(self.watch.contact(), Some(self.now), "a frame: {:?}", self.told);
+                self.server.response = Response::Watch { from: to };
+                assert_eq!(
+                    self.set, self.server.states[to],
+                    "set differs from the watched state: {:?}",
+                    self.trace
+                );
+                self.input(Input::Event(event), None);
+                assert_eq!(self.watch.contact(), Some(self.now), "frame without contact: {:?}", self.trace);
             }
-            Open::Nothing => panic!("nothing is open: {:?}", self.told),
+            Response::None => panic!("no open response: {:?}", self.trace),
         }
     }
 
-    /// A list holds the pods that there are.
-    fn take_of(&mut self, state: usize, pod: usize) {
+    /// Stores a pod of a list if it exists in this state.
+    fn store_listed(&mut self, state: usize, pod: usize) {
         if let Some(version) = self.server.states[state][pod] {
-            self.take(pod, Some(version));
+            self.store(pod, Some(version));
         }
     }
 
-    /// `complete`: of which state a list was just read to its end.
-    fn tell(&mut self, input: Input<'_>, complete: Option<usize>) {
+    /// `complete`: the state of a list that was just read completely.
+    fn input(&mut self, input: Input<'_>, complete: Option<usize>) {
         let step = self.watch.next(input, self.now);
         self.carry_out(step, complete);
     }
 
     fn carry_out(&mut self, step: Step, complete: Option<usize>) {
         match step.listing {
-            Some(Listing::Begin) => self.seen = [false; PODS],
-            Some(Listing::Complete) => {
-                let state = complete.expect("a list that was read to its end");
+            Some(Listing::Started) => self.seen = [false; PODS],
+            Some(Listing::Completed) => {
+                let state = complete.expect("list was not read completely");
                 for pod in 0..PODS {
                     self.set[pod] = self.set[pod].filter(|_| self.seen[pod]);
                 }
-                assert_eq!(self.set, self.server.states[state], "what was listed: {:?}", self.told);
+                assert_eq!(
+                    self.set, self.server.states[state],
+                    "set differs from the listed state: {:?}",
+                    self.trace
+                );
                 assert_eq!(self.watch.contact(), Some(self.now));
                 self.completions += 1;
             }
-            None => assert!(complete.is_none(), "a complete list counts: {:?}", self.told),
+            None => assert!(complete.is_none(), "complete list was ignored: {:?}", self.trace),
         }
-        if !matches!(step.act, Act::Read { .. }) {
-            self.server.open = Open::Nothing;
+        if !matches!(step.action, Action::Read { .. }) {
+            self.server.response = Response::None;
         }
-        self.act = step.act;
+        self.action = step.action;
     }
 
-    /// From here on the server is good. A list is due by now, if not for another reason.
-    fn mends_itself(mut self) {
+    /// Asserts that the watch recovers: the server is correct from now on, and a relist is due.
+    fn assert_recovers(mut self) {
         let before = self.completions;
         self.now += LATEST_RELIST;
         for _ in 0..40 {
-            self.then(Behaviour::Good);
+            self.step(Behaviour::Correct);
             if self.completions > before {
                 return;
             }
         }
-        panic!("not listed by a good server: {:?}", self.told);
+        panic!("no complete list from a correct server: {:?}", self.trace);
     }
 
-    /// Follows every history that goes on from here, up to this length; how many there are.
+    /// Explores every continuation of this length. Returns their number.
     fn explore(&self, length: u32) -> u32 {
         if length == 0 {
-            self.clone().mends_itself();
+            self.clone().assert_recovers();
             return 1;
         }
         let explore = |&behaviour| {
             let mut next = self.clone();
-            next.then(behaviour);
-            // What is bound to happen does not count.
-            let is_bound = matches!(self.act, Act::Wait(_));
-            next.explore(if is_bound { length } else { length - 1 })
+            next.step(behaviour);
+            // A delay has one outcome and does not count.
+            let is_delay = matches!(self.action, Action::Wait(_));
+            next.explore(if is_delay { length } else { length - 1 })
         };
-        self.behaviours().iter().map(explore).sum()
+        self.possible_behaviours().iter().map(explore).sum()
     }
 }
 
 #[test]
-fn from_the_first_request_on_every_promise_is_kept() {
-    let histories = History::begin().explore(7);
+fn invariants_hold_from_the_first_request() {
+    let histories = History::new().explore(7);
     assert_eq!(histories, 5_u32.pow(7));
 }
 
 #[test]
-fn in_the_midst_of_pages_every_promise_is_kept() {
-    let mut history = History::begin();
-    for behaviour in [Behaviour::Refused(422), Behaviour::Good, Behaviour::Good] {
-        history.then(behaviour);
+fn invariants_hold_during_a_paged_list() {
+    let mut history = History::new();
+    for behaviour in [Behaviour::Error(422), Behaviour::Correct, Behaviour::Correct] {
+        history.step(behaviour);
     }
-    assert!(matches!(&history.act, Act::Ask(Request::Page { token: Some(_) })));
+    assert!(matches!(&history.action, Action::Send(Request::Page { token: Some(_) })));
     history.explore(7);
 }
 
 #[test]
-fn in_the_midst_of_a_watch_every_promise_is_kept() {
-    let mut history = History::begin();
+fn invariants_hold_during_a_watch() {
+    let mut history = History::new();
     while history.completions == 0 {
-        history.then(Behaviour::Good);
+        history.step(Behaviour::Correct);
     }
-    history.then(Behaviour::Good);
+    history.step(Behaviour::Correct);
     history.explore(7);
 }
 
 #[test]
-fn in_a_watch_that_is_due_for_a_list_every_promise_is_kept() {
-    let mut history = History::begin();
+fn invariants_hold_during_a_watch_with_due_relist() {
+    let mut history = History::new();
     while history.completions == 0 {
-        history.then(Behaviour::Good);
+        history.step(Behaviour::Correct);
     }
     history.now += LATEST_RELIST;
     history.explore(6);

@@ -1,52 +1,49 @@
-//! How long a watch waits, and for what: every duration of the machine.
+//! Durations and options of the watch state machine.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::domain::retry::Backoff;
 
-/// The durations and choices of a [`Watch`](super::Watch).
+/// Durations and options of a [`Watch`](super::Watch).
 #[derive(Debug, Clone)]
-pub struct Policy {
-    /// Whether streaming lists are asked for.
+pub struct Timing {
+    /// Whether to request streaming lists.
     pub streaming: Streaming,
-    /// The longest silence amid a streaming list.
-    pub stream_silence: Duration,
-    /// The longest silence amid a page.
-    pub page_silence: Duration,
-    /// The longest silence of a watch. The API server sends a bookmark about once a minute.
-    pub watch_silence: Duration,
-    /// After so long without contact the set is listed, as soon as the server answers: a watch that goes on
-    /// may be silent for a while although nothing is wrong.
-    pub lost: Duration,
-    /// The time from one list to the next while nothing else asks for one; each is taken at random, up
-    /// to a quarter shorter or longer.
+    /// Read timeout of a streaming list.
+    pub stream_timeout: Duration,
+    /// Read timeout of a page.
+    pub page_timeout: Duration,
+    /// Read timeout of a watch. The API server sends a bookmark about once a minute.
+    pub watch_timeout: Duration,
+    /// Relist instead of resuming the watch after this time without contact.
+    pub stale_after: Duration,
+    /// Interval of periodic relists; each is randomized by up to a quarter.
     pub relist: Duration,
-    /// After how many seconds the API server is asked to end a watch, at random.
+    /// Range of the random `timeoutSeconds` of a watch, in seconds.
     pub timeout_seconds: RangeInclusive<u32>,
-    /// Between two tries of what failed.
+    /// Delays between attempts.
     pub backoff: Backoff,
 }
 
-/// Whether the API server may be asked for streaming lists (Kubernetes documentation, "Kubernetes API
-/// Concepts", Streaming lists).
+/// Whether to request streaming lists (Kubernetes documentation, "Kubernetes API Concepts", Streaming
+/// lists).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
-    /// They are tried first.
-    Tried,
-    /// All lists are paged.
+    /// Request a streaming list first.
+    Preferred,
+    /// Request paged lists only.
     Never,
 }
 
-impl Default for Policy {
-    /// Streaming; 30 s, 60 s, 100 s; 4 min; 6 h; 240 to 300; 1 s to 60 s.
+impl Default for Timing {
     fn default() -> Self {
         Self {
-            streaming: Streaming::Tried,
-            stream_silence: Duration::from_secs(30),
-            page_silence: Duration::from_mins(1),
-            watch_silence: Duration::from_secs(100),
-            lost: Duration::from_mins(4),
+            streaming: Streaming::Preferred,
+            stream_timeout: Duration::from_secs(30),
+            page_timeout: Duration::from_mins(1),
+            watch_timeout: Duration::from_secs(100),
+            stale_after: Duration::from_mins(4),
             relist: Duration::from_hours(6),
             timeout_seconds: 240..=300,
             backoff: Backoff::default(),
@@ -54,20 +51,19 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
-    /// The same with every duration so many times shorter; what an API server is asked for stays at
-    /// least a second.
+impl Timing {
+    /// Divides every duration by `divisor`; `timeout_seconds` stays at least 1.
     #[must_use]
-    pub fn hastened(self, times: u32) -> Self {
-        let seconds = |seconds: &u32| (seconds / times).max(1);
+    pub fn scaled(self, divisor: u32) -> Self {
+        let seconds = |seconds: &u32| (seconds / divisor).max(1);
         Self {
-            stream_silence: self.stream_silence / times,
-            page_silence: self.page_silence / times,
-            watch_silence: self.watch_silence / times,
-            lost: self.lost / times,
-            relist: self.relist / times,
+            stream_timeout: self.stream_timeout / divisor,
+            page_timeout: self.page_timeout / divisor,
+            watch_timeout: self.watch_timeout / divisor,
+            stale_after: self.stale_after / divisor,
+            relist: self.relist / divisor,
             timeout_seconds: seconds(self.timeout_seconds.start())..=seconds(self.timeout_seconds.end()),
-            backoff: self.backoff.hastened(times),
+            backoff: self.backoff.scaled(divisor),
             ..self
         }
     }

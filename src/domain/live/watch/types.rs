@@ -1,47 +1,47 @@
-//! What a watch is told, and what it says: its inputs, its acts and the facts for logs and metrics.
+//! Inputs and outputs of the watch state machine, and the labels of its metrics.
 
 use std::time::Duration;
 
-use crate::domain::retry::{Class, class};
+use crate::domain::retry::{StatusClass, classify};
 
-/// What happened.
+/// Result of the last [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// The request was answered with 200; nothing of the body was read yet.
-    Answered,
-    /// It was answered with another status.
-    Refused {
+    /// The response has status 200; its body has not been read.
+    ResponseStarted,
+    /// The response has another status.
+    ErrorStatus {
         /// The status code.
         status: u16,
-        /// What the Retry-After header asks for.
+        /// Delay from the Retry-After header.
         retry_after: Option<Duration>,
     },
-    /// It was not answered, and there may be nobody who could.
+    /// The request failed without a response.
     Unreachable,
-    /// Nothing came in the time that was given.
+    /// The read timed out.
     Silent,
-    /// The answer broke off before its end.
+    /// The connection was lost in the middle of the response.
     BrokenOff,
-    /// What came is not what was asked for.
+    /// The response is not a list or a watch of pods.
     Garbled,
-    /// A page, or a list in one, was read to its end.
+    /// A page, or an unpaged list, was read completely.
     Page {
-        /// Its continue token; empty at the end of the list.
+        /// The continue token; empty on the last page.
         token: &'a str,
-        /// Its resourceVersion.
+        /// The resourceVersion of the list.
         resource_version: &'a str,
     },
     /// An event of a watch or of a streaming list.
     Event(Event<'a>),
-    /// The stream came to its end.
+    /// The server closed the stream.
     Ended,
-    /// The pause is over.
-    Waited,
+    /// The delay has elapsed.
+    DelayElapsed,
 }
 
-/// An event. Its resourceVersion is empty where there was none, or none that could be read.
+/// An event. `resource_version` is empty if the event has no readable one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are said above, and in the Kubernetes documentation")]
+#[expect(missing_docs, reason = "the Kubernetes documentation describes the fields")]
 pub enum Event<'a> {
     /// ADDED.
     Added { resource_version: &'a str },
@@ -55,106 +55,106 @@ pub enum Event<'a> {
     Error { code: u16, reason: &'a str, retry_after: Option<Duration> },
 }
 
-/// What to do, and what to know about it.
+/// Output of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What the live set has to know, before the act.
+    /// Progress of the list, to apply to the live set before the action.
     pub listing: Option<Listing>,
-    /// Why what was open, or asked, is not gone on with.
-    pub restart: Option<Restart>,
-    /// What to do next.
-    pub act: Act,
+    /// Why the previous request or response was abandoned.
+    pub restart: Option<RestartReason>,
+    /// The next action.
+    pub action: Action,
 }
 
-/// What becomes of the live set: a relist is mark and sweep in place.
+/// Progress of a list. The live set marks and sweeps in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
-    /// A list begins: no pod was seen in it yet.
-    Begin,
-    /// It is complete: what was not seen in it, is gone.
-    Complete,
+    /// A list starts: clear all marks.
+    Started,
+    /// The list is complete: pods without a mark are gone.
+    Completed,
 }
 
-/// What to do next. Only `Read` goes on with the answer that is open.
+/// The next action. Only `Read` continues with the open response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Send this request.
-    Ask(Request),
-    /// Read the next event of the answer, or a page to its end.
+    Send(Request),
+    /// Read the next event of the response, or a complete page.
     Read {
-        /// The longest silence: before the next event, or amid a page.
-        within: Duration,
+        /// Maximum time without data: before the next event, or within a page.
+        timeout: Duration,
     },
-    /// Nothing, for so long.
+    /// Wait before the next action.
     Wait(Duration),
 }
 
 /// A request for pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// A consistent list as events, which goes on as a watch.
+    /// A consistent list as events, followed by a watch.
     StreamingList {
-        /// When it shall end.
+        /// Seconds until the server ends the stream.
         timeout_seconds: u32,
     },
-    /// A page of a consistent list: the first, or the one behind a token.
+    /// A page of a consistent list.
     Page {
-        /// The continue token.
+        /// The continue token; `None` for the first page.
         token: Option<String>,
     },
-    /// A consistent list in one answer.
-    Whole,
-    /// What happens after a resourceVersion.
+    /// A consistent list in one response.
+    Unpaged,
+    /// Events after a resourceVersion.
     Watch {
         /// The resourceVersion.
         from: String,
-        /// When it shall end.
+        /// Seconds until the server ends the watch.
         timeout_seconds: u32,
     },
 }
 
-/// Why a request or an answer is not gone on with: the labels of a metric.
+/// Why a request or a response was abandoned; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Restart {
+pub enum RestartReason {
     /// 410: the resourceVersion or the continue token is too old.
     Expired,
-    /// Another status, or an ERROR event.
+    /// Another error status, or an ERROR event.
     Refused,
-    /// There was no answer.
+    /// The request failed without a response.
     Unreachable,
-    /// Nothing came for too long.
+    /// The read timed out.
     Silent,
-    /// The answer broke off.
+    /// The connection was lost in the middle of the response.
     BrokenOff,
-    /// What came is not what was asked for.
+    /// The response is not a list or a watch of pods.
     Garbled,
-    /// The stream came to its end, as all do.
+    /// The server closed the stream, as it regularly does.
     Ended,
-    /// It is time for another list.
+    /// The periodic relist is due.
     Relist,
 }
 
-/// What a watch is about.
+/// Current activity of a watch; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It reads a list.
+    /// Reading a list.
     Listing,
-    /// It follows a watch.
+    /// Following a watch.
     Watching,
-    /// It waits before the next try.
+    /// Waiting before the next attempt.
     Waiting,
 }
 
-/// A request or an answer that came to nothing.
+/// A failed request or response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
-    pub(crate) why: Restart,
+    pub(crate) reason: RestartReason,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Restart {
-    /// All of them.
+impl RestartReason {
+    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::Expired,
         Self::Refused,
@@ -166,7 +166,7 @@ impl Restart {
         Self::Relist,
     ];
 
-    /// Its label.
+    /// The metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -183,10 +183,10 @@ impl Restart {
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 3] = [Self::Listing, Self::Watching, Self::Waiting];
 
-    /// Its label.
+    /// The metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -210,42 +210,42 @@ impl<'a> Event<'a> {
 }
 
 impl Input<'_> {
-    /// What failed, where anything did.
+    /// The failure that this input stands for; `None` if it is progress.
     pub(crate) fn failure(self) -> Option<Failure> {
         Some(match self {
             Self::Event(Event::Error { code, reason, retry_after }) => {
                 let is_expired = code == 410 || matches!(reason, "Expired" | "Gone");
-                Failure::answered(if is_expired { 410 } else { code }, retry_after)
+                Failure::from_status(if is_expired { 410 } else { code }, retry_after)
             }
-            Self::Answered | Self::Page { .. } | Self::Event(_) | Self::Waited => return None,
-            Self::Refused { status, retry_after } => Failure::answered(status, retry_after),
-            Self::Unreachable => Failure::of(Restart::Unreachable),
-            Self::Silent => Failure::of(Restart::Silent),
-            Self::BrokenOff => Failure::of(Restart::BrokenOff),
-            Self::Garbled => Failure::of(Restart::Garbled),
-            Self::Ended => Failure::of(Restart::Ended),
+            Self::ResponseStarted | Self::Page { .. } | Self::Event(_) | Self::DelayElapsed => return None,
+            Self::ErrorStatus { status, retry_after } => Failure::from_status(status, retry_after),
+            Self::Unreachable => Failure::new(RestartReason::Unreachable),
+            Self::Silent => Failure::new(RestartReason::Silent),
+            Self::BrokenOff => Failure::new(RestartReason::BrokenOff),
+            Self::Garbled => Failure::new(RestartReason::Garbled),
+            Self::Ended => Failure::new(RestartReason::Ended),
         })
     }
 }
 
 impl Failure {
-    pub(crate) fn of(why: Restart) -> Self {
-        Self { why, status: None, retry_after: None }
+    pub(crate) fn new(reason: RestartReason) -> Self {
+        Self { reason, status: None, retry_after: None }
     }
 
-    fn answered(status: u16, retry_after: Option<Duration>) -> Self {
-        let why = if status == 410 { Restart::Expired } else { Restart::Refused };
-        Self { why, status: Some(status), retry_after }
+    fn from_status(status: u16, retry_after: Option<Duration>) -> Self {
+        let reason = if status == 410 { RestartReason::Expired } else { RestartReason::Refused };
+        Self { reason, status: Some(status), retry_after }
     }
 
-    /// Whether what was sent is at fault, so that the same would fail again.
-    pub(crate) fn is_refusal(self) -> bool {
-        self.status.is_some_and(|status| class(status) == Class::Refused)
+    /// Whether the server rejected the request itself, so that the same request would fail again.
+    pub(crate) fn is_rejection(self) -> bool {
+        self.status.is_some_and(|status| classify(status) == StatusClass::Rejected)
     }
 
-    /// Whether the resourceVersion of a watch may be at fault. That nobody is there, that the caller may
-    /// not watch and that too many do has nothing to do with it.
-    pub(crate) fn may_be_of_the_version(self) -> bool {
-        self.why != Restart::Unreachable && !matches!(self.status, Some(401 | 403 | 429))
+    /// Whether an invalid resourceVersion may be the cause. An unreachable server, missing permissions and
+    /// rate limiting have other causes.
+    pub(crate) fn may_be_caused_by_version(self) -> bool {
+        self.reason != RestartReason::Unreachable && !matches!(self.status, Some(401 | 403 | 429))
     }
 }

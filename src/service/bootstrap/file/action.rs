@@ -1,4 +1,4 @@
-//! Actions, their targets and the mail server in the file.
+//! Actions, their targets and the mail server in the bootstrap file.
 
 use std::path::PathBuf;
 
@@ -8,94 +8,94 @@ use serde::Deserialize;
 use crate::domain::model::{ShortText, TargetKind, Trigger};
 use crate::service::notify::SmtpTls;
 
-/// Where a secret stands: exactly one of the two.
+/// Reference to a secret: exactly one of the two keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Reference {
-    /// A file that holds it; a relative one lies beside this file.
+    /// Path of a file with the secret, relative to the bootstrap file.
     #[serde(default)]
     pub(in crate::service::bootstrap) file: Option<PathBuf>,
-    /// An environment variable that holds it.
+    /// Environment variable with the secret.
     #[serde(default)]
     pub(in crate::service::bootstrap) variable: Option<String>,
 }
 
-/// A mail server.
+/// Mail server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Smtp {
-    /// Its name, which its certificate has to bear.
+    /// Host name, which must match the server's certificate.
     pub(in crate::service::bootstrap) host: String,
-    /// Its port; without it, 587 for starttls, 465 for implicit and 25 for none.
+    /// Port (default: 587 for starttls, 465 for implicit, 25 for none).
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(in crate::service::bootstrap) port: Option<u16>,
-    /// How the connection is encrypted; without it, by STARTTLS.
+    /// Encryption of the connection (default: starttls).
     #[serde(default)]
     pub(in crate::service::bootstrap) tls: SmtpTls,
-    /// Who sends, as supercargo@example.com.
+    /// Sender address, such as supercargo@example.com.
     pub(in crate::service::bootstrap) from: String,
-    /// Who signs in; without it, nobody does.
+    /// Username; without one, mail is sent without authentication.
     #[serde(default)]
     pub(in crate::service::bootstrap) username: Option<String>,
-    /// The password.
+    /// Password of the user.
     #[serde(default)]
     pub(in crate::service::bootstrap) password: Option<Reference>,
 }
 
-/// What is sent where when something happens.
+/// Notification action.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Action {
-    /// Its number, which is never given again once it was taken out.
+    /// Number of the action; the number of a removed action must not be reused.
     #[schemars(range(min = 1))]
     pub(in crate::service::bootstrap) number: i64,
-    /// Its name.
+    /// Name of the action.
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) name: ShortText,
-    /// The environments that it is for; "*" is all.
+    /// Environments to watch; "*" for all.
     pub(in crate::service::bootstrap) environments: Vec<String>,
-    /// What has to happen.
+    /// Events that trigger a notification.
     pub(in crate::service::bootstrap) triggers: Vec<Trigger>,
-    /// Where it is sent.
+    /// Recipients of the notifications.
     pub(in crate::service::bootstrap) targets: Vec<Target>,
 }
 
-/// Where something is sent.
+/// Recipient of notifications.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Target {
-    /// Its name within the action.
+    /// Name of the target, unique within the action.
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) name: ShortText,
-    /// What kind of place it is.
+    /// Type of the target.
     #[serde(rename = "type")]
     pub(in crate::service::bootstrap) kind: TargetKind,
-    /// The address of a WEBHOOK or SLACK, which is a credential.
+    /// URL of a WEBHOOK or SLACK target, as a reference because it is a credential.
     #[serde(default)]
     pub(in crate::service::bootstrap) url: Option<Reference>,
-    /// What a WEBHOOK's messages are signed with: one secret, or two during a rotation.
+    /// Signing secrets of a WEBHOOK: one, or two during a rotation.
     #[serde(default)]
     pub(in crate::service::bootstrap) secrets: Vec<Reference>,
-    /// The channel behind a SLACK's address, for who reads the list of actions.
+    /// Channel of a SLACK target, for display only.
     #[serde(default)]
     pub(in crate::service::bootstrap) channel: Option<Channel>,
-    /// Who gets an EMAIL.
+    /// Addresses of an EMAIL target.
     #[serde(default)]
     pub(in crate::service::bootstrap) recipients: Vec<String>,
 }
 
-/// A channel of a chat.
+/// Chat channel.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Channel {
-    /// Its identifier.
+    /// Identifier of the channel.
     #[serde(default)]
     pub(in crate::service::bootstrap) id: Option<String>,
-    /// Its name.
+    /// Name of the channel.
     #[serde(default)]
     pub(in crate::service::bootstrap) name: Option<String>,
-    /// The identifier of its team.
+    /// Identifier of the team.
     #[serde(default)]
     pub(in crate::service::bootstrap) team: Option<String>,
 }

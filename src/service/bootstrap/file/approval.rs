@@ -1,4 +1,4 @@
-//! Approvals in the file.
+//! Approvals in the bootstrap file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,59 +6,59 @@ use serde::Deserialize;
 use super::moment;
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, ShortText, Text, Timestamp};
 
-/// An approval of an artifact.
+/// Approval of an artifact.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(in crate::service::bootstrap) struct Approval {
-    /// Its number in its flow.
+    /// Number of the approval, unique in the flow.
     #[schemars(range(min = 1))]
     pub(in crate::service::bootstrap) number: i64,
-    /// The artifact that is approved, 64 lowercase hex digits.
+    /// Digest of the approved artifact, 64 lowercase hex digits.
     #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(in crate::service::bootstrap) artifact: Fingerprint,
-    /// The artifact that it takes the place of.
+    /// Digest of the artifact that it replaces.
     #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(in crate::service::bootstrap) base: Fingerprint,
-    /// The artifact's name.
+    /// Name of the artifact.
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) name: Text,
-    /// What it is about.
+    /// Description of the approval.
     #[serde(default)]
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) description: Text,
-    /// The environment that it is for; without it, any.
+    /// Environment to which the approval applies (default: all).
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(in crate::service::bootstrap) environment: Option<EnvironmentName>,
-    /// The commits that come with it, 40 lowercase hex digits each.
+    /// Commits that the artifact adds, 40 lowercase hex digits each.
     #[serde(default)]
     pub(in crate::service::bootstrap) commits: Vec<String>,
-    /// Where it stands. One that is APPROVED has somebody who signed it off.
+    /// State of the approval; APPROVED requires a sign-off.
     pub(in crate::service::bootstrap) state: ApprovalState,
-    /// Who said what.
+    /// Sign-offs by persons.
     #[serde(default)]
     pub(in crate::service::bootstrap) approvals: Vec<SignOff>,
-    /// Whatever else is to be kept with it.
+    /// Additional data to store, in any form.
     #[serde(default)]
     pub(in crate::service::bootstrap) user_data: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// What one person said of an approval.
+/// Sign-off by one person.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct SignOff {
-    /// Who.
+    /// Name of the person.
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) by: ShortText,
-    /// When, as 2026-09-01T12:00:00Z.
+    /// Time of the sign-off, such as 2026-09-01T12:00:00Z.
     #[serde(deserialize_with = "moment")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub(in crate::service::bootstrap) at: Timestamp,
-    /// Why.
+    /// Comment of the person.
     #[serde(default)]
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) comment: Text,
-    /// Where that can be seen, as a ticket.
+    /// URL of the evidence, such as a ticket.
     #[serde(default)]
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) url: Text,

@@ -1,5 +1,7 @@
-//! The file, key by key. Its types say what may stand where, and their documentation is that of the JSON
-//! Schema; `resolve` follows references and finds contradictions, and nobody else sees them.
+//! Types of the bootstrap file, used only by `resolve`.
+//!
+//! The JSON Schema and docs/configuration.md are generated from their doc comments. `resolve` follows references and
+//! finds contradictions.
 
 mod action;
 mod approval;
@@ -25,127 +27,126 @@ pub(super) use approval::Approval;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(title = "supercargo bootstrap file")]
 pub(super) struct File {
-    /// Grows with each change of the file: a lower one than the database has seen is refused.
+    /// Generation of the file. Increment it with each change; the service never applies a lower one than before.
     #[schemars(range(min = 0))]
     pub(super) generation: i64,
-    /// A PEM bundle of authorities that receivers of notifications may have their certificates from, beside
-    /// the system's; a relative one lies beside this file.
+    /// Path of a PEM file with certificate authorities for notification targets, in addition to those of the system.
+    /// Relative to the bootstrap file.
     #[serde(default)]
     pub(super) authorities: Option<PathBuf>,
-    /// The mail server, for targets of type EMAIL.
+    /// Mail server for targets of type EMAIL.
     #[serde(default)]
     pub(super) smtp: Option<Smtp>,
-    /// The organizations, one at least. One that is taken out is closed with its tokens; what it recorded stays.
+    /// Organizations, at least one. Removing one disables it and its tokens; its data is kept.
     pub(super) organizations: Vec<Organization>,
 }
 
-/// An organization.
+/// Organization.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Organization {
-    /// Its name, {org} in paths.
+    /// Name of the organization, {org} in paths.
     #[schemars(with = "String")]
     pub(super) name: OrganizationName,
-    /// How long the history of its environments is kept after it ended, as 400d; without it, for ever.
+    /// Retention of ended history, such as 400d (default: unlimited).
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) retention: Option<Span>,
-    /// Its tokens.
+    /// Tokens of the organization.
     #[serde(default)]
     pub(super) tokens: Vec<Token>,
-    /// Flows that have tags or a template.
+    /// Flows with tags, a template or approvals.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,
-    /// Environments of which more than the name is to be known.
+    /// Environments with settings other than the defaults.
     #[serde(default)]
     pub(super) environments: Vec<Environment>,
-    /// What is sent where when something happens.
+    /// Notification actions.
     #[serde(default)]
     pub(super) actions: Vec<Action>,
 }
 
-/// A token; exactly one of sha256, file and variable says what it is.
+/// API token; requires exactly one of sha256, file and variable.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Token {
-    /// Its name: reports and attestations say that they came from it.
+    /// Name of the token, shown as the author of its reports and attestations.
     pub(super) name: String,
-    /// What it may do: report the environments that it lists, attest in the flows that it lists, read
-    /// everything, or all of that.
+    /// Permissions: report to the listed environments, attest to the listed flows, read everything, or all of these.
     pub(super) role: Role,
-    /// The environments that a token of role report is for; "*" is all.
+    /// Environments of a token with the role report; "*" for all.
     #[serde(default)]
     pub(super) environments: Vec<String>,
-    /// The flows that a token of role attest is for; "*" is all.
+    /// Flows of a token with the role attest; "*" for all.
     #[serde(default)]
     pub(super) flows: Vec<String>,
-    /// The SHA-256 of the token, 64 lowercase hex digits.
+    /// SHA-256 of the token, 64 lowercase hex digits.
     #[serde(default, deserialize_with = "hash")]
     #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(super) sha256: Option<Fingerprint>,
-    /// A file that holds the token.
+    /// Path of a file with the token, relative to the bootstrap file.
     #[serde(default)]
     pub(super) file: Option<PathBuf>,
-    /// An environment variable that holds the token.
+    /// Environment variable with the token.
     #[serde(default)]
     pub(super) variable: Option<String>,
-    /// When it ends, as 2027-01-31T00:00:00Z; without it, never.
+    /// Expiry of the token, such as 2027-01-31T00:00:00Z (default: never).
     #[serde(default, deserialize_with = "time")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub(super) expires: Option<Timestamp>,
 }
 
-/// A flow.
+/// Flow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Flow {
-    /// Its name.
+    /// Name of the flow.
     #[schemars(with = "String", regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._~-]*$"))]
     pub(super) name: FlowName,
-    /// Tags that trails are listed by.
+    /// Tags by which trails can be filtered.
     #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,
-    /// What its trails have to hold to be compliant.
+    /// Attestations that its trails require to be compliant.
     #[serde(default)]
     pub(super) template: Option<TemplateBody>,
-    /// Its approvals. One that is taken out is withdrawn; its number is never given again.
+    /// Approvals of the flow. Removing one withdraws it; its number must not be reused.
     #[serde(default)]
     pub(super) approvals: Vec<Approval>,
 }
 
-/// An environment.
+/// Environment.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Environment {
-    /// Its name.
+    /// Name of the environment.
     #[schemars(with = "String")]
     pub(super) name: EnvironmentName,
-    /// The silence after which nobody knows what it runs, as 15m; without it, 3m.
+    /// Time without a report after which the environment is silent, such as 15m (default: 3m).
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) silent_after: Option<Span>,
-    /// What it requires of each artifact that runs there.
+    /// Requirements for each running artifact.
     #[serde(default)]
     pub(super) policy: Option<Policy>,
-    /// Artifacts that may run there whatever is attested of them.
+    /// Artifacts that are compliant without attestations.
     #[serde(default)]
     pub(super) allowed: Vec<Allowance>,
 }
 
-/// An artifact that may run whatever is attested of it.
+/// Exception for one artifact.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Allowance {
-    /// Which, 64 lowercase hex digits.
+    /// Digest of the artifact, 64 lowercase hex digits.
     #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(super) artifact: Fingerprint,
-    /// Why.
+    /// Reason for the exception.
     #[schemars(with = "String")]
     pub(super) reason: Text,
-    /// Who says so.
+    /// Author of the exception.
     #[schemars(with = "String")]
     pub(super) author: ShortText,
-    /// Until when, as 2027-01-31T00:00:00Z; without it, for ever.
+    /// Expiry of the exception, such as 2027-01-31T00:00:00Z (default: never).
     #[serde(default, deserialize_with = "time")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub(super) expires: Option<Timestamp>,
@@ -158,23 +159,24 @@ pub(super) struct Span(pub(super) Duration);
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = || {
-            serde::de::Error::custom(format!("{text:?} is no span of time; 90s, 15m or 400d was expected"))
+        let invalid = || {
+            let message = format!("invalid duration {text:?}: expected a duration such as 90s, 15m or 400d");
+            serde::de::Error::custom(message)
         };
-        let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+        let span: jiff::Span = text.parse().map_err(|_| invalid())?;
         if span.get_years() != 0 || span.get_months() != 0 {
-            return Err(wrong());
+            return Err(invalid());
         }
         let days = jiff::SpanRelativeTo::days_are_24_hours();
-        let duration = span.to_duration(days).map_err(|_| wrong())?;
-        Duration::try_from(duration).ok().filter(|span| !span.is_zero()).map(Self).ok_or_else(wrong)
+        let duration = span.to_duration(days).map_err(|_| invalid())?;
+        Duration::try_from(duration).ok().filter(|span| !span.is_zero()).map(Self).ok_or_else(invalid)
     }
 }
 
-/// Where it is none, it may be the token itself: it is not quoted.
+/// Does not quote an invalid value, because it may be the token itself.
 fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Fingerprint>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-    let expected = "64 lowercase hex digits were expected: the SHA-256 of the token, and not itself";
+    let expected = "expected 64 lowercase hex digits: the SHA-256 of the token, not the token itself";
     text.parse().map(Some).map_err(|_| serde::de::Error::custom(expected))
 }
 
@@ -188,12 +190,12 @@ pub(super) fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Times
 }
 
 fn read_time<E: serde::de::Error>(text: &str) -> Result<Timestamp, E> {
-    let wrong = || {
+    let invalid = || {
         E::custom(format!(
-            "{text:?} is no time; RFC 3339 as 2027-01-31T00:00:00Z, before 9999-12-30, was expected"
+            "invalid time {text:?}: expected RFC 3339 such as 2027-01-31T00:00:00Z, before 9999-12-30"
         ))
     };
-    let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
+    let time: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
     Ok(Timestamp::from_micros(time.as_microsecond()))
 }
 

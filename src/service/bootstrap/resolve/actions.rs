@@ -1,4 +1,4 @@
-//! Actions, their targets and the mail server, from the file to the plan and the address book.
+//! Actions, their targets and the mail server.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,38 +7,39 @@ use lettre::message::Mailbox;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::{Wrong, secret, unique};
+use super::secret;
+use super::value::{InvalidValue, unique};
 use crate::domain::model::{Channel, EnvironmentName, TargetKind};
 use crate::service::bootstrap::file;
 use crate::service::notify::{Address, AddressBook, Smtp, SmtpTls};
-use crate::store::bootstrap::{Action, Shown, Target};
-use crate::store::events::EVERY;
+use crate::store::bootstrap::{Action, PublicAddress, Target};
+use crate::store::events::ALL_ENVIRONMENTS;
 
-/// The longest list of environments, targets or recipients.
-const MOST: usize = 100;
+/// Maximum number of environments, targets or recipients of an action.
+const MAX_ENTRIES: usize = 100;
 
 pub(super) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
-    let from = smtp.from.parse::<Mailbox>().map_err(|_| "from: a mail address was expected")?;
+    let from = smtp.from.parse::<Mailbox>().map_err(|_| "from: expected a mail address")?;
     let credentials = match (&smtp.username, &smtp.password) {
         (None, None) => None,
         (Some(_), Some(_)) if smtp.tls == SmtpTls::None => {
-            return Err("tls: a password is not sent in the clear; starttls or implicit was expected".into());
+            return Err("tls: expected starttls or implicit: a password must be encrypted in transit".into());
         }
         (Some(user), Some(password)) => {
-            let password = secret::given(password, path).map_err(|why| format!("password: {why}"))?;
+            let password = secret::any(password, path).map_err(|why| format!("password: {why}"))?;
             Some((user.clone(), password))
         }
-        _ => return Err("username and password were expected, or neither".into()),
+        _ => return Err("expected both username and password, or neither".into()),
     };
-    let usual = match smtp.tls {
+    let default_port = match smtp.tls {
         SmtpTls::Starttls => 587,
         SmtpTls::Implicit => 465,
         SmtpTls::None => 25,
     };
     if smtp.host.is_empty() || smtp.port == Some(0) {
-        return Err("a host, and a port from 1 if any, was expected".into());
+        return Err("expected a host, and a port from 1".into());
     }
-    let port = smtp.port.unwrap_or(usual);
+    let port = smtp.port.unwrap_or(default_port);
     Ok(Smtp { host: smtp.host.clone(), port, tls: smtp.tls, from, credentials })
 }
 
@@ -47,32 +48,32 @@ pub(super) fn resolve(
     place: &str,
     path: &Path,
     book: &mut AddressBook,
-) -> Result<Vec<Action>, Wrong> {
+) -> Result<Vec<Action>, InvalidValue> {
     let mut numbers = BTreeSet::new();
     let mut actions = Vec::new();
     for (n, action) in organization.actions.iter().enumerate() {
         let place = format!("{place}.actions[{n}]");
         let at = |key: &str, why: &str| (format!("{place}.{key}"), why.to_owned());
         if action.number < 1 || !numbers.insert(action.number) {
-            return Err(at("number", "a number from 1 that no other action has was expected"));
+            return Err(at("number", "expected a unique number from 1"));
         }
         let triggers: BTreeSet<_> = action.triggers.iter().collect();
         if triggers.is_empty() || triggers.len() < action.triggers.len() {
-            return Err(at("triggers", "at least one was expected, and each once"));
+            return Err(at("triggers", "expected at least one, without duplicates"));
         }
-        if !(1..=MOST).contains(&action.targets.len()) {
-            return Err(at("targets", "1 to 100 were expected"));
+        if !(1..=MAX_ENTRIES).contains(&action.targets.len()) {
+            return Err(at("targets", "expected 1 to 100 targets"));
         }
         check_environments(&action.environments).map_err(|why| at("environments", &why))?;
         unique(&format!("{place}.targets"), action.targets.iter().map(|target| target.name.as_str()))?;
         let mut targets = Vec::new();
         for (n, target) in action.targets.iter().enumerate() {
             let wrong = |why| (format!("{place}.targets[{n}]"), why);
-            let (address, shown) = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;
+            let (address, public) = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;
             let name = target.name.as_str().to_owned();
             book.targets
                 .insert((organization.name.as_str().to_owned(), action.number, name.clone()), address);
-            targets.push(Target { name, kind: target.kind, shown });
+            targets.push(Target { name, kind: target.kind, address: public });
         }
         actions.push(Action {
             number: action.number,
@@ -85,20 +86,28 @@ pub(super) fn resolve(
     Ok(actions)
 }
 
-/// Names that a path can hold, so that a misspelt one is found here as far as it can be.
+/// Checks that the names are valid, which finds some misspelled names.
 fn check_environments(names: &[String]) -> Result<(), String> {
-    if !(1..=MOST).contains(&names.len()) {
-        return Err("1 to 100 names were expected, or [\"*\"]".into());
+    if !(1..=MAX_ENTRIES).contains(&names.len()) {
+        return Err("expected 1 to 100 names, or [\"*\"]".into());
     }
-    for name in names.iter().filter(|name| *name != EVERY) {
+    for name in names.iter().filter(|name| *name != ALL_ENVIRONMENTS) {
         name.parse::<EnvironmentName>().map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-fn resolve_target(target: &file::Target, path: &Path, has_smtp: bool) -> Result<(Address, Shown), String> {
+fn resolve_target(
+    target: &file::Target,
+    path: &Path,
+    has_smtp: bool,
+) -> Result<(Address, PublicAddress), String> {
     let has = |what: &str, wrong: bool| {
-        if wrong { Err(format!("a target of type {} has no {what}", target.kind.as_str())) } else { Ok(()) }
+        if wrong {
+            Err(format!("a target of type {} must not have {what}", target.kind.as_str()))
+        } else {
+            Ok(())
+        }
     };
     if target.kind != TargetKind::Webhook {
         has("secrets", !target.secrets.is_empty())?;
@@ -110,14 +119,14 @@ fn resolve_target(target: &file::Target, path: &Path, has_smtp: bool) -> Result<
         has("url", target.url.is_some())?;
         let recipients = recipients(&target.recipients)?;
         if !has_smtp {
-            return Err("mail needs a server: smtp, at the top of the file".into());
+            return Err("mail needs a server: set smtp at the top level of the file".into());
         }
-        let shown = Shown { recipients: target.recipients.clone(), ..Shown::default() };
-        return Ok((Address::Email { recipients }, shown));
+        let public = PublicAddress { recipients: target.recipients.clone(), ..PublicAddress::default() };
+        return Ok((Address::Email { recipients }, public));
     }
     has("recipients", !target.recipients.is_empty())?;
-    let reference = target.url.as_ref().ok_or("url was expected, as {file: FILE} or {variable: NAME}")?;
-    let url = secret::given(reference, path).map_err(|why| format!("url: {why}"))?;
+    let reference = target.url.as_ref().ok_or("expected url, as {file: FILE} or {variable: NAME}")?;
+    let url = secret::any(reference, path).map_err(|why| format!("url: {why}"))?;
     let webhook = Some(origin(&url)?);
     if target.kind == TargetKind::Slack {
         let channel = target.channel.as_ref().map(|channel| Channel {
@@ -125,20 +134,20 @@ fn resolve_target(target: &file::Target, path: &Path, has_smtp: bool) -> Result<
             channel_name: channel.name.clone(),
             team_id: channel.team.clone(),
         });
-        return Ok((Address::Slack { url }, Shown { webhook, channel, recipients: Vec::new() }));
+        return Ok((Address::Slack { url }, PublicAddress { webhook, channel, recipients: Vec::new() }));
     }
     if !(1..=2).contains(&target.secrets.len()) {
-        return Err("secrets: one was expected, or two during a rotation".into());
+        return Err("secrets: expected one, or two during a rotation".into());
     }
-    let secrets = target.secrets.iter().map(|reference| secret::random(reference, path));
+    let secrets = target.secrets.iter().map(|reference| secret::strong(reference, path));
     let secrets = secrets.collect::<Result<Vec<_>, _>>().map_err(|why| format!("secrets: {why}"))?;
-    Ok((Address::Webhook { url, secrets }, Shown { webhook, ..Shown::default() }))
+    Ok((Address::Webhook { url, secrets }, PublicAddress { webhook, ..PublicAddress::default() }))
 }
 
-/// The scheme and host of an address, which everybody may see. It is not quoted where it is wrong.
+/// The scheme and host of a URL, which readers may see. Errors do not quote the URL, which is a credential.
 fn origin(url: &SecretString) -> Result<String, String> {
-    let wrong = || "url: what it refers to was expected to be one https URL".to_owned();
-    // What parses a URL passes over line breaks within it.
+    let wrong = || "url: expected one https URL".to_owned();
+    // The URL parser ignores line breaks.
     if url.expose_secret().chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(wrong());
     }
@@ -150,10 +159,10 @@ fn origin(url: &SecretString) -> Result<String, String> {
 }
 
 fn recipients(addresses: &[String]) -> Result<Vec<Mailbox>, String> {
-    if !(1..=MOST).contains(&addresses.len()) {
-        return Err("recipients: 1 to 100 mail addresses were expected".into());
+    if !(1..=MAX_ENTRIES).contains(&addresses.len()) {
+        return Err("recipients: expected 1 to 100 mail addresses".into());
     }
     let wrong =
-        |address: &String| format!("recipients: {address:?} is no mail address; NAME@HOST was expected");
+        |address: &String| format!("recipients: invalid mail address {address:?}: expected NAME@HOST");
     addresses.iter().map(|address| address.parse().map_err(|_| wrong(address))).collect()
 }

@@ -1,10 +1,12 @@
-//! From the file to a plan: references followed, contradictions found. `load` calls it on a thread of its own,
-//! since it reads files. What is secret goes into an address book, which stays in memory, and never into the
-//! plan, which the database gets.
+//! Converts a bootstrap file into a plan for the database, and an address book.
+//!
+//! `load` calls it on a blocking thread, since it reads files. Secrets go into the address book, which stays in memory, and
+//! never into the plan.
 
 mod actions;
 mod approvals;
 mod secret;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,46 +14,49 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
+use self::value::{InvalidValue, escaped, unique};
 use super::file::{self, File};
-use crate::domain::escape::Visible;
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
 use crate::process::files::read_up_to;
 use crate::process::yaml;
 use crate::service::notify::AddressBook;
-use crate::service::pages::TAKEN;
-use crate::store::bootstrap::{Allowance, Environment, Flow, Organization, Plan, Taken, Token};
+use crate::service::pages::RESERVED_NAMES;
+use crate::store::bootstrap::{
+    Allowance, EnvironmentConfig, Flow, NumberConflict, Organization, Plan, Token,
+};
 
-/// The largest file that is read, in bytes.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A bootstrap file that cannot be used.
+/// An invalid bootstrap file.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// It cannot be read.
-    #[error("the bootstrap file \"{}\" cannot be read", shown(.0))]
+    /// The file cannot be read.
+    #[error("failed to read the bootstrap file \"{}\"", escaped(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    /// There is nothing in it.
-    #[error("the bootstrap file \"{}\" is empty", shown(.0))]
+    /// The file is empty.
+    #[error("the bootstrap file \"{}\" is empty", escaped(.0))]
     Empty(PathBuf),
-    /// It does not say what is expected at a key, on the line that the cause says.
-    #[error("the bootstrap file \"{}\" cannot be used, at {}", shown(.0), Visible(.1))]
+    /// A syntax error, or a key with an unexpected type. The cause has the line.
+    #[error("invalid bootstrap file \"{}\" at {}", escaped(.0), Escaped(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
-    /// One of its values cannot be used.
-    #[error("the bootstrap file \"{}\" cannot be used: {key}: {why}", shown(path))]
+    /// An invalid value.
+    #[error("invalid bootstrap file \"{}\": {key}: {why}", escaped(path))]
     Value {
         /// The file.
         path: PathBuf,
-        /// The value's place in it.
+        /// The key of the value.
         key: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The database has seen this generation with other content.
+    /// The database has this generation with different content.
     #[error(
-        "the bootstrap file \"{}\" is another than the one of generation {generation} that the database has seen: raise its generation",
-        shown(path)
+        "the bootstrap file \"{}\" changed without a new generation ({generation}): increment `generation`",
+        escaped(path)
     )]
     Changed {
         /// The file.
@@ -59,45 +64,43 @@ pub enum BootstrapError {
         /// Its generation.
         generation: i64,
     },
-    /// The database has seen a later generation.
+    /// The database has a higher generation.
     #[error(
-        "the bootstrap file \"{}\" has generation {generation}, but the database has seen {seen}: it is out of date",
-        shown(path)
+        "the bootstrap file \"{}\" has generation {generation}, but the database has generation {seen}: raise its generation above {seen}, or use the newest file",
+        escaped(path)
     )]
     Outdated {
         /// The file.
         path: PathBuf,
         /// Its generation.
         generation: i64,
-        /// The latest that was applied.
+        /// The generation in the database.
         seen: i64,
     },
-    /// It gives a number again.
-    #[error("the bootstrap file \"{}\" cannot be used", shown(.0))]
-    Taken(PathBuf, #[source] Taken),
+    /// A number of a removed object is reused.
+    #[error("invalid bootstrap file \"{}\"", escaped(.0))]
+    NumberConflict(PathBuf, #[source] NumberConflict),
 }
 
-/// Reads and checks a file, and what it refers to.
+/// Reads and checks a file, and the files that it refers to.
 pub(super) fn read(path: &Path) -> Result<(Plan, AddressBook), BootstrapError> {
-    let bytes = read_up_to(MOST_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
+    let bytes = read_up_to(MAX_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
     if yaml::is_empty(&bytes) {
         return Err(BootstrapError::Empty(path.to_owned()));
     }
-    let file: File = yaml::read(&bytes)
-        .map_err(|yaml::Misread { place, source }| BootstrapError::Invalid(path.to_owned(), place, source))?;
-    plan(file, Fingerprint::of(&bytes), path).map_err(|(key, why)| BootstrapError::Value {
+    let file: File = yaml::read(&bytes).map_err(|yaml::YamlError { path: key, source }| {
+        BootstrapError::Invalid(path.to_owned(), key, source)
+    })?;
+    plan(file, Fingerprint::from_content(&bytes), path).map_err(|(key, why)| BootstrapError::Value {
         path: path.to_owned(),
         key,
         why,
     })
 }
 
-/// The place of a value and what is wrong with it.
-type Wrong = (String, String);
-
-fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBook), Wrong> {
+fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBook), InvalidValue> {
     if file.generation < 0 {
-        return Err(("generation".into(), "a number from 0 was expected".into()));
+        return Err(("generation".into(), "expected a number from 0".into()));
     }
     let mut book = AddressBook::default();
     if let Some(file) = &file.authorities {
@@ -107,7 +110,7 @@ fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBo
         book.smtp = Some(actions::smtp(smtp, path).map_err(|why| ("smtp".to_owned(), why))?);
     }
     if file.organizations.is_empty() {
-        let why = "at least one was expected: without any, all that the database holds would be closed";
+        let why = "expected at least one: an empty list would close all organizations";
         return Err(("organizations".into(), why.into()));
     }
     let organizations = file.organizations.into_iter().enumerate();
@@ -121,7 +124,7 @@ fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBo
         for (m, token) in organization.tokens.iter().enumerate() {
             let place = format!("organizations[{n}].tokens[{m}]");
             if let Some(other) = tokens.insert(token.sha256, place.clone()) {
-                return Err((place, format!("it is the same token as {other}")));
+                return Err((place, format!("same token as {other}")));
             }
         }
     }
@@ -133,13 +136,10 @@ fn resolve(
     place: &str,
     path: &Path,
     book: &mut AddressBook,
-) -> Result<Organization, Wrong> {
-    if TAKEN.contains(&organization.name.as_str()) {
-        let taken = TAKEN.join(", ");
-        return Err((
-            format!("{place}.name"),
-            format!("a name other than {taken} was expected: pages have these"),
-        ));
+) -> Result<Organization, InvalidValue> {
+    if RESERVED_NAMES.contains(&organization.name.as_str()) {
+        let taken = RESERVED_NAMES.join(", ");
+        return Err((format!("{place}.name"), format!("must not be one of {taken}: pages use these names")));
     }
     let tokens = organization.tokens.iter().enumerate();
     let tokens = tokens
@@ -170,7 +170,10 @@ fn resolve(
     })
 }
 
-fn resolve_environment(environment: file::Environment, place: &str) -> Result<Environment, Wrong> {
+fn resolve_environment(
+    environment: file::Environment,
+    place: &str,
+) -> Result<EnvironmentConfig, InvalidValue> {
     if let Some(policy) = &environment.policy {
         check_policy(policy).map_err(|why| (format!("{place}.policy"), why))?;
     }
@@ -182,7 +185,7 @@ fn resolve_environment(environment: file::Environment, place: &str) -> Result<En
         author: allowance.author.as_str().to_owned(),
         expires_at: allowance.expires,
     });
-    Ok(Environment {
+    Ok(EnvironmentConfig {
         name: environment.name,
         silent_after: environment.silent_after.map(|span| span.0),
         policy: environment.policy,
@@ -190,7 +193,7 @@ fn resolve_environment(environment: file::Environment, place: &str) -> Result<En
     })
 }
 
-/// What it requires can be attested, so that a misspelt name is found here as far as it can be.
+/// Checks that the required names are valid, which finds some misspelled names.
 fn check_policy(policy: &Policy) -> Result<(), String> {
     for required in &policy.attestations {
         required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
@@ -198,18 +201,16 @@ fn check_policy(policy: &Policy) -> Result<(), String> {
     }
     let required: BTreeSet<_> = policy.attestations.iter().collect();
     match required.len() {
-        n if n < policy.attestations.len() => Err("it requires an attestation twice".into()),
-        101.. => Err("it requires more than 100 attestations".into()),
-        0 if !policy.approval => {
-            Err("it requires nothing; attestations or approval: true was expected".into())
-        }
+        n if n < policy.attestations.len() => Err("requires an attestation twice".into()),
+        101.. => Err("requires more than 100 attestations".into()),
+        0 if !policy.approval => Err("requires nothing: expected attestations or approval: true".into()),
         _ => Ok(()),
     }
 }
 
 fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
     if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
-        return Err("its name was expected to be 1 to 255 bytes without control characters".into());
+        return Err("name: expected 1 to 255 bytes without control characters".into());
     }
     Ok(Token {
         name: token.name.clone(),
@@ -220,23 +221,13 @@ fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
     })
 }
 
-fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Wrong> {
-    let mut seen = BTreeSet::new();
-    for (n, name) in names.enumerate() {
-        if !seen.insert(name) {
-            return Err((format!("{place}[{n}]"), format!("\"{}\" is there twice", Visible(name))));
-        }
-    }
-    Ok(())
-}
-
-/// Tags and template: nothing that the database cannot keep, and each name once.
-fn check(flow: &file::Flow) -> Result<(), Wrong> {
+/// Checks tags and template: lengths, characters and duplicates.
+fn check(flow: &file::Flow) -> Result<(), InvalidValue> {
     let fits = |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains('\0');
     for (tag, value) in &flow.tags {
         if !fits(tag) || tag.contains('=') || value.contains('\0') {
-            let why = "a tag was expected to be 1 to 255 bytes without \"=\" or NUL".to_owned();
-            return Err((format!("tags.{}", Visible(tag)), why));
+            let why = "expected 1 to 255 bytes without \"=\" or NUL".to_owned();
+            return Err((format!("tags.{}", Escaped(tag)), why));
         }
     }
     let Some(template) = &flow.template else { return Ok(()) };
@@ -244,32 +235,29 @@ fn check(flow: &file::Flow) -> Result<(), Wrong> {
         template.attestations.iter().chain(template.artifacts.iter().flat_map(|a| &a.attestations));
     let names = required.flat_map(|r| [&r.name, &r.kind]).chain(template.artifacts.iter().map(|a| &a.name));
     if names.into_iter().any(|name| !fits(name)) {
-        return Err((
-            "template".into(),
-            "names and types were expected to be 1 to 255 bytes without NUL".into(),
-        ));
+        return Err(("template".into(), "expected names and types of 1 to 255 bytes without NUL".into()));
     }
     unique("template.artifacts", template.artifacts.iter().map(|a| a.name.as_str()))
 }
 
-/// What a token is for: names that a path can hold, so that a misspelt one is found here.
+/// The scope of a token, with valid names.
 fn scope(token: &file::Token) -> Result<Scope, String> {
     let (listed, other, missing, unused) = match token.role {
         Role::Report => (
             &token.environments,
             &token.flows,
-            "a token of role report lists the environments that it is for: environments: [NAME], or [\"*\"]",
-            "a token of role report is for environments, not flows",
+            "a token of role report needs environments: [NAME], or [\"*\"]",
+            "a token of role report must not list flows",
         ),
         Role::Attest => (
             &token.flows,
             &token.environments,
-            "a token of role attest lists the flows that it is for: flows: [NAME], or [\"*\"]",
-            "a token of role attest is for flows, not environments",
+            "a token of role attest needs flows: [NAME], or [\"*\"]",
+            "a token of role attest must not list environments",
         ),
         Role::Read | Role::Admin => {
             let is_bare = token.environments.is_empty() && token.flows.is_empty();
-            let listed = "a token of role read or admin is for the whole organization, and lists nothing";
+            let listed = "a token of role read or admin must list neither environments nor flows";
             return if is_bare { Ok(Scope::default()) } else { Err(listed.into()) };
         }
     };
@@ -289,20 +277,18 @@ fn scope(token: &file::Token) -> Result<Scope, String> {
     Ok(Scope(listed.clone()))
 }
 
-/// The hash of a token, wherever the file says that it is.
+/// The hash of a token, from the hash, file or variable that the bootstrap file names.
 fn hash(token: &file::Token, path: &Path) -> Result<Fingerprint, String> {
     match (token.sha256, &token.file, &token.variable) {
         (Some(sha256), None, None) => Ok(sha256),
-        (None, Some(file), None) => secret::of_file(file, path).map(|secret| of(&secret)),
-        (None, None, Some(variable)) => secret::of_variable(variable).map(|secret| of(&secret)),
-        _ => Err("exactly one of sha256, file and variable was expected".into()),
+        (None, Some(file), None) => secret::token_from_file(file, path).map(|secret| hash_of_secret(&secret)),
+        (None, None, Some(variable)) => {
+            secret::token_from_variable(variable).map(|secret| hash_of_secret(&secret))
+        }
+        _ => Err("expected exactly one of sha256, file and variable".into()),
     }
 }
 
-fn of(secret: &SecretString) -> Fingerprint {
-    Fingerprint::of(secret.expose_secret().as_bytes())
-}
-
-fn shown(path: &Path) -> String {
-    Visible(&path.display().to_string()).to_string()
+fn hash_of_secret(secret: &SecretString) -> Fingerprint {
+    Fingerprint::from_content(secret.expose_secret().as_bytes())
 }

@@ -1,94 +1,94 @@
-//! Secrets, where the file refers to them.
+//! Secrets that the bootstrap file refers to, in files and variables.
 
 use std::path::Path;
 
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 
-use super::shown;
-use crate::domain::escape::Visible;
+use super::value::escaped;
+use crate::domain::escape::Escaped;
 use crate::process::certificate_authorities;
 use crate::process::files::read_up_to;
 use crate::service::bootstrap::file::Reference;
 
-/// The largest secret, in bytes.
-const MOST_BYTES: u64 = 4 * 1024;
+/// Maximum size of a secret, in bytes.
+const MAX_BYTES: u64 = 4 * 1024;
 
-/// The largest bundle of certificates, in bytes.
-const MOST_PEM: u64 = 4 * 1024 * 1024;
+/// Maximum size of a bundle of certificates, in bytes.
+const MAX_PEM: u64 = 4 * 1024 * 1024;
 
-/// The shortest secret that nobody may guess: 128 random bits take 22 letters of base64.
-const SHORTEST: usize = 22;
+/// Minimum length of a strong secret: 128 random bits need 22 characters of base64.
+const MIN_LENGTH: usize = 22;
 
-/// What was found, and where, in words.
+/// A text and a description of its source.
 struct Found {
     text: String,
     place: String,
 }
 
-/// A secret that nobody may guess: a token, or what messages are signed with.
-pub(super) fn random(reference: &Reference, path: &Path) -> Result<SecretString, String> {
-    either(reference, path).and_then(long_enough)
+/// A secret of at least the minimum length: a token, or a key for signatures.
+pub(super) fn strong(reference: &Reference, path: &Path) -> Result<SecretString, String> {
+    either(reference, path).and_then(check_strength)
 }
 
-/// A secret of any length: an address, or somebody's password.
-pub(super) fn given(reference: &Reference, path: &Path) -> Result<SecretString, String> {
+/// A secret of any length: a URL, or a password.
+pub(super) fn any(reference: &Reference, path: &Path) -> Result<SecretString, String> {
     let Found { text, place } = either(reference, path)?;
     if text.is_empty() { Err(format!("{place} is empty")) } else { Ok(text.into()) }
 }
 
-/// The token that a file beside the bootstrap file holds, wherever that is.
-pub(super) fn of_file(file: &Path, path: &Path) -> Result<SecretString, String> {
-    read_file(file, path).and_then(long_enough)
+/// The token in a file, relative to the bootstrap file.
+pub(super) fn token_from_file(file: &Path, path: &Path) -> Result<SecretString, String> {
+    read_file(file, path).and_then(check_strength)
 }
 
-/// The token that a variable holds.
-pub(super) fn of_variable(variable: &str) -> Result<SecretString, String> {
-    read_variable(variable).and_then(long_enough)
+/// The token in a variable.
+pub(super) fn token_from_variable(variable: &str) -> Result<SecretString, String> {
+    read_variable(variable).and_then(check_strength)
 }
 
-/// The certificates of a PEM bundle: not secret, but found in the same way.
+/// The certificates of a PEM bundle. They are not secret, but referred to in the same way.
 pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let bytes = read_up_to(MOST_PEM, &file)
-        .map_err(|error| format!("the file \"{}\" cannot be read: {error}", shown(&file)))?;
-    certificate_authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", shown(&file)))
+    let bytes = read_up_to(MAX_PEM, &file)
+        .map_err(|error| format!("failed to read \"{}\": {error}", escaped(&file)))?;
+    certificate_authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", escaped(&file)))
 }
 
 fn either(reference: &Reference, path: &Path) -> Result<Found, String> {
     match (&reference.file, &reference.variable) {
         (Some(file), None) => read_file(file, path),
         (None, Some(variable)) => read_variable(variable),
-        _ => Err("exactly one of file and variable was expected".into()),
+        _ => Err("expected exactly one of file and variable".into()),
     }
 }
 
 fn read_file(file: &Path, path: &Path) -> Result<Found, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let place = format!("the file \"{}\"", shown(&file));
-    let bytes = read_up_to(MOST_BYTES, &file).map_err(|error| format!("{place} cannot be read: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{place} was expected to be text"))?;
+    let place = format!("the file \"{}\"", escaped(&file));
+    let bytes = read_up_to(MAX_BYTES, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{place}: expected text"))?;
     Ok(Found { text: text.trim_ascii().to_owned(), place })
 }
 
 fn read_variable(variable: &str) -> Result<Found, String> {
-    let place = format!("the variable \"{}\"", Visible(variable));
+    let place = format!("the variable \"{}\"", Escaped(variable));
     let text = std::env::var_os(variable).ok_or_else(|| format!("{place} is not set"))?;
-    let text = text.into_string().map_err(|_| format!("{place} was expected to be text"))?;
+    let text = text.into_string().map_err(|_| format!("{place}: expected text"))?;
     Ok(Found { text: text.trim_ascii().to_owned(), place })
 }
 
-fn long_enough(Found { text, place }: Found) -> Result<SecretString, String> {
+fn check_strength(Found { text, place }: Found) -> Result<SecretString, String> {
     let wrong = if text.is_empty() {
         "is empty"
     } else if !text.bytes().all(|b| b.is_ascii_graphic()) {
-        "holds a space, a control character or a letter outside ASCII"
-    } else if text.len() < SHORTEST {
-        "holds a text that is too short"
+        "contains a space, a control character or a non-ASCII character"
+    } else if text.len() < MIN_LENGTH {
+        "is too short"
     } else {
         return Ok(text.into());
     };
     Err(format!(
-        "{place} {wrong}: at least {SHORTEST} visible ASCII characters were expected, as `openssl rand -hex 32` prints"
+        "{place} {wrong}: expected at least {MIN_LENGTH} visible ASCII characters, for example from `openssl rand -hex 32`"
     ))
 }

@@ -1,16 +1,16 @@
-//! Who put what is on an allow-list there, why, and until when.
+//! Adds the author, reason and expiry of an allow-list entry to the verdict that it causes.
 
 use std::collections::HashMap;
 
 use sqlx::types::Uuid;
 
-use super::format::written;
+use super::format::utc;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::environment_contents::Allowance;
 use crate::store::{self, Transaction};
 
-/// The verdicts that hold in an environment, or held at a moment; those of the allow-list say who allowed it.
+/// The verdicts of an environment, now or at a time in the past, with the entries of the allow-list as reasons.
 pub(crate) async fn verdicts(
     transaction: &mut Transaction,
     environment: Uuid,
@@ -19,15 +19,15 @@ pub(crate) async fn verdicts(
     let mut verdicts = transaction.verdicts(environment, at).await?;
     let allowed = transaction.allow_list(environment, at).await?;
     for (artifact, verdict) in &mut verdicts {
-        tell(verdict, allowed.get(artifact));
+        add_allowance(verdict, allowed.get(artifact));
     }
     Ok(verdicts)
 }
 
-/// Has a verdict of the allow-list say what its entry does.
-pub(crate) fn tell(verdict: &mut Verdict, allowance: Option<&Allowance>) {
+/// Appends the entry to the reasons of a verdict that the allow-list caused.
+pub(crate) fn add_allowance(verdict: &mut Verdict, allowance: Option<&Allowance>) {
     if let Some(Allowance { reason, author, until }) = allowance.filter(|_| verdict.is_allowed) {
-        let until = until.map_or_else(String::new, |until| format!(" until {}", written(until)));
-        verdict.reasons.push(format!("{author} allowed it{until}: {reason}"));
+        let until = until.map_or_else(String::new, |until| format!(" until {}", utc(until)));
+        verdict.reasons.push(format!("allowed by {author}{until}: {reason}"));
     }
 }

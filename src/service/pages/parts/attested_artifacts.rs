@@ -1,4 +1,4 @@
-//! What was attested, as a trail and an attestation's own page show it.
+//! Results, facts and free-form data of one attestation, for its page.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::bar_chart;
-use super::escape::{address, lines, text};
-use super::format::{count, stamp};
-use super::list::{LISTED, first, table};
+use super::escape::{lines, text, url_link};
+use super::format::{count, timestamp};
+use super::list::{MAX_LISTED, first_note, table};
 use crate::domain::model::{FreeForm, JunitResult};
-use crate::store::attested_artifacts::Attested;
+use crate::store::attested_artifacts::AttestationDetails;
 
-/// The results: all as a bar, and the suites, those with failures first.
+/// The total as a bar chart, and a table of the suites.
 pub(crate) fn results(results: &[JunitResult]) -> Markup {
     html! {
-        (bar_chart::bar(&JunitResult::of_all(results)))
+        (bar_chart::bar(&JunitResult::sum(results)))
         (suites(results))
     }
 }
 
-/// When it came, what it is about, and where more is said.
-pub(crate) fn facts(attested: &Attested) -> Markup {
+/// The rows of a description list: time, targets, links and the attached file.
+pub(crate) fn facts(attested: &AttestationDetails) -> Markup {
     html! {
-        dt { "When" }
-        dd { (stamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
+        dt { "Created" }
+        dd { (timestamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         @if !attested.targets.is_empty() {
-            dt { "Of" }
+            dt { "Targets" }
             dd {
-                ul.plain { @for target in attested.targets.iter().take(LISTED) { li { (text(target)) } } }
-                (first(attested.targets.len(), "names"))
+                ul.plain { @for target in attested.targets.iter().take(MAX_LISTED) { li { (text(target)) } } }
+                (first_note(attested.targets.len(), "names"))
             }
         }
         @if !attested.origin_url.is_empty() {
-            dt { "From" }
-            dd { (address(&attested.origin_url)) }
+            dt { "Origin" }
+            dd { (url_link(&attested.origin_url)) }
         }
         (external(&attested.external_urls))
         @if let Some(size) = attested.attachment {
@@ -47,46 +47,46 @@ pub(crate) fn facts(attested: &Attested) -> Markup {
     }
 }
 
-/// The addresses that were sent by name.
+/// The named external URLs.
 fn external(urls: &FreeForm) -> Markup {
     let urls: BTreeMap<String, Value> = serde_json::from_str(urls.as_str()).unwrap_or_default();
     html! {
         @if !urls.is_empty() {
-            dt { "Elsewhere" }
+            dt { "External URLs" }
             dd {
                 ul.plain {
-                    @for (name, url) in urls.iter().take(LISTED) {
-                        li { (text(name)) ": " (address(url.as_str().unwrap_or(&url.to_string()))) }
+                    @for (name, url) in urls.iter().take(MAX_LISTED) {
+                        li { (text(name)) ": " (url_link(url.as_str().unwrap_or(&url.to_string()))) }
                     }
                 }
-                (first(urls.len(), "addresses"))
+                (first_note(urls.len(), "URLs"))
             }
         }
     }
 }
 
-/// Free-form data as it came: its numbers keep their digits.
+/// Free-form data, unparsed: numbers keep all their digits.
 pub(crate) fn data(data: &FreeForm) -> Markup {
     let is_empty =
         serde_json::from_str::<BTreeMap<String, Value>>(data.as_str()).is_ok_and(|map| map.is_empty());
     html! {
         @if !is_empty {
             details open {
-                summary { "Data" }
+                summary { "User data" }
                 pre { (lines(data.as_str())) }
             }
         }
     }
 }
 
-/// The suites, those with failures first.
+/// A table of the suites.
 fn suites(results: &[JunitResult]) -> Markup {
     let ordered = failures_first(results);
     let rows = html! {
-        @for suite in ordered.iter().take(LISTED) {
+        @for suite in ordered.iter().take(MAX_LISTED) {
             tr {
                 th scope="row" {
-                    @if suite.name.as_str().is_empty() { "without a name" } @else { (text(suite.name.as_str())) }
+                    @if suite.name.as_str().is_empty() { "unnamed" } @else { (text(suite.name.as_str())) }
                 }
                 td class=[(suite.failures > 0).then_some("bad")] { (suite.failures) }
                 td class=[(suite.errors > 0).then_some("bad")] { (suite.errors) }
@@ -97,17 +97,17 @@ fn suites(results: &[JunitResult]) -> Markup {
             }
         }
     };
-    let columns = ["Suite", "Failed", "Errors", "Skipped", "Passed", "All", "Took"];
+    let columns = ["Suite", "Failed", "Errors", "Skipped", "Passed", "Total", "Duration"];
     html! {
         @if !results.is_empty() { (table("Suites", &columns, &rows)) }
-        (first(results.len(), "suites"))
+        (first_note(results.len(), "suites"))
     }
 }
 
-/// The suites in which most went wrong first, and the others in their order.
+/// Sorts the suites by failures and errors, most first; the sort is stable.
 fn failures_first(results: &[JunitResult]) -> Vec<&JunitResult> {
     let mut ordered: Vec<_> = results.iter().collect();
-    ordered.sort_by_key(|suite| std::cmp::Reverse(suite.wrong()));
+    ordered.sort_by_key(|suite| std::cmp::Reverse(suite.unsuccessful()));
     ordered
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use crate::domain::model::Text;
 
     #[test]
-    fn suites_with_failures_come_first_and_the_others_stay_in_order() {
+    fn suites_are_sorted_by_failures_and_keep_their_order_otherwise() {
         let suite = |name: &str, failures, errors| JunitResult {
             name: Text::new(name).unwrap(),
             failures,

@@ -1,20 +1,20 @@
-//! The cookie that a browser keeps its session's secret in (RFC 6265).
+//! The session cookie (RFC 6265): its name and attributes.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 
-/// How the cookie is called and kept, by whether browsers reach the service over TLS.
+/// The variant depends on whether browsers use TLS to reach the service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cookie {
-    /// Over TLS: sent over nothing else, and by nobody but this host (RFC 6265bis, "The `__Host-` Prefix").
+    /// Only sent over TLS, and only set by this host (RFC 6265bis, "The `__Host-` Prefix").
     Secure,
-    /// In the clear.
+    /// For plain HTTP.
     Plain,
 }
 
 impl Cookie {
-    /// The one for a service at this address.
-    pub(crate) fn of(base: &str) -> Self {
+    /// The cookie of a service with this public URL.
+    pub(crate) fn from_base_url(base: &str) -> Self {
         if base.starts_with("https://") { Self::Secure } else { Self::Plain }
     }
 
@@ -25,7 +25,7 @@ impl Cookie {
         }
     }
 
-    /// The secret that a request came with.
+    /// The session secret in the headers of a request.
     pub(crate) fn read(self, headers: &HeaderMap) -> Option<&str> {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
@@ -33,7 +33,7 @@ impl Cookie {
         pairs.find(|(name, _)| *name == self.name()).map(|(_, secret)| secret)
     }
 
-    /// `Set-Cookie`: scripts cannot read it, and other sites' requests do not carry it, but links do.
+    /// The `Set-Cookie` header. `SameSite=Lax`: links from other sites send the cookie, their forms do not.
     pub(crate) fn set(self, secret: &str) -> String {
         let secure = match self {
             Self::Secure => "; Secure",
@@ -42,7 +42,7 @@ impl Cookie {
         format!("{}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}", self.name())
     }
 
-    /// `Set-Cookie` that takes it away.
+    /// The `Set-Cookie` header that deletes the cookie.
     pub(crate) fn clear(self) -> String {
         format!("{}; Max-Age=0", self.set(""))
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_secret_is_read_among_others() {
+    fn secret_is_read_among_other_cookies() {
         let mut headers = HeaderMap::new();
         headers.append(COOKIE, "a=b; supercargo=secret".parse().unwrap());
         headers.append(COOKIE, "__Host-supercargo=other;c".parse().unwrap());
@@ -63,12 +63,15 @@ mod tests {
     }
 
     #[test]
-    fn over_tls_it_is_bound_to_the_host() {
+    fn cookie_is_bound_to_the_host_over_tls() {
         assert_eq!(
-            Cookie::of("https://example.com").set("x"),
+            Cookie::from_base_url("https://example.com").set("x"),
             "__Host-supercargo=x; Path=/; HttpOnly; SameSite=Lax; Secure"
         );
-        assert_eq!(Cookie::of("http://[::1]:8080").set("x"), "supercargo=x; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(
+            Cookie::from_base_url("http://[::1]:8080").set("x"),
+            "supercargo=x; Path=/; HttpOnly; SameSite=Lax"
+        );
         assert!(Cookie::Plain.clear().ends_with("; Max-Age=0"));
     }
 }

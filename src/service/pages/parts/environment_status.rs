@@ -1,60 +1,58 @@
-//! How an environment, or an artifact in one, stands now, as every page says it.
+//! The current status of an environment, or of an artifact in it, as all pages show it.
 
 use maud::{Markup, html};
 
-use super::format::{aged, span};
+use super::format::{duration, timestamp_with_age};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
-use crate::service::app::App;
-use crate::store::artifacts::Running;
-use crate::store::overview::Environment;
+use crate::service::site::Site;
+use crate::store::artifacts::CurrentRun;
+use crate::store::overview::EnvironmentOverview;
 
-/// How one of them stands now.
+/// The stored verdict, and whether it is still valid.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Present {
+pub(crate) struct CurrentStatus {
     pub(crate) now: Timestamp,
-    /// How long what was decided of it holds.
+    /// The period in which the stored verdict is valid.
     pub(crate) validity: Validity,
-    /// What was decided of it.
-    pub(crate) decided: Compliance,
+    /// The stored verdict.
+    pub(crate) stored: Compliance,
 }
 
-impl Present {
-    /// How an environment stands.
-    pub(crate) fn of(environment: &Environment, app: &App, now: Timestamp) -> Self {
-        let validity = environment.validity(app.policy.silent_after);
-        Self { now, validity, decided: environment.compliance }
+impl CurrentStatus {
+    pub(crate) fn from_environment(environment: &EnvironmentOverview, site: &Site, now: Timestamp) -> Self {
+        let validity = environment.validity(site.silent_after);
+        Self { now, validity, stored: environment.compliance }
     }
 
-    /// How an artifact stands where it runs.
-    pub(crate) fn of_artifact(running: &Running, app: &App, now: Timestamp) -> Self {
-        let validity = running.environment.validity(app.policy.silent_after);
-        Self { now, validity, decided: running.verdict.compliance }
+    pub(crate) fn from_run(run: &CurrentRun, site: &Site, now: Timestamp) -> Self {
+        let validity = run.environment.validity(site.silent_after);
+        Self { now, validity, stored: run.verdict.compliance }
     }
 
-    /// Whether nobody says what runs there.
+    /// Whether the agent has not reported for longer than `silentAfter`.
     pub(crate) fn is_silent(&self) -> bool {
         self.validity.is_silent(self.now)
     }
 
-    /// Whether what was decided of it still holds.
+    /// Whether the stored verdict is still valid.
     pub(crate) fn is_confirmed(&self) -> bool {
-        self.validity.holds(self.now)
+        self.validity.is_valid(self.now)
     }
 
-    /// What can be said of it.
+    /// The verdict to show: an unconfirmed `COMPLIANT` becomes `UNKNOWN`.
     pub(crate) fn compliance(&self) -> Compliance {
-        self.decided.confirmed(self.is_confirmed())
+        self.stored.confirmed(self.is_confirmed())
     }
 
-    /// When it was last heard of, and that this is too long ago.
-    pub(crate) fn heard(&self) -> Markup {
+    /// The time of the last report, with a warning if the environment is silent.
+    pub(crate) fn last_report(&self) -> Markup {
         let Some(last) = self.validity.last_report_at else { return html! { "never" } };
         html! {
-            (aged(last, self.now))
+            (timestamp_with_age(last, self.now))
             @if self.is_silent() {
-                strong.late { " silent for longer than " (span(self.validity.silent_after)) }
+                strong.warning { " no reports for longer than " (duration(self.validity.silent_after)) }
             }
         }
     }

@@ -1,26 +1,30 @@
-//! How what others sent is shown: as text that cannot steer, and as links that lead to the web alone.
+//! Renders untrusted text: invisible and direction-changing characters are escaped, long text is truncated.
+//!
+//! A URL becomes a link only if its scheme is http or https and all its characters are visible.
 
 use maud::{Markup, html};
 
-use crate::domain::escape::{Visible, is_steering};
+use crate::domain::escape::{Escaped, needs_escape};
 use crate::domain::model::UrlText;
 
-/// The most bytes of a page that a text of one line takes, and one of any number.
-const LINE: usize = 1_000;
-const LINES: usize = 128 * 1024;
+/// Maximum size of a single-line text as markup, in bytes.
+const MAX_LINE_BYTES: usize = 1_000;
 
-/// A text of one line. Characters that nobody would see, or that turn others around, are escapes.
+/// Maximum size of a multi-line text as markup, in bytes.
+const MAX_TEXT_BYTES: usize = 128 * 1024;
+
+/// A single-line text.
 pub(crate) fn text(text: &str) -> Markup {
-    let (start, end) = cut(text, LINE);
-    html! { bdi { (Visible(start).to_string()) (end) } }
+    let (start, end) = truncate(text, MAX_LINE_BYTES);
+    html! { bdi { (Escaped(start).to_string()) (end) } }
 }
 
-/// A name. A line that is too short for it ends after a slash, where there is one.
-pub(crate) fn name(name: &str) -> Markup {
-    let (start, end) = cut(name, LINE);
+/// The name of an image; a line may break after each slash.
+pub(crate) fn image_name(name: &str) -> Markup {
+    let (start, end) = truncate(name, MAX_LINE_BYTES);
     html! {
         bdi {
-            @for (number, part) in Visible(start).to_string().split_inclusive('/').enumerate() {
+            @for (number, part) in Escaped(start).to_string().split_inclusive('/').enumerate() {
                 @if number > 0 { wbr; }
                 (part)
             }
@@ -29,49 +33,48 @@ pub(crate) fn name(name: &str) -> Markup {
     }
 }
 
-/// A text of any number of lines.
+/// A multi-line text.
 pub(crate) fn lines(text: &str) -> Markup {
-    let (start, end) = cut(text, LINES);
+    let (start, end) = truncate(text, MAX_TEXT_BYTES);
     html! {
         @for (number, line) in start.lines().enumerate() {
             @if number > 0 { br; }
-            bdi { (Visible(line).to_string()) }
+            bdi { (Escaped(line).to_string()) }
         }
         (end)
     }
 }
 
-/// The start of a text that takes at most so many bytes as markup, and `…` where that is not all of it.
-fn cut(text: &str, most: usize) -> (&str, &str) {
+/// The start of a text that takes at most `max` bytes as markup, and `…` if the text is longer.
+fn truncate(text: &str, max: usize) -> (&str, &str) {
     let mut bytes = 0;
     for (at, c) in text.char_indices() {
         bytes += match c {
             '"' | '&' | '<' | '>' => "&quot;".len(),
             '\n' => "</bdi><br><bdi>".len(),
-            c if is_steering(c) => "\\u{10ffff}".len(),
+            c if needs_escape(c) => "\\u{10ffff}".len(),
             c => c.len_utf8(),
         };
-        if bytes > most {
+        if bytes > max {
             return (text.get(..at).unwrap_or_default(), "…");
         }
     }
     (text, "")
 }
 
-/// What leads to an address, where that is one of the web and all of it can be seen; it stands there by itself where
-/// not.
-pub(crate) fn link(address: &str, label: &Markup) -> Markup {
-    let is_whole = |url: &UrlText| url.is_web() && !url.as_str().chars().any(is_steering);
-    match UrlText::new(address).ok().filter(is_whole) {
+/// A link to a URL; only the label if the URL is not safe to open.
+pub(crate) fn link(url: &str, label: &Markup) -> Markup {
+    let is_safe = |url: &UrlText| url.is_web() && !url.as_str().chars().any(needs_escape);
+    match UrlText::new(url).ok().filter(is_safe) {
         Some(url) => html! { a href=(url.as_str()) rel="noreferrer" { (label) } },
         None => label.clone(),
     }
 }
 
-/// An address without credentials, which leads there where it is one of the web.
-pub(crate) fn address(address: &str) -> Markup {
-    let shown = UrlText::new(address);
-    link(address, &text(shown.as_ref().map_or("", UrlText::as_str)))
+/// A URL without its credentials, as a link if it is safe to open.
+pub(crate) fn url_link(url: &str) -> Markup {
+    let shown = UrlText::new(url);
+    link(url, &text(shown.as_ref().map_or("", UrlText::as_str)))
 }
 
 #[cfg(test)]
@@ -79,8 +82,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_the_web_are_links() {
-        for (said, is_link) in [
+    fn only_visible_http_urls_are_links() {
+        for (url, is_link) in [
             ("https://example.com/a?b=c", true),
             ("http://example.com", true),
             ("HTTPS://example.com", true),
@@ -95,28 +98,34 @@ mod tests {
             ("/ui", false),
             ("", false),
         ] {
-            assert_eq!(address(said).into_string().contains("<a "), is_link, "{said}");
+            assert_eq!(url_link(url).into_string().contains("<a "), is_link, "{url}");
         }
     }
 
     #[test]
-    fn a_long_text_is_cut_by_what_it_takes_of_a_page() {
-        assert_eq!(text(&"a".repeat(LINE)).into_string(), format!("<bdi>{}</bdi>", "a".repeat(LINE)));
-        assert_eq!(text(&"ä".repeat(LINE)).into_string(), format!("<bdi>{}…</bdi>", "ä".repeat(LINE / 2)));
+    fn long_text_is_truncated_by_its_size_as_markup() {
+        assert_eq!(
+            text(&"a".repeat(MAX_LINE_BYTES)).into_string(),
+            format!("<bdi>{}</bdi>", "a".repeat(MAX_LINE_BYTES))
+        );
+        assert_eq!(
+            text(&"ä".repeat(MAX_LINE_BYTES)).into_string(),
+            format!("<bdi>{}…</bdi>", "ä".repeat(MAX_LINE_BYTES / 2))
+        );
         for c in ["a", "\"", "\n", "\u{202e}", "\u{7}", "文"] {
             let (one, many) =
                 (text(&c.repeat(1 << 20)).into_string(), lines(&c.repeat(1 << 20)).into_string());
-            assert!(one.contains('…') && one.len() < LINE + 32, "{c:?}: {}", one.len());
-            assert!(many.contains('…') && many.len() < LINES + 32, "{c:?}: {}", many.len());
+            assert!(one.contains('…') && one.len() < MAX_LINE_BYTES + 32, "{c:?}: {}", one.len());
+            assert!(many.contains('…') && many.len() < MAX_TEXT_BYTES + 32, "{c:?}: {}", many.len());
         }
     }
 
     #[test]
-    fn markup_is_text_and_what_turns_text_around_is_seen() {
+    fn markup_and_direction_overrides_are_escaped() {
         let shown = lines("<b>\"&\nC\u{202e}D").into_string();
         assert_eq!(shown, "<bdi>&lt;b&gt;&quot;&amp;</bdi><br><bdi>C\\u{202e}D</bdi>");
-        assert!(!address("https://u:s3cret@example.com").into_string().contains("s3cret"));
-        let quoted = address("https://example.com/\"onclick=\"x").into_string();
+        assert!(!url_link("https://u:s3cret@example.com").into_string().contains("s3cret"));
+        let quoted = url_link("https://example.com/\"onclick=\"x").into_string();
         assert!(!quoted.contains("\"onclick"), "{quoted}");
     }
 }

@@ -1,60 +1,59 @@
-//! The tests that went wrong, out of the file that came with an attestation.
+//! Reads the failed tests from the attachment of an attestation.
 
 use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 use tokio::sync::Semaphore;
 
-use crate::domain::attestation::junit::{self, Wrong};
+use crate::domain::attestation::junit::{self, FailedTest};
 
-/// As many tests as are told.
-pub(crate) const MOST: usize = 50;
+/// Maximum number of failed tests on a page.
+pub(crate) const MAX_TESTS: usize = 50;
 
-/// As much of a file as is read, in bytes, once it is unpacked.
-const LARGEST: u64 = 32 * 1024 * 1024;
+/// Maximum size of an attachment after decompression, in bytes.
+const MAX_UNPACKED_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What is known of the tests.
+/// The failed tests, or the reason why they cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    /// Those that went wrong, up to [`MOST`].
-    Tests(Vec<Wrong>),
-    /// The file is of another kind.
-    Another,
-    /// It breaks off, or cannot be unpacked.
-    Broken,
-    /// It has more than is read.
-    Large,
+pub(crate) enum FailedTests {
+    /// At most [`MAX_TESTS`].
+    Found(Vec<FailedTest>),
+    /// The file is not JUnit XML.
+    OtherFormat,
+    /// The file is truncated or cannot be decompressed.
+    Corrupt,
+    /// The file exceeds [`MAX_UNPACKED_BYTES`].
+    TooLarge,
 }
 
-/// Looks into a file. One after the other, and beside the threads that answer: each may take as much memory as it is
-/// long.
-pub(crate) async fn examine(file: Vec<u8>) -> Evidence {
-    static TURN: Semaphore = Semaphore::const_new(1);
-    let turn = TURN.acquire().await;
-    let examined = tokio::task::spawn_blocking(move || read(&file, LARGEST)).await;
-    drop(turn);
-    examined.unwrap_or_else(|error| {
-        tracing::error!("a file that came with an attestation cannot be looked into: {error}");
-        Evidence::Broken
+/// Reads an attachment on a blocking thread. One at a time, since each needs memory for its decompressed size.
+pub(crate) async fn read_failed_tests(file: Vec<u8>) -> FailedTests {
+    static READER: Semaphore = Semaphore::const_new(1);
+    let permit = READER.acquire().await;
+    let tests = tokio::task::spawn_blocking(move || read(&file, MAX_UNPACKED_BYTES)).await;
+    drop(permit);
+    tests.unwrap_or_else(|error| {
+        tracing::error!("failed to read the attachment of an attestation: {error}");
+        FailedTests::Corrupt
     })
 }
 
-/// One file of JUnit XML, or a `.tar.gz` of several, as `attest junit` sends them.
-fn read(file: &[u8], largest: u64) -> Evidence {
+/// Reads one JUnit XML file, or a `.tar.gz` of several, as sent by `attest junit`.
+fn read(file: &[u8], max_bytes: u64) -> FailedTests {
     if !file.starts_with(&[0x1f, 0x8b]) {
-        return junit::wrong(file, MOST).map_or(Evidence::Another, Evidence::Tests);
+        return junit::failed_tests(file, MAX_TESTS).map_or(FailedTests::OtherFormat, FailedTests::Found);
     }
-    match unpacked(file, largest) {
-        Ok(Some(tests)) => Evidence::Tests(tests),
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Evidence::Large,
-        Ok(None) => Evidence::Another,
-        Err(_) => Evidence::Broken,
+    match read_archive(file, max_bytes) {
+        Ok(Some(tests)) => FailedTests::Found(tests),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => FailedTests::TooLarge,
+        Ok(None) => FailedTests::OtherFormat,
+        Err(_) => FailedTests::Corrupt,
     }
 }
 
-/// The tests of all files in an archive; `None` where none of them is JUnit XML.
-fn unpacked(file: &[u8], largest: u64) -> io::Result<Option<Vec<Wrong>>> {
-    let mut archive = tar::Archive::new(Bounded { inner: GzDecoder::new(file), left: largest });
+/// The failed tests of all files in an archive; `None` if no file is JUnit XML.
+fn read_archive(file: &[u8], max_bytes: u64) -> io::Result<Option<Vec<FailedTest>>> {
+    let mut archive = tar::Archive::new(SizeLimit { inner: GzDecoder::new(file), remaining: max_bytes });
     let (mut tests, mut is_junit) = (Vec::new(), false);
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -63,7 +62,7 @@ fn unpacked(file: &[u8], largest: u64) -> io::Result<Option<Vec<Wrong>>> {
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
-        if let Ok(found) = junit::wrong(&bytes, MOST - tests.len()) {
+        if let Ok(found) = junit::failed_tests(&bytes, MAX_TESTS - tests.len()) {
             is_junit = true;
             tests.extend(found);
         }
@@ -71,17 +70,17 @@ fn unpacked(file: &[u8], largest: u64) -> io::Result<Option<Vec<Wrong>>> {
     Ok(is_junit.then_some(tests))
 }
 
-/// Fails once more was read than is allowed.
-struct Bounded<R> {
+/// A reader that fails when more than `remaining` bytes are read.
+struct SizeLimit<R> {
     inner: R,
-    left: u64,
+    remaining: u64,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for SizeLimit<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let left = self.left.checked_sub(u64::try_from(read).unwrap_or(u64::MAX));
-        self.left = left.ok_or(io::ErrorKind::FileTooLarge)?;
+        let remaining = self.remaining.checked_sub(u64::try_from(read).unwrap_or(u64::MAX));
+        self.remaining = remaining.ok_or(io::ErrorKind::FileTooLarge)?;
         Ok(read)
     }
 }
@@ -105,36 +104,36 @@ mod tests {
         archive.into_inner().unwrap().finish().unwrap()
     }
 
-    fn names(evidence: Evidence) -> Vec<String> {
-        let Evidence::Tests(tests) = evidence else { panic!("{evidence:?}") };
+    fn names(evidence: FailedTests) -> Vec<String> {
+        let FailedTests::Found(tests) = evidence else { panic!("{evidence:?}") };
         tests.into_iter().map(|test| test.name).collect()
     }
 
     #[test]
-    fn tests_are_told_of_one_file_and_of_an_archive() {
-        assert_eq!(names(read(FAILING.as_bytes(), LARGEST)), ["b"]);
-        // A file of another kind may lie beside.
-        assert_eq!(names(read(&packed(&[FAILING, "notes", FAILING]), LARGEST)), ["b", "b"]);
-        assert_eq!(names(read(&packed(&[FAILING; 60]), LARGEST)).len(), MOST);
+    fn failed_tests_are_read_from_a_file_and_from_an_archive() {
+        assert_eq!(names(read(FAILING.as_bytes(), MAX_UNPACKED_BYTES)), ["b"]);
+        // Files of another format are skipped.
+        assert_eq!(names(read(&packed(&[FAILING, "notes", FAILING]), MAX_UNPACKED_BYTES)), ["b", "b"]);
+        assert_eq!(names(read(&packed(&[FAILING; 60]), MAX_UNPACKED_BYTES)).len(), MAX_TESTS);
     }
 
     #[test]
-    fn what_is_no_junit_is_said() {
+    fn other_formats_and_corrupt_files_are_distinguished() {
         for file in [b"PK\x03\x04".as_slice(), b"", &packed(&["notes"]), &packed(&[])] {
-            assert_eq!(read(file, LARGEST), Evidence::Another, "{file:?}");
+            assert_eq!(read(file, MAX_UNPACKED_BYTES), FailedTests::OtherFormat, "{file:?}");
         }
         let cut = packed(&[FAILING]);
         for file in [cut.get(..cut.len() / 2).unwrap(), b"\x1f\x8b"] {
-            assert_eq!(read(file, LARGEST), Evidence::Broken, "{file:?}");
+            assert_eq!(read(file, MAX_UNPACKED_BYTES), FailedTests::Corrupt, "{file:?}");
         }
     }
 
     #[test]
-    fn an_archive_that_unpacks_to_more_than_is_read_is_left_alone() {
+    fn archive_above_the_size_limit_is_not_read() {
         let zeros = "0".repeat(100_000);
         let bomb = packed(&[&zeros]);
         assert!(bomb.len() < 1_000);
-        assert_eq!(read(&bomb, 50_000), Evidence::Large);
-        assert_eq!(read(&bomb, 200_000), Evidence::Another);
+        assert_eq!(read(&bomb, 50_000), FailedTests::TooLarge);
+        assert_eq!(read(&bomb, 200_000), FailedTests::OtherFormat);
     }
 }

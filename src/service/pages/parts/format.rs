@@ -1,4 +1,4 @@
-//! How things are said on pages.
+//! Formats times, durations, counts, digests and verdicts for pages.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::domain::escape::shortened;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// A moment in UTC, and how long ago that was.
-pub(crate) fn aged(time: Timestamp, now: Timestamp) -> Markup {
-    html! { (stamp(time)) " " span.age { "(" (age(now, time)) ")" } }
+/// A time in UTC, and how long ago it was.
+pub(crate) fn timestamp_with_age(time: Timestamp, now: Timestamp) -> Markup {
+    html! { (timestamp(time)) " " span.age { "(" (age(now, time)) ")" } }
 }
 
-/// A moment in UTC. The script adds what that is where the reader is, as a title.
-pub(crate) fn stamp(time: Timestamp) -> Markup {
-    html! { time datetime=(utc(time)) { (written(time)) } }
+/// A time in UTC. The script adds the local time as a title.
+pub(crate) fn timestamp(time: Timestamp) -> Markup {
+    html! { time datetime=(rfc3339(time)) { (utc(time)) } }
 }
 
-/// How long ago a moment was, in its largest unit.
+/// The age of a time in its largest unit.
 fn age(now: Timestamp, time: Timestamp) -> String {
     let seconds = if time > now { 0 } else { now.distance(time).as_secs() };
     match seconds {
@@ -31,20 +31,20 @@ fn age(now: Timestamp, time: Timestamp) -> String {
     }
 }
 
-/// A moment in UTC as machines read it: `2026-10-03T14:00:00Z`.
-pub(crate) fn utc(time: Timestamp) -> String {
+/// A time as RFC 3339: `2026-10-03T14:00:00Z`.
+pub(crate) fn rfc3339(time: Timestamp) -> String {
     let instant = Instant::from_microsecond(time.micros()).unwrap_or(Instant::MAX);
     instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A moment as an auditor writes it down: `2026-10-03 14:00:00 UTC`.
-pub(crate) fn written(time: Timestamp) -> String {
-    utc(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
+/// A time as readable text: `2026-10-03 14:00:00 UTC`.
+pub(crate) fn utc(time: Timestamp) -> String {
+    rfc3339(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
 }
 
-/// A span in its two largest units.
-pub(crate) fn span(span: Duration) -> String {
-    let seconds = span.as_secs();
+/// A duration in its two largest units.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     let parts = match seconds {
         0..60 => [(seconds, "s"), (0, "")],
@@ -52,12 +52,12 @@ pub(crate) fn span(span: Duration) -> String {
         3_600..86_400 => [(hours, "h"), (minutes, "min")],
         _ => [(days, if days == 1 { "day" } else { "days" }), (hours, "h")],
     };
-    let said = parts.iter().enumerate().filter(|(place, (number, _))| *place == 0 || *number > 0);
-    said.map(|(_, (number, unit))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
+    let shown = parts.iter().enumerate().filter(|(index, (number, _))| *index == 0 || *number > 0);
+    shown.map(|(_, (number, unit))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A verdict's word, on badges and in URLs.
-pub(crate) fn word(compliance: Compliance) -> &'static str {
+/// The name of a verdict, on badges and in URLs.
+pub(crate) fn compliance_name(compliance: Compliance) -> &'static str {
     match compliance {
         Compliance::Compliant => "compliant",
         Compliance::Unknown => "unknown",
@@ -65,33 +65,33 @@ pub(crate) fn word(compliance: Compliance) -> &'static str {
     }
 }
 
-/// A word as a badge: it says it, and the colour only helps.
-pub(crate) fn badge_of(class: &str, word: &str) -> Markup {
+/// A badge. The text is sufficient without its color.
+pub(crate) fn badge(class: &str, word: &str) -> Markup {
     html! { span class={ "badge " (class) } { (word) } }
 }
 
-/// A verdict, as a badge.
-pub(crate) fn badge(compliance: Compliance) -> Markup {
+/// The badge of a verdict.
+pub(crate) fn compliance_badge(compliance: Compliance) -> Markup {
     let class = match compliance {
         Compliance::Compliant => "good",
         Compliance::Unknown => "open",
         Compliance::NonCompliant => "bad",
     };
-    badge_of(class, word(compliance))
+    badge(class, compliance_name(compliance))
 }
 
-/// Whether an attestation passes, as a badge.
-pub(crate) fn passed(passes: bool) -> Markup {
+/// The badge of an attestation.
+pub(crate) fn result_badge(passes: bool) -> Markup {
     let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
-    badge_of(class, word)
+    badge(class, word)
 }
 
-/// The start of a digest, where the whole is a step away.
-pub(crate) fn short(artifact: &Fingerprint) -> String {
+/// The first 12 digits of a digest.
+pub(crate) fn short_digest(artifact: &Fingerprint) -> String {
     shortened(&artifact.to_string(), 12)
 }
 
-/// A number of things.
+/// A number with its noun.
 pub(crate) fn count(number: i64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_one_unit() {
+    fn age_has_one_unit() {
         let now = Timestamp::from_micros(1_000_000_000_000);
         for (seconds, expected) in [
             (0, "now"),
@@ -120,18 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_in_utc_with_its_age_beside_it() {
+    fn timestamp_is_in_utc_with_its_age() {
         let time = Timestamp::from_micros(1_000_000_000_000);
-        let said = aged(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
+        let markup = timestamp_with_age(time, Timestamp::from_micros(1_000_060_000_000)).into_string();
         assert_eq!(
-            said,
+            markup,
             "<time datetime=\"1970-01-12T13:46:40Z\">1970-01-12 13:46:40 UTC</time> \
              <span class=\"age\">(1 min ago)</span>"
         );
     }
 
     #[test]
-    fn spans_are_told_in_two_units() {
+    fn duration_has_two_units() {
         for (seconds, expected) in [
             (0, "0 s"),
             (59, "59 s"),
@@ -142,7 +142,7 @@ mod tests {
             (86_400, "1 day"),
             (180_000, "2 days 2 h"),
         ] {
-            assert_eq!(span(Duration::from_secs(seconds)), expected);
+            assert_eq!(duration(Duration::from_secs(seconds)), expected);
         }
     }
 }

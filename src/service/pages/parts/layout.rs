@@ -1,42 +1,42 @@
-//! What every page has around it.
+//! The frame of every page: head, header with navigation and search, breadcrumbs and footer.
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::escape::text;
-use super::format::stamp;
-use crate::domain::escape::{Visible, shortened};
-use crate::service::app::App;
-use crate::service::pages::session::Visitor;
+use super::format::timestamp;
+use crate::domain::escape::{Escaped, shortened};
+use crate::service::http::context::SignedIn;
+use crate::service::site::Site;
 
-/// Files are kept by browsers for an hour: those of another version have another address.
-const OF_THIS: &str = concat!("?v=", env!("CARGO_PKG_VERSION"));
+/// Browsers cache files for an hour; the version in the URL avoids stale files after an upgrade.
+const VERSION_QUERY: &str = concat!("?v=", env!("CARGO_PKG_VERSION"));
 
-/// The way to a page.
+/// The position of a page below its organization.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Way<'a> {
-    /// What it stands below, under its organization: how each is called, and where it is; empty: nowhere.
-    pub(crate) above: &'a [(&'a str, String)],
-    /// What was searched for.
-    pub(crate) searched: &'a str,
-    /// Whether it is the organization's own page, which is below nothing.
-    pub(crate) is_top: bool,
+pub(crate) struct Navigation<'a> {
+    /// Names and URLs of the parent pages; the URL is empty if there is no page.
+    pub(crate) parents: &'a [(&'a str, String)],
+    /// The search text.
+    pub(crate) query: &'a str,
+    /// Whether this is the page of the organization itself, which has no breadcrumbs.
+    pub(crate) is_organization_page: bool,
 }
 
-/// A whole page, right below its organization: its title, who looks at it, and what is in it.
-pub(crate) fn page(app: &App, title: &str, visitor: Option<&Visitor>, content: &Markup) -> Html<String> {
-    placed(app, title, visitor, Way::default(), content)
+/// A page directly below its organization.
+pub(crate) fn page(site: &Site, title: &str, user: Option<&SignedIn>, content: &Markup) -> Html<String> {
+    page_with_navigation(site, title, user, Navigation::default(), content)
 }
 
-/// A whole page that stands somewhere.
-pub(crate) fn placed(
-    app: &App,
+/// A page with parent pages or a search text.
+pub(crate) fn page_with_navigation(
+    site: &Site,
     title: &str,
-    visitor: Option<&Visitor>,
-    way: Way<'_>,
+    user: Option<&SignedIn>,
+    navigation: Navigation<'_>,
     content: &Markup,
 ) -> Html<String> {
-    let below = visitor.filter(|_| !way.is_top);
+    let in_organization = user.filter(|_| !navigation.is_organization_page);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -45,29 +45,29 @@ pub(crate) fn placed(
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title {
-                    (Visible(&shortened(title, 200)).to_string()) " · "
-                    @for (name, _) in way.above.iter().rev() { (Visible(name).to_string()) " · " }
-                    @if let Some(visitor) = below { (Visible(&visitor.organization).to_string()) " · " }
+                    (Escaped(&shortened(title, 200)).to_string()) " · "
+                    @for (name, _) in navigation.parents.iter().rev() { (Escaped(name).to_string()) " · " }
+                    @if let Some(user) = in_organization { (Escaped(&user.organization).to_string()) " · " }
                     "supercargo"
                 }
-                link rel="stylesheet" href={ (app.links.page(&["style.css"])) (OF_THIS) };
-                script src={ (app.links.page(&["script.js"])) (OF_THIS) } defer {}
+                link rel="stylesheet" href={ (site.links.page(&["style.css"])) (VERSION_QUERY) };
+                script src={ (site.links.page(&["script.js"])) (VERSION_QUERY) } defer {}
             }
             body {
-                a.skip href="#content" { "To the content" }
+                a.skip href="#content" { "Skip to content" }
                 header {
-                    a.mark href=(app.links.page(&[])) { "supercargo" }
-                    @if let Some(visitor) = visitor { (tools(app, visitor, way.searched)) }
+                    a.logo href=(site.links.page(&[])) { "supercargo" }
+                    @if let Some(user) = user { (header_tools(site, user, navigation.query)) }
                 }
-                @if let Some(visitor) = below {
-                    (crumbs(app, &visitor.organization, way.above, title))
+                @if let Some(user) = in_organization {
+                    (breadcrumbs(site, &user.organization, navigation.parents, title))
                 }
                 main id="content" { (content) }
-                @if let Some(visitor) = visitor {
+                @if let Some(user) = user {
                     footer {
-                        p { "As of " (stamp(app.now())) }
-                        // Who prints it writes down where it is from.
-                        p.printed { (text(&format!("{}{}", app.links.base(), visitor.looks_at))) }
+                        p { "As of " (timestamp(site.now())) }
+                        // The source of a printed page.
+                        p.print-only { (text(&format!("{}{}", site.links.base(), user.target))) }
                     }
                 }
             }
@@ -76,41 +76,41 @@ pub(crate) fn placed(
     Html(page.into_string())
 }
 
-/// The ways to everything of the organization, and out.
-fn tools(app: &App, visitor: &Visitor, searched: &str) -> Markup {
+/// Navigation, search and sign-out in the header.
+fn header_tools(site: &Site, user: &SignedIn, query: &str) -> Markup {
     let parts = [("Environments", None), ("Actions", Some("actions"))];
     html! {
         nav aria-label="Organization" {
             @for (name, part) in parts {
-                @let segments: Vec<&str> = [visitor.organization.as_str()].into_iter().chain(part).collect();
-                @let path = app.links.page(&segments);
-                a href=(path) aria-current=[visitor.is_at(&path).then_some("page")] { (name) }
+                @let segments: Vec<&str> = [user.organization.as_str()].into_iter().chain(part).collect();
+                @let path = site.links.page(&segments);
+                a href=(path) aria-current=[user.is_at(&path).then_some("page")] { (name) }
             }
         }
-        form.search role="search" aria-label="Everything" action=(app.links.page(&[&visitor.organization, "search"])) {
-            label.unseen for="everything" { "Search" }
-            input id="everything" name="q" type="search" maxlength="255" required value=(searched)
+        form.search role="search" aria-label="Organization data" action=(site.links.page(&[&user.organization, "search"])) {
+            label.visually-hidden for="search" { "Search" }
+            input id="search" name="q" type="search" maxlength="255" required value=(query)
                 placeholder="digest, image, pod, commit, flow, trail";
             button type="submit" { "Search" }
         }
-        form method="post" action=(app.links.page(&["sign-out"])) {
-            span { (text(&visitor.name)) }
+        form method="post" action=(site.links.page(&["sign-out"])) {
+            span { (text(&user.name)) }
             button type="submit" { "Sign out" }
         }
     }
 }
 
-/// The way from the organization down to a page.
-fn crumbs(app: &App, organization: &str, above: &[(&str, String)], here: &str) -> Markup {
+/// The breadcrumbs from the organization to the page.
+fn breadcrumbs(site: &Site, organization: &str, parents: &[(&str, String)], title: &str) -> Markup {
     html! {
-        nav.way aria-label="You are here" {
+        nav.breadcrumbs aria-label="Breadcrumbs" {
             ol {
-                li { a href=(app.links.page(&[organization])) { (text(organization)) } }
-                @for (name, path) in above {
+                li { a href=(site.links.page(&[organization])) { (text(organization)) } }
+                @for (name, path) in parents {
                     li { @if path.is_empty() { (text(name)) } @else { a href=(path) { (text(name)) } } }
                 }
-                // The heading right below shows it.
-                li.unseen { span aria-current="page" { (text(here)) } }
+                // Hidden, since the heading shows it.
+                li.visually-hidden { span aria-current="page" { (text(title)) } }
             }
         }
     }

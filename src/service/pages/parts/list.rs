@@ -1,26 +1,26 @@
-//! What may be long: tables, and what stands below a list that was cut.
+//! Tables, and the note below a list that was truncated.
 
 use maud::{Markup, html};
 
-/// As many as are listed of what has no pages: what one attestation names, its suites, what counts for a trail.
-pub(crate) const LISTED: usize = 100;
+/// Maximum number of rows of a list without pagination, for example the suites of an attestation.
+pub(crate) const MAX_LISTED: usize = 100;
 
-/// Says that there is more than is shown.
-pub(crate) fn more(cut_at: Option<usize>, what: &str) -> Markup {
-    html! { @if let Some(listed) = cut_at { p { "There are more: these are the latest " (listed) " " (what) "." } } }
+/// The note below a list that shows the latest rows only.
+pub(crate) fn latest_note(cut_at: Option<usize>, what: &str) -> Markup {
+    html! { @if let Some(listed) = cut_at { p { "Only the latest " (listed) " " (what) " are shown." } } }
 }
 
-/// Says how many there are where not all are listed.
-pub(crate) fn first(all: usize, what: &str) -> Markup {
-    html! { @if all > LISTED { p { "These are the first " (LISTED) " of " (all) " " (what) "." } } }
+/// The note below a list that shows the first rows only.
+pub(crate) fn first_note(total: usize, what: &str) -> Markup {
+    html! { @if total > MAX_LISTED { p { "Only the first " (MAX_LISTED) " of " (total) " " (what) " are shown." } } }
 }
 
-/// A table that scrolls by itself where it is wider than the screen.
+/// A table that scrolls horizontally if it is wider than the screen.
 pub(crate) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {
         div.wide role="region" aria-label=(label) tabindex="0" {
             table {
-                caption.unseen { (label) }
+                caption.visually-hidden { (label) }
                 thead { tr { @for column in columns { th scope="col" { (column) } } } }
                 tbody { (rows) }
             }

@@ -1,4 +1,4 @@
-//! A page that cannot be shown, as a page.
+//! Errors of pages, rendered as pages.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -7,58 +7,64 @@ use url::form_urlencoded::byte_serialize;
 
 use super::escape::text;
 use super::layout;
-use crate::service::app::App;
+use crate::service::http::context::SignedIn;
 use crate::service::http::problem::Problem;
-use crate::service::pages::session::Visitor;
+use crate::service::site::Site;
 use crate::store;
 
-/// Why a page is not shown.
+/// The reason why a page is not shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Refusal {
-    /// Nobody is signed in: they are asked to, and get what they wanted then.
+    /// There is no session. After signing in, the browser returns to `target`.
     SignIn {
-        /// The path and query that was wanted.
-        wanted: String,
+        /// The path and query of the requested page.
+        target: String,
     },
-    /// It is not there, or not for this visitor.
+    /// The page does not exist, or the user may not see it.
     NotFound,
-    /// What the API would answer.
+    /// The error that the API would return.
     Problem(Problem),
 }
 
 impl Refusal {
-    /// As a page, to whoever is known to have asked.
-    pub(crate) fn shown(&self, app: &App, visitor: Option<&Visitor>) -> Response {
+    /// Renders the page. `user` is the signed-in user, if known.
+    pub(crate) fn render(&self, site: &Site, user: Option<&SignedIn>) -> Response {
         match self {
-            Self::SignIn { wanted } => {
-                let wanted: String = byte_serialize(wanted.as_bytes()).collect();
-                Redirect::to(&format!("{}?next={wanted}", app.links.page(&["sign-in"]))).into_response()
+            Self::SignIn { target } => {
+                let target: String = byte_serialize(target.as_bytes()).collect();
+                Redirect::to(&format!("{}?next={target}", site.links.page(&["sign-in"]))).into_response()
             }
             Self::NotFound => {
-                let why = "There is nothing here, or nothing that you may see.";
-                said(app, visitor, StatusCode::NOT_FOUND, "Not found", &html! { p { (why) } })
+                let text = "This page does not exist, or you do not have access to it.";
+                error_page(site, user, StatusCode::NOT_FOUND, "Not found", &html! { p { (text) } })
             }
             Self::Problem(problem) => {
-                // What is wrong is what was asked of a page, and the page itself may be there.
-                let path = visitor.and_then(|visitor| visitor.looks_at.split_once('?')).map(|(path, _)| path);
-                let why = html! {
-                    p { (text(&problem.told())) }
-                    @if let Some(seconds) = problem.retry_after() { p { "That is in " (seconds) " s." } }
-                    @if let Some(path) = path { p { a href=(app.links.seen(path)) { "To this page, with nothing asked of it" } } }
+                // The page may exist if the query is the reason of the error.
+                let path = user.and_then(|user| user.target.split_once('?')).map(|(path, _)| path);
+                let content = html! {
+                    p { (text(&problem.text())) }
+                    @if let Some(seconds) = problem.retry_after() { p { "Retry in " (seconds) " s." } }
+                    @if let Some(path) = path { p { a href=(site.links.seen(path)) { "Open this page without parameters" } } }
                 };
-                said(app, visitor, problem.status(), "It did not work", &why)
+                error_page(site, user, problem.status(), "Request failed", &content)
             }
         }
     }
 }
 
-fn said(app: &App, visitor: Option<&Visitor>, status: StatusCode, title: &str, why: &Markup) -> Response {
+fn error_page(
+    site: &Site,
+    user: Option<&SignedIn>,
+    status: StatusCode,
+    title: &str,
+    explanation: &Markup,
+) -> Response {
     let content = html! {
         h1 { (title) }
-        (why)
-        p { a href=(app.links.page(&[])) { "To the start" } }
+        (explanation)
+        p { a href=(site.links.page(&[])) { "Home" } }
     };
-    (status, layout::page(app, title, visitor, &content)).into_response()
+    (status, layout::page(site, title, user, &content)).into_response()
 }
 
 impl From<store::Error> for Refusal {
@@ -73,7 +79,7 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// Carried to where the service's addresses are known, and shown there.
+/// The middleware of all pages takes the refusal from the extensions and renders it, since it knows the site.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {

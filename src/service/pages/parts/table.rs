@@ -1,37 +1,36 @@
-//! The table of what runs, or ran.
+//! The table of running artifacts, or of those at a point in time.
 
 use maud::{Markup, html};
 
-use super::escape::{name, text};
-use super::format::{aged, badge, count, short, stamp};
-use crate::domain::escape::Visible;
+use super::escape::{image_name, text};
+use super::format::{compliance_badge, count, short_digest, timestamp, timestamp_with_age};
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::compliance::{Compliance, Reason};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::pages::pure::running::{Run, Shown, Verdicts};
+use crate::service::pages::pure::running::{RunningPage, RunningRow, Verdicts};
 
-/// What a table is made of.
+/// The content of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'a> {
-    /// What it shows, in words.
     pub(crate) caption: &'a str,
-    /// The path that artifacts' pages lie below.
-    pub(crate) artifacts: &'a str,
-    pub(crate) shown: &'a Shown<'a>,
-    /// Those of the moment that it shows.
+    /// The path below which the pages of artifacts are.
+    pub(crate) artifacts_path: &'a str,
+    pub(crate) page: &'a RunningPage<'a>,
+    /// The verdicts of the point in time that the table shows.
     pub(crate) verdicts: Verdicts<'a>,
-    /// Those of today, beside verdicts of the past.
+    /// The current verdicts, if the table shows the past.
     pub(crate) today: Option<Verdicts<'a>>,
     pub(crate) now: Timestamp,
 }
 
 impl Table<'_> {
-    /// As markup: a group for each namespace and owner.
+    /// One row group for each namespace and owner.
     pub(crate) fn markup(&self) -> Markup {
         let columns = if self.today.is_some() { 6 } else { 5 };
         html! {
-            // It scrolls by itself where it is too wide, with the keyboard too.
-            div.scroll tabindex="0" role="region" aria-label=(Visible(self.caption).to_string()) {
+            // Scrolls horizontally if it is too wide; the tab index makes it scrollable by keyboard.
+            div.scroll tabindex="0" role="region" aria-label=(Escaped(self.caption).to_string()) {
                 table.runs {
                     caption { (text(self.caption)) }
                     thead {
@@ -44,7 +43,7 @@ impl Table<'_> {
                             @if self.today.is_some() { th scope="col" { "Today" } }
                         }
                     }
-                    @for group in self.shown.runs.chunk_by(|one, next| one.group() == next.group()) {
+                    @for group in self.page.rows.chunk_by(|one, next| one.group() == next.group()) {
                         tbody {
                             @if let Some(first) = group.first() {
                                 tr { th.group scope="rowgroup" colspan=(columns) { (heading(first)) } }
@@ -57,18 +56,18 @@ impl Table<'_> {
         }
     }
 
-    fn row(&self, run: &Run) -> Markup {
-        let missing = if self.today.is_some() { "nothing was decided about it" } else { "" };
+    fn row(&self, run: &RunningRow) -> Markup {
+        let missing = if self.today.is_some() { "not evaluated" } else { "" };
         html! {
             tr {
                 td.image {
-                    a href={ (self.artifacts) "/" (run.artifact.to_string()) } { (name(&run.image)) }
-                    @if let Some(pod) = &run.found { span.why { "pod " (text(pod)) } }
+                    a href={ (self.artifacts_path) "/" (run.artifact.to_string()) } { (image_name(&run.image)) }
+                    @if let Some(pod) = &run.matching_pod { span.reason { "pod " (text(pod)) } }
                 }
                 td { (digest(&run.artifact)) }
                 td data-name="Pods" { (run.pods) }
                 td data-name="Since" {
-                    @if self.today.is_some() { (stamp(run.since)) } @else { (aged(run.since, self.now)) }
+                    @if self.today.is_some() { (timestamp(run.since)) } @else { (timestamp_with_age(run.since, self.now)) }
                 }
                 td data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
                 @if let Some(today) = &self.today { td data-name="Today" { (verdict(today, &run.artifact, "")) } }
@@ -77,56 +76,55 @@ impl Table<'_> {
     }
 }
 
-/// Whose pods these are, and where.
-fn heading(run: &Run) -> Markup {
+/// The namespace and owner of a group.
+fn heading(run: &RunningRow) -> Markup {
     html! {
         (text(&run.namespace)) " / "
         @if run.owner.is_empty() { "pods without an owner" } @else { (text(&run.owner)) }
     }
 }
 
-/// The start of a digest, which opens to the whole.
+/// The start of a digest; a click shows all of it.
 fn digest(artifact: &Fingerprint) -> Markup {
     let whole = artifact.to_string();
     html! {
         details.digest {
-            summary title=(whole) { code { (short(artifact)) } }
+            summary title=(whole) { code { (short_digest(artifact)) } }
             code.whole { (whole) }
         }
     }
 }
 
-/// A verdict, and why.
+/// A verdict with its reason. `missing` is the reason if nothing was stored.
 pub(crate) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: &str) -> Markup {
-    let compliance = verdicts.of(artifact);
-    html! { (badge(compliance)) span.why { (text(&why(verdicts.kept.get(artifact), compliance, missing))) } }
+    let compliance = verdicts.compliance(artifact);
+    html! { (compliance_badge(compliance)) span.reason { (text(&verdict_reason(verdicts.stored.get(artifact), compliance, missing))) } }
 }
 
-/// Why this is said of an artifact of which that was decided. `missing` is said where nothing was; where it is
-/// empty, that there is no policy.
-pub(crate) fn why(kept: Option<&Verdict>, said: Compliance, missing: &str) -> String {
-    match kept {
+/// The reason of a verdict. Without a stored verdict it is `missing`, or that there is no policy if `missing` is empty.
+pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missing: &str) -> String {
+    match stored {
         None if !missing.is_empty() => missing.to_owned(),
         Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => reasons.join("; "),
-        Some(Verdict { compliance: Compliance::Compliant, .. }) if said != Compliance::Compliant => {
-            "it was compliant, and nobody confirms that it still is".to_owned()
+        Some(Verdict { compliance: Compliance::Compliant, .. }) if shown != Compliance::Compliant => {
+            "was compliant; not confirmed since".to_owned()
         }
         Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, reasons }) => {
-            ["it is on the allow-list"]
+            ["on the allow-list"]
                 .into_iter()
                 .chain(reasons.iter().map(String::as_str))
                 .collect::<Vec<_>>()
                 .join("; ")
         }
-        Some(Verdict { compliance: Compliance::Compliant, .. }) => "it has all that is required".to_owned(),
+        Some(Verdict { compliance: Compliance::Compliant, .. }) => "meets the policy".to_owned(),
         _ => Reason::NoPolicy.to_string(),
     }
 }
 
-/// Which of how many rows a page has.
-pub(crate) fn extent(shown: &Shown<'_>) -> String {
-    let total = count(i64::try_from(shown.total).unwrap_or(i64::MAX), "row", "rows");
-    format!("{total}{}", shown.paged.said())
+/// The number of rows, and which page this is.
+pub(crate) fn row_count(page: &RunningPage<'_>) -> String {
+    let total = count(i64::try_from(page.total).unwrap_or(i64::MAX), "row", "rows");
+    format!("{total}{}", page.pagination.label())
 }
 
 #[cfg(test)]
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_is_said_in_words() {
+    fn reason_explains_the_verdict() {
         let verdict = |compliance, is_allowed, reasons: &[&str]| Verdict {
             compliance,
             is_allowed,
@@ -143,20 +141,15 @@ mod tests {
         let (good, open, bad) = (Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant);
         let table = [
             (None, open, "", "the environment has no policy"),
-            (None, open, "nothing was decided", "nothing was decided"),
+            (None, open, "not evaluated", "not evaluated"),
             (Some(verdict(bad, false, &["a fails", "b is missing"])), bad, "", "a fails; b is missing"),
-            (Some(verdict(good, false, &[])), good, "", "it has all that is required"),
-            (Some(verdict(good, true, &[])), good, "", "it is on the allow-list"),
-            (Some(verdict(good, true, &["a allowed it"])), good, "", "it is on the allow-list; a allowed it"),
-            (
-                Some(verdict(good, true, &[])),
-                open,
-                "",
-                "it was compliant, and nobody confirms that it still is",
-            ),
+            (Some(verdict(good, false, &[])), good, "", "meets the policy"),
+            (Some(verdict(good, true, &[])), good, "", "on the allow-list"),
+            (Some(verdict(good, true, &["allowed by a"])), good, "", "on the allow-list; allowed by a"),
+            (Some(verdict(good, true, &[])), open, "", "was compliant; not confirmed since"),
         ];
-        for (kept, said, missing, expected) in table {
-            assert_eq!(why(kept.as_ref(), said, missing), expected);
+        for (stored, shown, missing, expected) in table {
+            assert_eq!(verdict_reason(stored.as_ref(), shown, missing), expected);
         }
     }
 }

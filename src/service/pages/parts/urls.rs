@@ -1,76 +1,93 @@
-//! The addresses of pages, and what leads there.
+//! URLs of pages, and links to them.
 
 use maud::{Markup, html};
 
 use super::escape::text;
+use super::format::short_digest;
 use super::pagination::page_of_snapshot;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::app::App;
-use crate::service::pages::pure::filter::Filter;
+use crate::service::pages::parts::filter::Filter;
+use crate::service::site::Site;
+use crate::store::search::Artifact;
 
-/// The page of an artifact.
-pub(crate) fn artifact(app: &App, organization: &str, artifact: &Fingerprint) -> String {
-    app.links.page(&[organization, "artifacts", &artifact.to_string()])
+/// The URL of an artifact.
+pub(crate) fn artifact(site: &Site, organization: &str, artifact: &Fingerprint) -> String {
+    site.links.page(&[organization, "artifacts", &artifact.to_string()])
 }
 
-/// The page of a trail.
-pub(crate) fn trail(app: &App, organization: &str, flow: &str, trail: &str) -> String {
-    app.links.page(&[organization, "flows", flow, "trails", trail])
+/// The name of an artifact, and a link to it.
+pub(crate) fn artifact_link(site: &Site, organization: &str, artifact: &Artifact) -> Markup {
+    html! {
+        @if !artifact.name.is_empty() { (text(&artifact.name)) " " }
+        (digest_link(site, organization, &artifact.fingerprint))
+    }
 }
 
-/// An environment, as its pages are addressed.
+/// The start of a digest as a link to the artifact.
+pub(crate) fn digest_link(site: &Site, organization: &str, fingerprint: &Fingerprint) -> Markup {
+    html! {
+        a href=(artifact(site, organization, fingerprint)) title=(fingerprint) { code { (short_digest(fingerprint)) } }
+    }
+}
+
+/// The URL of a trail.
+pub(crate) fn trail(site: &Site, organization: &str, flow: &str, trail: &str) -> String {
+    site.links.page(&[organization, "flows", flow, "trails", trail])
+}
+
+/// URLs of the pages of one environment.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) app: &'a App,
+pub(crate) struct EnvironmentLinks<'a> {
+    pub(crate) site: &'a Site,
     pub(crate) organization: &'a str,
     pub(crate) environment: &'a str,
 }
 
-impl Place<'_> {
-    fn below(&self, more: &[&str]) -> String {
-        let path = [&[self.organization, "environments", self.environment], more].concat();
-        self.app.links.page(&path)
+impl EnvironmentLinks<'_> {
+    fn url(&self, subpath: &[&str]) -> String {
+        let path = [&[self.organization, "environments", self.environment], subpath].concat();
+        self.site.links.page(&path)
     }
 
-    /// The environment's name, which leads to what runs there.
+    /// The name of the environment as a link to its page.
     pub(crate) fn link(&self) -> Markup {
-        html! { a href=(self.now()) { (text(self.environment)) } }
+        html! { a href=(self.page()) { (text(self.environment)) } }
     }
 
-    /// What runs now.
-    pub(crate) fn now(&self) -> String {
-        self.below(&[])
+    /// The page of the environment, with its running artifacts.
+    pub(crate) fn page(&self) -> String {
+        self.url(&[])
     }
 
-    /// What ran at a moment.
+    /// The page of the environment at a point in time.
     pub(crate) fn at(&self, at: Timestamp) -> String {
         let filter = Filter { q: String::new(), compliance: None, at: Some(at), page: 1 };
-        format!("{}{}", self.now(), filter.query())
+        format!("{}{}", self.page(), filter.query())
     }
 
-    /// A page of the snapshots.
+    /// A page of the timeline.
     pub(crate) fn timeline(&self, page: usize) -> String {
-        let path = self.below(&["timeline"]);
+        let path = self.url(&["timeline"]);
         if page > 1 { format!("{path}?page={page}") } else { path }
     }
 
-    /// A snapshot among the others, the last of which is `last`.
+    /// A snapshot on the timeline; `last` is the number of the latest snapshot.
     pub(crate) fn snapshot(&self, number: i64, last: i64) -> String {
         format!("{}#snapshot-{number}", self.timeline(page_of_snapshot(number, last)))
     }
 
-    /// Where two snapshots are compared.
-    pub(crate) fn compare(&self) -> String {
-        self.below(&["compare"])
+    /// The comparison page without snapshots.
+    pub(crate) fn comparison_form(&self) -> String {
+        self.url(&["compare"])
     }
 
-    /// Two snapshots compared.
-    pub(crate) fn compared(&self, from: i64, to: i64) -> String {
-        format!("{}?from={from}&to={to}", self.compare())
+    /// The comparison of two snapshots.
+    pub(crate) fn comparison(&self, from: i64, to: i64) -> String {
+        format!("{}?from={from}&to={to}", self.comparison_form())
     }
 
-    /// A snapshot's number, which leads to it.
-    pub(crate) fn number(&self, number: i64, last: i64) -> Markup {
+    /// The number of a snapshot as a link to it.
+    pub(crate) fn snapshot_link(&self, number: i64, last: i64) -> Markup {
         html! { a href=(self.snapshot(number, last)) { (number) } }
     }
 }

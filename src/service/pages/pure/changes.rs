@@ -1,107 +1,107 @@
-//! What changed with each snapshot of an environment: what started, exited and was scaled. Pure.
+//! The changes of each snapshot of an environment: artifacts that started, exited or were scaled.
 
 use std::collections::BTreeMap;
 
-use super::intervals::Silent;
+use super::intervals::SnapshotGaps;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::Fingerprint;
 use crate::store::search::Artifact;
-use crate::store::timeline::{Change, Kept, Silence, Snapshot};
+use crate::store::timeline::{AvailableSnapshots, Change, Gap, Snapshot};
 
-/// As many artifacts as are listed of those that started with a snapshot, and of the others.
-pub(crate) const LISTED: i64 = 8;
+/// Maximum number of artifacts per list: started, exited, scaled.
+pub(crate) const MAX_LISTED: i64 = 8;
 
-/// As many events as are looked at of those that scaled something while a snapshot held, and those of the same moment.
-pub(crate) const SCALINGS: i64 = 50;
+/// Maximum number of scaling events per snapshot. Events with the time of the last one are read in addition.
+pub(crate) const MAX_SCALINGS: i64 = 50;
 
-/// A snapshot, and what changed with it.
+/// A snapshot and its changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
+pub(crate) struct SnapshotChanges {
     pub(crate) snapshot: Snapshot,
-    pub(crate) started: Listed,
-    /// `None`: that was removed.
-    pub(crate) exited: Option<Listed>,
-    pub(crate) scaled: Vec<Scaled>,
-    /// Of how many moments that is, where more was scaled before.
-    pub(crate) latest: Option<i64>,
-    pub(crate) silent: Silent,
+    pub(crate) started: ArtifactList,
+    /// `None` if the retention has removed them.
+    pub(crate) exited: Option<ArtifactList>,
+    pub(crate) scaled: Vec<Scaling>,
+    /// The number of points in time that `scaled` covers, if earlier ones were left out.
+    pub(crate) truncated_to: Option<i64>,
+    pub(crate) gaps: SnapshotGaps,
 }
 
-/// Some artifacts, and how many there are.
+/// The first artifacts of a list, and the total.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listed {
+pub(crate) struct ArtifactList {
     pub(crate) artifacts: Vec<Artifact>,
     pub(crate) total: i64,
 }
 
-/// An artifact that came to run in another number of pods.
+/// An artifact whose number of pods changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Scaled {
+pub(crate) struct Scaling {
     pub(crate) artifact: Fingerprint,
     pub(crate) name: String,
-    /// In how many pods it ran before the first time.
+    /// The number of pods before the first change.
     pub(crate) before: i64,
-    /// In how many it ran after the last.
+    /// The number of pods after the last change.
     pub(crate) after: i64,
-    /// How often that changed.
-    pub(crate) times: usize,
+    /// The number of changes.
+    pub(crate) steps: usize,
 }
 
-/// What was read of a page's snapshots.
+/// Rows that the store returned for a page of the timeline.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct TimelineRows {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) changes: Vec<Change>,
     pub(crate) scalings: Vec<(Content, bool)>,
-    pub(crate) silences: Vec<Silence>,
+    pub(crate) gaps: Vec<Gap>,
 }
 
-/// The snapshots, each with what belongs to it.
-pub(crate) fn changes(read: Read, kept: &Kept) -> Vec<Changed> {
-    let mut changes: BTreeMap<(i64, bool), Listed> = BTreeMap::new();
-    for Change { snapshot, exited, artifact: fingerprint, name, total } in read.changes {
+/// Joins the rows: each snapshot with its changes.
+pub(crate) fn snapshot_changes(rows: TimelineRows, available: &AvailableSnapshots) -> Vec<SnapshotChanges> {
+    let mut changes: BTreeMap<(i64, bool), ArtifactList> = BTreeMap::new();
+    for Change { snapshot, exited, artifact: fingerprint, name, total } in rows.changes {
         let listed = changes.entry((snapshot, exited)).or_default();
         listed.artifacts.push(Artifact { fingerprint, name });
         listed.total = total;
     }
     let mut scalings: BTreeMap<i64, Vec<(Content, bool)>> = BTreeMap::new();
-    for (content, is_cut) in read.scalings {
-        scalings.entry(content.snapshot_index).or_default().push((content, is_cut));
+    for (content, is_truncated) in rows.scalings {
+        scalings.entry(content.snapshot_index).or_default().push((content, is_truncated));
     }
-    let of = |snapshot: Snapshot| {
+    let join = |snapshot: Snapshot| {
         let number = snapshot.number;
-        let is_whole = kept.horizon_at.is_none_or(|horizon| horizon <= snapshot.received_at);
+        let is_complete = available.horizon_at.is_none_or(|horizon| horizon <= snapshot.received_at);
         let mut listed = |exited| changes.remove(&(number, exited)).unwrap_or_default();
         let (started, exited) = (listed(false), listed(true));
         let scalings = scalings.remove(&number).unwrap_or_default();
-        Changed {
+        SnapshotChanges {
             started,
-            exited: is_whole.then_some(exited),
-            latest: latest(&scalings),
+            exited: is_complete.then_some(exited),
+            truncated_to: truncated_to(&scalings),
             scaled: scaled(scalings),
-            silent: Silent::of(&snapshot, &read.silences),
+            gaps: SnapshotGaps::new(&snapshot, &rows.gaps),
             snapshot,
         }
     };
-    read.snapshots.into_iter().map(of).collect()
+    rows.snapshots.into_iter().map(join).collect()
 }
 
-/// Of how many moments these are, where there were others before.
-fn latest(scalings: &[(Content, bool)]) -> Option<i64> {
-    let moments = scalings.chunk_by(|(one, _), (other, _)| one.occurred_at == other.occurred_at).count();
-    scalings.first().filter(|(_, is_cut)| *is_cut).and_then(|_| i64::try_from(moments).ok())
+/// The number of points in time of these events, if earlier ones were left out.
+fn truncated_to(scalings: &[(Content, bool)]) -> Option<i64> {
+    let times = scalings.chunk_by(|(one, _), (other, _)| one.occurred_at == other.occurred_at).count();
+    scalings.first().filter(|(_, is_truncated)| *is_truncated).and_then(|_| i64::try_from(times).ok())
 }
 
-/// Each artifact once, by name: from how many pods before the first time to how many after the last.
-fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaled> {
-    let mut all: BTreeMap<Fingerprint, Scaled> = BTreeMap::new();
-    for concerned in scalings.into_iter().flat_map(|(content, _)| content.artifacts) {
-        let (artifact, before) = (concerned.fingerprint, concerned.pods_before.unwrap_or_default());
-        let new = || Scaled { artifact, name: String::new(), before, after: before, times: 0 };
+/// Each scaled artifact once, sorted by name, with the number of pods before the first and after the last change.
+fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaling> {
+    let mut all: BTreeMap<Fingerprint, Scaling> = BTreeMap::new();
+    for affected in scalings.into_iter().flat_map(|(content, _)| content.artifacts) {
+        let (artifact, before) = (affected.fingerprint, affected.pods_before.unwrap_or_default());
+        let new = || Scaling { artifact, name: String::new(), before, after: before, steps: 0 };
         let scaled = all.entry(artifact).or_insert_with(new);
-        scaled.name = concerned.name;
-        scaled.after = concerned.pods;
-        scaled.times += 1;
+        scaled.name = affected.name;
+        scaled.after = affected.pods;
+        scaled.steps += 1;
     }
     let mut all: Vec<_> = all.into_values().collect();
     all.sort_by(|one, other| (&one.name, one.artifact).cmp(&(&other.name, other.artifact)));
@@ -111,7 +111,7 @@ fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaled> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::event::Concerned;
+    use crate::domain::evidence::event::AffectedArtifact;
     use crate::domain::evidence::notification::{Cause, CauseKind};
     use crate::domain::model::Trigger;
     use crate::service::pages::pure::intervals::tests::{at, snapshot};
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn scaling(snapshot_index: i64, pods: &[(u8, i64, i64)]) -> Content {
-        let concerned = |&(number, before, after): &(u8, i64, i64)| Concerned {
+        let affected = |&(number, before, after): &(u8, i64, i64)| AffectedArtifact {
             fingerprint: artifact(number),
             name: format!("image:{number}"),
             compliance: "UNKNOWN".into(),
@@ -137,13 +137,13 @@ mod tests {
             snapshot_index,
             compliance: "UNKNOWN".into(),
             cause: Cause { kind: CauseKind::Report, by: None },
-            artifacts: pods.iter().map(concerned).collect(),
+            artifacts: pods.iter().map(affected).collect(),
             artifacts_total: pods.len(),
         }
     }
 
     #[test]
-    fn each_snapshot_has_what_changed_with_it_and_what_was_removed_is_not_told_as_none() {
+    fn changes_are_joined_and_removed_exits_are_unknown() {
         let change = |snapshot, exited, number, total| Change {
             snapshot,
             exited,
@@ -151,41 +151,43 @@ mod tests {
             name: String::new(),
             total,
         };
-        let read = |horizon: Option<i64>| {
-            let read = Read {
+        let join = |horizon: Option<i64>| {
+            let rows = TimelineRows {
                 snapshots: vec![snapshot(2, 20, None), snapshot(1, 10, Some(20))],
                 changes: vec![change(1, false, 1, 9), change(2, false, 2, 1), change(2, true, 1, 1)],
                 scalings: vec![(scaling(2, &[(3, 1, 2)]), false)],
-                silences: Vec::new(),
+                gaps: Vec::new(),
             };
-            changes(read, &Kept { first: Some(1), horizon_at: horizon.map(at) })
+            snapshot_changes(rows, &AvailableSnapshots { first: Some(1), horizon_at: horizon.map(at) })
         };
-        let all = read(None);
-        let told: Vec<_> = all
+        let all = join(None);
+        let totals: Vec<_> = all
             .iter()
             .map(|one| (one.started.total, one.exited.as_ref().map(|exited| exited.total), one.scaled.len()))
             .collect();
-        assert_eq!(told, [(1, Some(1), 1), (9, Some(0), 0)]);
+        assert_eq!(totals, [(1, Some(1), 1), (9, Some(0), 0)]);
         let exited =
-            |horizon| -> Vec<bool> { read(horizon).iter().map(|one| one.exited.is_some()).collect() };
+            |horizon| -> Vec<bool> { join(horizon).iter().map(|one| one.exited.is_some()).collect() };
         assert_eq!(exited(Some(10)), [true, true]);
         assert_eq!(exited(Some(11)), [true, false]);
     }
 
     #[test]
-    fn an_artifact_that_is_scaled_often_is_told_once() {
+    fn repeated_scaling_of_an_artifact_is_one_row() {
         let scalings = [scaling(1, &[(2, 1, 3), (1, 5, 4)]), scaling(1, &[(2, 3, 1)])];
-        let told = scaled(scalings.map(|content| (content, false)).into());
-        let told: Vec<_> = told.iter().map(|s| (s.name.as_str(), s.before, s.after, s.times)).collect();
-        assert_eq!(told, [("image:1", 5, 4, 1), ("image:2", 1, 1, 2)]);
+        let scaled = scaled(scalings.map(|content| (content, false)).into());
+        let rows: Vec<_> = scaled.iter().map(|s| (s.name.as_str(), s.before, s.after, s.steps)).collect();
+        assert_eq!(rows, [("image:1", 5, 4, 1), ("image:2", 1, 1, 2)]);
     }
 
     #[test]
-    fn what_is_left_off_was_scaled_at_other_moments() {
-        let at = |seconds, is_cut| (Content { occurred_at: at(seconds), ..scaling(1, &[(1, 1, 2)]) }, is_cut);
-        // One report may be many events.
-        assert_eq!(latest(&vec![at(1, false); 60]), None);
-        assert_eq!(latest(&[at(1, true), at(1, true), at(2, true), at(3, true)]), Some(3));
-        assert_eq!(latest(&[]), None);
+    fn truncation_is_counted_in_points_in_time() {
+        let at = |seconds, is_truncated| {
+            (Content { occurred_at: at(seconds), ..scaling(1, &[(1, 1, 2)]) }, is_truncated)
+        };
+        // One report may cause many events.
+        assert_eq!(truncated_to(&vec![at(1, false); 60]), None);
+        assert_eq!(truncated_to(&[at(1, true), at(1, true), at(2, true), at(3, true)]), Some(3));
+        assert_eq!(truncated_to(&[]), None);
     }
 }

@@ -1,71 +1,71 @@
-//! How long a snapshot held, and the silences in it. Pure.
+//! For how long a snapshot was current, and the gaps in that period.
 
 use std::time::Duration;
 
 use crate::domain::model::Timestamp;
-use crate::service::pages::parts::environment_status::Present;
-use crate::store::timeline::{Kept, Silence, Snapshot};
+use crate::service::pages::parts::environment_status::CurrentStatus;
+use crate::store::timeline::{AvailableSnapshots, Gap, Snapshot};
 
-/// As many silences as are told of a snapshot.
-pub(crate) const SILENCES: i64 = 5;
+/// Maximum number of gaps that are listed per snapshot.
+pub(crate) const MAX_GAPS: i64 = 5;
 
-/// The silences of a snapshot.
+/// The gaps of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Silent {
-    /// The one that the next snapshot ended.
-    pub(crate) at_its_end: Option<(Timestamp, Timestamp)>,
-    /// The latest of those after which the same was reported.
+pub(crate) struct SnapshotGaps {
+    /// The gap that ended with the next snapshot.
+    pub(crate) at_end: Option<(Timestamp, Timestamp)>,
+    /// The latest gaps after which the same artifacts were reported.
     pub(crate) within: Vec<(Timestamp, Timestamp)>,
-    /// How many of those there are.
+    /// The number of gaps within.
     pub(crate) total: i64,
-    /// How long they are together.
+    /// The total duration of the gaps within.
     pub(crate) sum: Duration,
 }
 
-/// Until when a snapshot held.
+/// The period in which a snapshot was current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) span: Duration,
-    /// Whether it still does.
-    pub(crate) goes_on: bool,
+pub(crate) struct CurrentPeriod {
+    pub(crate) duration: Duration,
+    /// Whether the snapshot is still current.
+    pub(crate) is_current: bool,
 }
 
-impl Silent {
-    /// Those of a snapshot, among those of several.
-    pub(crate) fn of(snapshot: &Snapshot, silences: &[Silence]) -> Self {
-        let mut silent = Self::default();
-        for silence in silences.iter().filter(|silence| silence.snapshot == snapshot.number) {
-            (silent.total, silent.sum) = (silence.total, silence.sum);
-            if snapshot.superseded_at == Some(silence.to) {
-                silent.at_its_end = Some((silence.from, silence.to));
+impl SnapshotGaps {
+    /// Selects the gaps of one snapshot.
+    pub(crate) fn new(snapshot: &Snapshot, all: &[Gap]) -> Self {
+        let mut gaps = Self::default();
+        for gap in all.iter().filter(|gap| gap.snapshot == snapshot.number) {
+            (gaps.total, gaps.sum) = (gap.total, gap.sum);
+            if snapshot.superseded_at == Some(gap.to) {
+                gaps.at_end = Some((gap.from, gap.to));
             } else {
-                silent.within.push((silence.from, silence.to));
+                gaps.within.push((gap.from, gap.to));
             }
         }
-        if let Some((from, to)) = silent.at_its_end {
-            silent.total -= 1;
-            silent.sum = silent.sum.saturating_sub(to.distance(from));
+        if let Some((from, to)) = gaps.at_end {
+            gaps.total -= 1;
+            gaps.sum = gaps.sum.saturating_sub(to.distance(from));
         }
-        silent
+        gaps
     }
 }
 
-impl Held {
-    /// How long a snapshot held: until another took its place, or until the last report before a silence.
-    pub(crate) fn of(snapshot: &Snapshot, silent: &Silent, present: Present) -> Self {
-        let end = match (snapshot.superseded_at, silent.at_its_end) {
+impl CurrentPeriod {
+    /// The period ends when the snapshot is superseded, or with the last report before a gap.
+    pub(crate) fn new(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentStatus) -> Self {
+        let end = match (snapshot.superseded_at, gaps.at_end) {
             (Some(_), Some((from, _))) => Some(from),
             (Some(superseded), None) => Some(superseded),
-            (None, _) => present.validity.last_report_at.filter(|_| present.is_silent()),
+            (None, _) => status.validity.last_report_at.filter(|_| status.is_silent()),
         };
-        let span = end.unwrap_or(present.now.max(snapshot.received_at)).distance(snapshot.received_at);
-        Self { span, goes_on: end.is_none() }
+        let duration = end.unwrap_or(status.now.max(snapshot.received_at)).distance(snapshot.received_at);
+        Self { duration, is_current: end.is_none() }
     }
 }
 
-/// The moment at which a snapshot is looked at: when it was received, or the first of it of which all is still there.
-pub(crate) fn looked_at(snapshot: &Snapshot, kept: &Kept) -> Timestamp {
-    kept.horizon_at.map_or(snapshot.received_at, |horizon| horizon.max(snapshot.received_at))
+/// The time for which the content of a snapshot is read: its receipt, or the retention horizon if that is later.
+pub(crate) fn view_time(snapshot: &Snapshot, available: &AvailableSnapshots) -> Timestamp {
+    available.horizon_at.map_or(snapshot.received_at, |horizon| horizon.max(snapshot.received_at))
 }
 
 #[cfg(test)]
@@ -93,32 +93,32 @@ pub(crate) mod tests {
         }
     }
 
-    fn silence(snapshot: i64, from: i64, to: i64, total: i64, sum: u64) -> Silence {
-        Silence { snapshot, from: at(from), to: at(to), total, sum: Duration::from_secs(sum) }
+    fn gap(snapshot: i64, from: i64, to: i64, total: i64, sum: u64) -> Gap {
+        Gap { snapshot, from: at(from), to: at(to), total, sum: Duration::from_secs(sum) }
     }
 
     #[test]
-    fn a_silence_stands_in_a_snapshot_or_at_its_end_and_a_snapshot_holds_until_it() {
-        let present = |silent_after| {
+    fn snapshot_is_current_until_a_gap_at_its_end_or_its_successor() {
+        let status = |silent_after| {
             let silent_after = Duration::from_secs(silent_after);
             let validity = Validity { last_report_at: Some(at(900)), silent_after, compliant_until: None };
-            Present { now: at(1_000), validity, decided: Compliance::Unknown }
+            CurrentStatus { now: at(1_000), validity, stored: Compliance::Unknown }
         };
-        let (quiet_now, present) = (present(99), present(100));
-        let silences = [silence(1, 60, 100, 3, 60), silence(1, 30, 40, 3, 60), silence(1, 10, 20, 3, 60)];
+        let (silent, reporting) = (status(99), status(100));
+        let all = [gap(1, 60, 100, 3, 60), gap(1, 30, 40, 3, 60), gap(1, 10, 20, 3, 60)];
         let closed = snapshot(1, 0, Some(100));
-        let silent = Silent::of(&closed, &silences);
-        assert_eq!((silent.at_its_end, silent.total, silent.sum.as_secs()), (Some((at(60), at(100))), 2, 20));
-        assert_eq!(silent.within, [(at(30), at(40)), (at(10), at(20))]);
-        let held = |snapshot: &Snapshot, silent: &Silent, present| {
-            let Held { span, goes_on } = Held::of(snapshot, silent, present);
-            (span.as_secs(), goes_on)
+        let gaps = SnapshotGaps::new(&closed, &all);
+        assert_eq!((gaps.at_end, gaps.total, gaps.sum.as_secs()), (Some((at(60), at(100))), 2, 20));
+        assert_eq!(gaps.within, [(at(30), at(40)), (at(10), at(20))]);
+        let period = |snapshot: &Snapshot, gaps: &SnapshotGaps, status| {
+            let CurrentPeriod { duration, is_current } = CurrentPeriod::new(snapshot, gaps, status);
+            (duration.as_secs(), is_current)
         };
-        assert_eq!(held(&closed, &silent, present), (60, false));
-        let quiet = Silent::default();
-        assert_eq!(Silent::of(&snapshot(2, 100, None), &silences), quiet);
-        assert_eq!(held(&closed, &quiet, present), (100, false));
-        assert_eq!(held(&snapshot(2, 100, None), &quiet, present), (900, true));
-        assert_eq!(held(&snapshot(2, 100, None), &quiet, quiet_now), (800, false));
+        assert_eq!(period(&closed, &gaps, reporting), (60, false));
+        let none = SnapshotGaps::default();
+        assert_eq!(SnapshotGaps::new(&snapshot(2, 100, None), &all), none);
+        assert_eq!(period(&closed, &none, reporting), (100, false));
+        assert_eq!(period(&snapshot(2, 100, None), &none, reporting), (900, true));
+        assert_eq!(period(&snapshot(2, 100, None), &none, silent), (800, false));
     }
 }

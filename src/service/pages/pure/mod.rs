@@ -3,7 +3,6 @@
 //! A page reads rows from the store, computes with these modules what it shows, and renders the result.
 
 pub(crate) mod changes;
-pub(crate) mod filter;
 pub(crate) mod intervals;
 pub(crate) mod running;
 pub(crate) mod snapshot_diff;

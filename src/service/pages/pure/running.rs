@@ -1,30 +1,29 @@
-//! What runs, as rows: grouped, searched, counted, and cut into pages. Pure.
+//! Running artifacts as rows: merged, searched, counted and divided into pages.
 
 use std::collections::HashMap;
 
-use super::filter::Filter;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
-use crate::service::pages::parts::pagination::{Paged, ROWS};
-use crate::store::environment_contents::Ran;
+use crate::service::pages::parts::pagination::{Pagination, ROWS_PER_PAGE};
+use crate::store::environment_contents::PodGroup;
 
-/// An artifact that an owner's pods run in a namespace.
+/// An artifact that the pods of one owner run in one namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct RunningRow {
     pub(crate) namespace: String,
-    /// The owner's kind and name; empty for pods of their own.
+    /// Kind and name of the owner; empty for pods without one.
     pub(crate) owner: String,
     pub(crate) image: String,
     pub(crate) artifact: Fingerprint,
     pub(crate) pods: i64,
-    /// Since when the first of the pods runs.
+    /// Start of the oldest pod.
     pub(crate) since: Timestamp,
-    /// A pod whose name holds what is searched for.
-    pub(crate) found: Option<String>,
+    /// A pod whose name matches the search text.
+    pub(crate) matching_pod: Option<String>,
 }
 
-/// How many rows there are of each verdict, whichever of them are shown.
+/// Number of rows per verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     compliant: usize,
@@ -32,118 +31,129 @@ pub(crate) struct Counts {
     non_compliant: usize,
 }
 
-/// The verdicts, in the order in which they are told.
+/// All verdicts, in the order of pages.
 pub(crate) const WORST_FIRST: [Compliance; 3] =
     [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
 
+/// The requested rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query<'a> {
+    /// Text to search for; empty for all rows.
+    pub(crate) q: &'a str,
+    /// Rows of this verdict only.
+    pub(crate) compliance: Option<Compliance>,
+    /// The page number, from 1.
+    pub(crate) page: usize,
+}
+
 /// A page of rows.
 #[derive(Debug)]
-pub(crate) struct Shown<'a> {
-    /// The rows, those of one namespace and owner together.
-    pub(crate) runs: Vec<&'a Run>,
-    pub(crate) paged: Paged,
-    /// How many rows all pages have.
+pub(crate) struct RunningPage<'a> {
+    /// Rows of the same namespace and owner are adjacent.
+    pub(crate) rows: Vec<&'a RunningRow>,
+    pub(crate) pagination: Pagination,
+    /// The number of rows on all pages.
     pub(crate) total: usize,
-    /// What the search finds.
+    /// Counts all rows that match the search, whatever their verdict.
     pub(crate) counts: Counts,
 }
 
-/// Verdicts, and whether what they say still holds.
+/// Stored verdicts, and whether they are still valid.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdicts<'a> {
-    pub(crate) kept: &'a HashMap<Fingerprint, Verdict>,
+    pub(crate) stored: &'a HashMap<Fingerprint, Verdict>,
     pub(crate) is_confirmed: bool,
 }
 
 impl Verdicts<'_> {
-    /// What can be said of an artifact.
-    pub(crate) fn of(&self, artifact: &Fingerprint) -> Compliance {
-        let kept = self.kept.get(artifact).map_or(Compliance::Unknown, |verdict| verdict.compliance);
-        kept.confirmed(self.is_confirmed)
+    /// The verdict to show: an unconfirmed `COMPLIANT` becomes `UNKNOWN`.
+    pub(crate) fn compliance(&self, artifact: &Fingerprint) -> Compliance {
+        let stored = self.stored.get(artifact).map_or(Compliance::Unknown, |verdict| verdict.compliance);
+        stored.confirmed(self.is_confirmed)
     }
 }
 
-impl Run {
-    fn place(&self) -> (&str, &str, &str, &Fingerprint) {
+impl RunningRow {
+    fn key(&self) -> (&str, &str, &str, &Fingerprint) {
         (&self.namespace, &self.owner, &self.image, &self.artifact)
     }
 
-    /// What is shown under one heading.
+    /// Rows with the same group have one heading.
     pub(crate) fn group(&self) -> (&str, &str) {
         (&self.namespace, &self.owner)
     }
 
-    /// Whether a search, in lower case, finds it.
-    fn is_found(&self, searched: &str) -> bool {
-        let holds = |text: &str| text.to_lowercase().contains(searched);
-        let digits = searched.strip_prefix("sha256:").unwrap_or(searched);
+    /// Whether the row matches a search text, which is in lower case.
+    fn matches(&self, query: &str) -> bool {
+        let contains = |text: &str| text.to_lowercase().contains(query);
+        let digits = query.strip_prefix("sha256:").unwrap_or(query);
         let is_digits = digits.bytes().all(|b| b.is_ascii_hexdigit());
-        self.found.is_some()
-            || [&self.namespace, &self.owner, &self.image].into_iter().any(|text| holds(text))
+        self.matching_pod.is_some()
+            || [&self.namespace, &self.owner, &self.image].into_iter().any(|text| contains(text))
             || is_digits && self.artifact.to_string().starts_with(digits)
     }
 }
 
-/// What ran, in order, each artifact of an owner once.
-pub(crate) fn rows(ran: Vec<Ran>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::with_capacity(ran.len());
-    for Ran { namespace, digests, owners, pods, since, found } in ran {
+/// Sorts the pod groups, and merges those with the same artifact and owner.
+pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
+    let mut rows: Vec<RunningRow> = Vec::with_capacity(groups.len());
+    for PodGroup { namespace, digests, owners, pods, since, found } in groups {
         let owner = owner(&owners);
-        runs.extend(digests.into_iter().map(|(image, artifact)| Run {
+        rows.extend(digests.into_iter().map(|(image, artifact)| RunningRow {
             namespace: namespace.clone(),
             owner: owner.clone(),
             image: image.into(),
             artifact,
             pods,
             since,
-            found: found.clone(),
+            matching_pod: found.clone(),
         }));
     }
-    runs.sort_unstable_by(|one, other| one.place().cmp(&other.place()));
-    // An owner that was replaced by another of its name, or one whose pods run it beside different things.
-    runs.dedup_by(|next, kept| {
-        let is_same = next.place() == kept.place();
+    rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
+    // Several groups have the same key if an owner was recreated, or if its pods run different sets of images.
+    rows.dedup_by(|next, kept| {
+        let is_same = next.key() == kept.key();
         if is_same {
             kept.pods += next.pods;
             kept.since = kept.since.min(next.since);
-            kept.found = kept.found.take().or(next.found.take());
+            kept.matching_pod = kept.matching_pod.take().or(next.matching_pod.take());
         }
         is_same
     });
-    runs
+    rows
 }
 
-/// Who owns a pod: its controller, or the first owner.
+/// The controller of a pod, or its first owner.
 fn owner(owners: &[OwnerReference]) -> String {
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
     let Some(owner) = controller.or(owners.first()) else { return String::new() };
-    let words = [owner.kind.as_deref(), owner.name.as_deref()];
-    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let parts = [owner.kind.as_deref(), owner.name.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// What a filter leaves, cut to its page.
-pub(crate) fn shown<'a>(runs: &'a [Run], verdicts: Verdicts<'_>, filter: &Filter) -> Shown<'a> {
-    let searched = filter.q.to_lowercase();
+/// The rows that match a query, limited to its page.
+pub(crate) fn page<'a>(rows: &'a [RunningRow], verdicts: Verdicts<'_>, query: Query<'_>) -> RunningPage<'a> {
+    let text = query.q.to_lowercase();
     let mut counts = Counts::default();
-    let mut left = Vec::new();
-    for run in runs.iter().filter(|run| searched.is_empty() || run.is_found(&searched)) {
-        let compliance = verdicts.of(&run.artifact);
+    let mut selected = Vec::new();
+    for row in rows.iter().filter(|row| text.is_empty() || row.matches(&text)) {
+        let compliance = verdicts.compliance(&row.artifact);
         counts.add(compliance);
-        if filter.compliance.is_none_or(|wanted| wanted == compliance) {
-            left.push(run);
+        if query.compliance.is_none_or(|wanted| wanted == compliance) {
+            selected.push(row);
         }
     }
-    let total = left.len();
-    let paged = Paged::of(total, ROWS, filter.page);
-    let runs = left.into_iter().skip(paged.passed).take(ROWS).collect();
-    Shown { runs, paged, total, counts }
+    let total = selected.len();
+    let pagination = Pagination::new(total, ROWS_PER_PAGE, query.page);
+    let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).collect();
+    RunningPage { rows, pagination, total, counts }
 }
 
-/// The verdicts of all rows.
-pub(crate) fn all(runs: &[Run], verdicts: Verdicts<'_>) -> Counts {
+/// Counts all rows by verdict.
+pub(crate) fn counts(rows: &[RunningRow], verdicts: Verdicts<'_>) -> Counts {
     let mut counts = Counts::default();
-    for run in runs {
-        counts.add(verdicts.of(&run.artifact));
+    for row in rows {
+        counts.add(verdicts.compliance(&row.artifact));
     }
     counts
 }
@@ -157,8 +167,8 @@ impl Counts {
         }
     }
 
-    /// How many rows there are of this verdict.
-    pub(crate) fn of(self, compliance: Compliance) -> usize {
+    /// The number of rows with this verdict.
+    pub(crate) fn get(self, compliance: Compliance) -> usize {
         match compliance {
             Compliance::Compliant => self.compliant,
             Compliance::Unknown => self.unknown,
@@ -166,9 +176,9 @@ impl Counts {
         }
     }
 
-    /// The worst of all.
+    /// The worst verdict of all rows.
     pub(crate) fn worst(self) -> Option<Compliance> {
-        WORST_FIRST.into_iter().find(|compliance| self.of(*compliance) > 0)
+        WORST_FIRST.into_iter().find(|compliance| self.get(*compliance) > 0)
     }
 }
 
@@ -187,9 +197,9 @@ mod tests {
             .unwrap()
     }
 
-    fn ran(namespace: &str, owner: &str, image: &str, number: u8, pods: i64) -> Ran {
+    fn group(namespace: &str, owner: &str, image: &str, number: u8, pods: i64) -> PodGroup {
         let owners = if owner.is_empty() { Vec::new() } else { vec![owned("ReplicaSet", owner, Some(true))] };
-        Ran {
+        PodGroup {
             namespace: namespace.to_owned(),
             digests: BTreeMap::from([(image.into(), artifact(number))]),
             owners,
@@ -199,38 +209,46 @@ mod tests {
         }
     }
 
-    fn filter(q: &str, compliance: Option<Compliance>, page: usize) -> Filter {
-        Filter { q: q.to_owned(), compliance, at: None, page }
+    fn query(q: &str, compliance: Option<Compliance>, page: usize) -> Query<'_> {
+        Query { q, compliance, page }
     }
 
     #[test]
-    fn an_artifact_of_an_owner_is_one_row_in_order() {
-        let all = vec![ran("b", "x", "i:1", 1, 3), ran("a", "y", "i:1", 1, 1), ran("b", "x", "i:1", 1, 2)];
-        let rows = rows(all);
-        let told: Vec<_> = rows
+    fn rows_are_merged_by_owner_and_artifact_and_sorted() {
+        let groups =
+            vec![group("b", "x", "i:1", 1, 3), group("a", "y", "i:1", 1, 1), group("b", "x", "i:1", 1, 2)];
+        let rows = rows(groups);
+        let summary: Vec<_> = rows
             .iter()
-            .map(|run| (run.namespace.as_str(), run.owner.as_str(), run.pods, run.since.micros()))
+            .map(|row| (row.namespace.as_str(), row.owner.as_str(), row.pods, row.since.micros()))
             .collect();
-        assert_eq!(told, [("a", "ReplicaSet y", 1, 1), ("b", "ReplicaSet x", 5, 2)]);
+        assert_eq!(summary, [("a", "ReplicaSet y", 1, 1), ("b", "ReplicaSet x", 5, 2)]);
     }
 
     #[test]
-    fn the_owner_is_the_controller_or_the_first() {
+    fn owner_is_the_controller_or_the_first_owner() {
         assert_eq!(owner(&[]), "");
         assert_eq!(owner(&[owned("A", "a", None), owned("B", "b", Some(true))]), "B b");
         assert_eq!(owner(&[owned("A", "a", None), owned("B", "b", Some(false))]), "A a");
     }
 
     #[test]
-    fn a_search_looks_at_names_and_at_the_start_of_digests() {
-        let mut found = ran("other", "", "z:1", 3, 1);
-        found.found = Some("cart-5".to_owned());
-        let rows =
-            rows(vec![ran("shop", "web", "registry/Cart:1", 0xab, 1), ran("shop", "", "web:1", 2, 1), found]);
+    fn search_matches_names_and_prefixes_of_digests() {
+        let mut by_pod = group("other", "", "z:1", 3, 1);
+        by_pod.found = Some("cart-5".to_owned());
+        let rows = rows(vec![
+            group("shop", "web", "registry/Cart:1", 0xab, 1),
+            group("shop", "", "web:1", 2, 1),
+            by_pod,
+        ]);
         let none = HashMap::new();
-        let verdicts = Verdicts { kept: &none, is_confirmed: true };
+        let verdicts = Verdicts { stored: &none, is_confirmed: true };
         let total = |q: &str| {
-            shown(&rows, verdicts, &filter(q, None, 1)).runs.iter().filter(|run| run.found.is_none()).count()
+            page(&rows, verdicts, query(q, None, 1))
+                .rows
+                .iter()
+                .filter(|row| row.matching_pod.is_none())
+                .count()
         };
         for (q, expected) in [
             ("", 2),
@@ -245,29 +263,32 @@ mod tests {
         ] {
             assert_eq!(total(q), expected, "{q}");
         }
-        // What the database found by a pod's name stays.
-        assert_eq!(shown(&rows, verdicts, &filter("cart-5", None, 1)).total, 1);
+        // Rows that the store found by the name of a pod are kept.
+        assert_eq!(page(&rows, verdicts, query("cart-5", None, 1)).total, 1);
     }
 
     #[test]
-    fn verdicts_are_counted_and_pages_end_with_the_last() {
-        let rows = rows((0..=250).map(|n| ran("n", &format!("o{n:03}"), "i", n, 1)).collect());
+    fn verdicts_are_counted_and_the_page_number_is_limited() {
+        let rows = rows((0..=250).map(|n| group("n", &format!("o{n:03}"), "i", n, 1)).collect());
         let verdict = |compliance| Verdict { compliance, is_allowed: false, reasons: Vec::new() };
-        let kept = HashMap::from([
+        let stored = HashMap::from([
             (artifact(0), verdict(Compliance::NonCompliant)),
             (artifact(1), verdict(Compliance::Compliant)),
         ]);
-        let verdicts = Verdicts { kept: &kept, is_confirmed: true };
-        let last = shown(&rows, verdicts, &filter("", None, 9));
-        assert_eq!((last.paged.page, last.paged.pages, last.total, last.runs.len()), (3, 3, 251, 51));
+        let verdicts = Verdicts { stored: &stored, is_confirmed: true };
+        let last = page(&rows, verdicts, query("", None, 9));
+        assert_eq!(
+            (last.pagination.page, last.pagination.pages, last.total, last.rows.len()),
+            (3, 3, 251, 51)
+        );
         let counted = [Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant];
-        assert_eq!(counted.map(|compliance| last.counts.of(compliance)), [1, 249, 1]);
+        assert_eq!(counted.map(|compliance| last.counts.get(compliance)), [1, 249, 1]);
         assert_eq!(last.counts.worst(), Some(Compliance::NonCompliant));
-        assert_eq!(shown(&rows, verdicts, &filter("", Some(Compliance::Compliant), 1)).total, 1);
-        // What nobody confirms is not shown as compliant, and not found as such.
+        assert_eq!(page(&rows, verdicts, query("", Some(Compliance::Compliant), 1)).total, 1);
+        // An unconfirmed verdict is not counted or found as compliant.
         let silent = Verdicts { is_confirmed: false, ..verdicts };
-        let none = shown(&rows, silent, &filter("", Some(Compliance::Compliant), 1));
-        assert_eq!((none.total, none.runs.len(), none.counts.of(Compliance::NonCompliant)), (0, 0, 1));
+        let none = page(&rows, silent, query("", Some(Compliance::Compliant), 1));
+        assert_eq!((none.total, none.rows.len(), none.counts.get(Compliance::NonCompliant)), (0, 0, 1));
         assert_eq!(Counts::default().worst(), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Protobuf by hand, for the tests of the cluster: fields by number, and frames of a watch.
+//! A minimal protobuf decoder for the tests of the cluster: fields by number, and frames of a watch.
 
 use bytes::Bytes;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Number(u64),
@@ -42,7 +42,7 @@ fn varint(from: &mut &[u8]) -> u64 {
     value
 }
 
-/// The first field of this path of numbers; nothing where it is not there.
+/// The first field at this path of numbers; empty if it is missing.
 pub fn at(message: &[u8], path: &[u64]) -> Bytes {
     path.iter().fold(Bytes::copy_from_slice(message), |message, number| all(&message, *number).swap_remove(0))
 }
@@ -51,23 +51,23 @@ pub fn text(message: &[u8], path: &[u64]) -> String {
     String::from_utf8(at(message, path).to_vec()).unwrap()
 }
 
-/// Every field of this number, or one that is empty.
+/// All fields with this number, or one empty value.
 pub fn all(message: &[u8], number: u64) -> Vec<Bytes> {
-    let of = |(found, value)| match value {
+    let bytes = |(found, value)| match value {
         Value::Bytes(bytes) if found == number => Some(bytes),
         _ => None,
     };
-    let found: Vec<_> = fields(message).into_iter().filter_map(of).collect();
+    let found: Vec<_> = fields(message).into_iter().filter_map(bytes).collect();
     if found.is_empty() { vec![Bytes::new()] } else { found }
 }
 
-/// What is in an envelope: its kind and its message.
+/// Kind and message of an envelope.
 pub fn unwrap(envelope: &[u8]) -> (String, Bytes) {
     let unknown = envelope.strip_prefix(b"k8s\0").expect("the magic");
     (text(unknown, &[1, 2]), at(unknown, &[2]))
 }
 
-/// The frames of a body: the type of each event, the kind of its object, and the object.
+/// The frames of a body: event type, kind of the object, and object.
 pub fn frames(mut body: &[u8]) -> Vec<(String, String, Bytes)> {
     let mut frames = Vec::new();
     while let Some((length, rest)) = body.split_first_chunk::<4>() {
@@ -83,8 +83,8 @@ pub fn frames(mut body: &[u8]) -> Vec<(String, String, Bytes)> {
     frames
 }
 
-/// The shape of a message: each path of field numbers and whether a number or bytes are at its end.
-/// What looks like a message is taken for one where `nested` says so.
+/// The shape of a message: each path of field numbers, and whether it ends in a number. Only fields in `nested` are
+/// decoded as messages.
 pub fn shape(message: &[u8], nested: &[&[u64]]) -> Vec<(Vec<u64>, bool)> {
     fn walk(message: &[u8], path: &[u64], nested: &[&[u64]], to: &mut Vec<(Vec<u64>, bool)>) {
         for (number, value) in fields(message) {

@@ -1,15 +1,15 @@
-//! How a cluster misbehaves.
+//! Faults of the API server.
 
 use std::time::Duration;
 
-use super::ask::Ask;
+use super::request::ApiRequest;
 
-/// What goes wrong with one answer.
+/// A fault of one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// 429 in plain text, as from an overloaded server, with so many seconds of Retry-After.
+    /// 429 in plain text, as from an overloaded server, with Retry-After in seconds.
     Overloaded(Option<u32>),
-    /// The same, with a date (RFC 9110, section 10.2.3) in Retry-After.
+    /// The same, with Retry-After as a date (RFC 9110, section 10.2.3).
     OverloadedUntil(String),
     /// 500 in plain text.
     Broken,
@@ -17,35 +17,35 @@ pub enum Fault {
     Unauthorized,
     /// 403.
     Forbidden,
-    /// 422, as from a server that has no streaming lists; other requests are answered well.
+    /// 422, as from a server without streaming lists. Other requests succeed.
     NoStreamingLists,
-    /// 400, as from one that knows less.
+    /// 400, as from an older server.
     BadRequest,
     /// 410: to a watch as an ERROR event, to a page as a status.
     Expired,
-    /// No answer at all.
+    /// No response.
     Stall,
-    /// The connection is closed instead of an answer.
+    /// Closes the connection without a response.
     Reset,
-    /// The connection is cut after so many bytes of the body.
+    /// Cuts the connection after this many bytes of the body.
     CutAfter(usize),
-    /// Nothing follows after so many bytes of the body, for ever.
+    /// Stalls after this many bytes of the body.
     StallAfter(usize),
-    /// The body ends in order after so many bytes.
+    /// Ends the body cleanly after this many bytes.
     EndAfter(usize),
-    /// A body that is no protobuf; to a watch, frames that are none.
+    /// An undecodable body, or undecodable frames of a watch.
     Garbage,
-    /// A watch that says 200 and nothing more, for ever.
+    /// A watch with status 200 that never sends a frame.
     Silent,
-    /// A watch that sends no events; its bookmarks say that there were none.
+    /// A watch that sends bookmarks, but no events.
     BookmarksOnly,
-    /// A watch that ends in order after so many frames.
+    /// A watch that ends cleanly after this many frames.
     CloseAfterFrames(usize),
-    /// A watch that ends in order after so long.
+    /// A watch that ends cleanly after this time.
     CloseAfter(Duration),
-    /// A watch that ends in order in the middle of the frame that follows after so many.
+    /// A watch that ends cleanly within the frame after this many.
     HalfAFrameAfter(usize),
 }
 
-/// Which fault a request meets, if any.
-pub type Rule = crate::daemon::rules::Rule<Ask, Fault>;
+/// Selects the fault of a request.
+pub type Rule = crate::daemon::rules::Rule<ApiRequest, Fault>;

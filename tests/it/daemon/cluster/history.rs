@@ -1,86 +1,85 @@
-//! Which pods were live, and from when to when.
+//! The times during which pods were live.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crate::daemon::reported::{Identity, Reported};
+use crate::daemon::reported_pod::{Identity, ReportedPod};
 
-/// The time for which a pod was live: it ran, and one of its containers had a digest.
+/// The time during which a pod was live: running, with at least one digest.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct Lifetime {
     pub pod: Identity,
-    /// What it ran, at one time or another.
-    pub versions: BTreeSet<Reported>,
+    /// All combinations of digests that it ran.
+    pub versions: BTreeSet<ReportedPod>,
     pub from: Instant,
-    /// `None` while it goes on.
+    /// `None` while the pod is live.
     pub to: Option<Instant>,
-    /// Whether it was in any list or event that was sent while it was live.
-    pub was_told: bool,
+    /// Whether a list or event with the pod was sent while it was live.
+    pub was_sent: bool,
 }
 
-/// Whether somebody was told of a life.
-pub struct Told {
-    /// Which life: its place among all of them.
+/// Whether a lifetime was sent to a client.
+pub struct SentFlag {
+    /// Index of the lifetime.
     number: AtomicUsize,
-    is_told: AtomicBool,
+    is_sent: AtomicBool,
 }
 
-impl Told {
-    /// Somebody is.
-    pub fn tell(&self) {
-        self.is_told.store(true, Ordering::Relaxed);
+impl SentFlag {
+    pub fn mark_sent(&self) {
+        self.is_sent.store(true, Ordering::Relaxed);
     }
 }
 
-/// In the order in which they began.
+/// All lifetimes, in the order of their start.
 #[derive(Default)]
-pub struct Lives(Vec<(Arc<Told>, Life)>);
+pub struct Lifetimes(Vec<(Arc<SentFlag>, Lifetime)>);
 
-impl Lives {
-    /// Goes on with the life that is open, or ends it, or begins one: the one that is open then. `versions`
-    /// is what may be said of the pod now.
+impl Lifetimes {
+    /// Continues, ends or starts a lifetime, and returns the open one. `versions` are the valid reports of the pod.
     pub fn change(
         &mut self,
-        open: Option<Arc<Told>>,
+        open: Option<Arc<SentFlag>>,
         is_live: bool,
-        versions: impl IntoIterator<Item = Reported>,
+        versions: impl IntoIterator<Item = ReportedPod>,
         now: Instant,
-    ) -> Option<Arc<Told>> {
+    ) -> Option<Arc<SentFlag>> {
         let mut versions = versions.into_iter().filter(|version| !version.digests.is_empty()).peekable();
         let open = match (open, versions.peek()) {
             (Some(open), _) => open,
             (None, None) => return None,
             (None, Some(first)) => {
-                let told = Arc::new(Told { number: self.0.len().into(), is_told: AtomicBool::default() });
+                let sent = Arc::new(SentFlag { number: self.0.len().into(), is_sent: AtomicBool::default() });
                 let pod = first.identity();
-                let life = Life { pod, versions: BTreeSet::new(), from: now, to: None, was_told: false };
-                self.0.push((Arc::clone(&told), life));
-                told
+                let lifetime =
+                    Lifetime { pod, versions: BTreeSet::new(), from: now, to: None, was_sent: false };
+                self.0.push((Arc::clone(&sent), lifetime));
+                sent
             }
         };
-        let life = &mut self.0[open.number.load(Ordering::Relaxed)].1;
-        life.versions.extend(versions);
+        let lifetime = &mut self.0[open.number.load(Ordering::Relaxed)].1;
+        lifetime.versions.extend(versions);
         if is_live {
             return Some(open);
         }
-        life.to = Some(now);
+        lifetime.to = Some(now);
         None
     }
 
-    pub fn forget_ended(&mut self) {
-        self.0.retain(|(_, life)| life.to.is_none());
-        for (number, (told, _)) in self.0.iter().enumerate() {
-            told.number.store(number, Ordering::Relaxed);
+    pub fn remove_ended(&mut self) {
+        self.0.retain(|(_, lifetime)| lifetime.to.is_none());
+        for (number, (sent, _)) in self.0.iter().enumerate() {
+            sent.number.store(number, Ordering::Relaxed);
         }
     }
 
-    pub fn all(&self) -> Vec<Life> {
-        let with = |(told, life): &(Arc<Told>, Life)| Life {
-            was_told: told.is_told.load(Ordering::Relaxed),
-            ..life.clone()
+    pub fn all(&self) -> Vec<Lifetime> {
+        let to_life = |(sent, lifetime): &(Arc<SentFlag>, Lifetime)| Lifetime {
+            was_sent: sent.is_sent.load(Ordering::Relaxed),
+            ..lifetime.clone()
         };
-        self.0.iter().map(with).collect()
+        self.0.iter().map(to_life).collect()
     }
 }

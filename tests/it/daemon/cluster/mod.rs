@@ -1,15 +1,14 @@
-//! A cluster as its API server shows it: it holds pods, lists them, and tells of their changes.
+//! A stateful fake API server: stores pods, lists them, and sends watch events.
 //!
-//! Tests of the daemon change what it holds and how it misbehaves; its bytes, and what it does with a
-//! resourceVersion, are those of Kubernetes 1.36, and its own tests hold them to the recorded ones. It
-//! never imports what it tests.
+//! Tests of the daemon change its pods and inject faults. Its bytes and its handling of resourceVersions follow
+//! Kubernetes 1.36; its own tests compare them with recorded responses. It imports nothing of the program.
 
-mod answer;
-mod ask;
 mod decode;
 mod faults;
 mod history;
 mod pod;
+mod request;
+mod responder;
 mod state;
 mod stream;
 mod tests;
@@ -22,18 +21,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-pub use ask::Ask;
 pub use faults::{Fault, Rule};
-pub use history::Life;
+pub use history::Lifetime;
 pub use pod::{Pod, pod};
+pub use request::ApiRequest;
 pub use state::Backup;
 use state::State;
 
-use super::reported::Reported;
+use super::reported_pod::ReportedPod;
 use crate::fake::kube::{User, kubeconfig};
-use crate::fake::{Seen, Server};
+use crate::fake::{Request, Server};
 
-/// A right: a verb, a resource, and a namespace or all of them.
+/// A permission: verb, resource, and a namespace or all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub verb: &'static str,
@@ -41,31 +40,31 @@ pub struct Grant {
     pub namespace: Option<String>,
 }
 
-/// What an agent needs: to list and watch pods and to get namespaces, in one or in all.
+/// The agent's permissions in one namespace or all: list and watch pods, get namespaces.
 pub fn grants(namespace: Option<&str>) -> Vec<Grant> {
-    let rights = [("list", "pods"), ("watch", "pods"), ("get", "namespaces")];
+    let permissions = [("list", "pods"), ("watch", "pods"), ("get", "namespaces")];
     let grant = |(verb, resource)| Grant { verb, resource, namespace: namespace.map(str::to_owned) };
-    rights.map(grant).into()
+    permissions.map(grant).into()
 }
 
-/// How it answers, whatever it holds.
+/// Settings that do not depend on the pods.
 struct Settings {
     rules: Vec<Rule>,
-    asks: Vec<Ask>,
-    misunderstood: Vec<String>,
+    requests: Vec<ApiRequest>,
+    unsupported: Vec<String>,
     token: Option<String>,
     grants: Option<Vec<Grant>>,
     bookmarks_every: Duration,
-    /// By how much sooner watches end; `None`: they do not.
-    hastened: Option<u32>,
+    /// Divisor of `timeoutSeconds`. With `None`, watches do not end.
+    time_scale: Option<u32>,
     is_muted: bool,
 }
 
-/// What its connections share.
+/// State that connections share.
 pub struct Shared {
     state: Mutex<State>,
     settings: Mutex<Settings>,
-    /// Marked when something happened.
+    /// Notified after each change.
     changed: watch::Sender<()>,
     ended_watches: watch::Sender<()>,
     open_watches: AtomicUsize,
@@ -80,15 +79,15 @@ impl Shared {
         self.settings.lock().unwrap()
     }
 
-    /// Keeps what was asked: the fault that it meets.
-    fn note(&self, ask: &Ask) -> Option<Fault> {
+    /// Records a request and returns its fault.
+    fn record(&self, request: &ApiRequest) -> Option<Fault> {
         let mut settings = self.settings();
-        settings.asks.push(ask.clone());
-        settings.rules.iter().find_map(|rule| rule(ask))
+        settings.requests.push(request.clone());
+        settings.rules.iter().find_map(|rule| rule(request))
     }
 }
 
-/// A cluster that is running.
+/// A running cluster.
 pub struct Cluster {
     shared: Arc<Shared>,
     server: Server,
@@ -98,8 +97,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn start() -> Self {
         let shared = Self::shared();
-        let answering = Arc::clone(&shared);
-        let server = Server::start(move |seen| answer::answer(&answering, seen));
+        let responder = Arc::clone(&shared);
+        let server = Server::start(move |request| responder::respond(&responder, request));
         Self { shared, server, authority: None }
     }
 
@@ -107,8 +106,9 @@ impl Cluster {
     pub fn start_tls() -> Self {
         let authority = crate::fake::pki::Authority::new();
         let shared = Self::shared();
-        let answering = Arc::clone(&shared);
-        let server = Server::start_tls(authority.server(None), move |seen| answer::answer(&answering, seen));
+        let responder = Arc::clone(&shared);
+        let server =
+            Server::start_tls(authority.server(None), move |request| responder::respond(&responder, request));
         Self { shared, server, authority: Some(authority.pem()) }
     }
 
@@ -117,13 +117,13 @@ impl Cluster {
             state: Mutex::default(),
             settings: Mutex::new(Settings {
                 rules: Vec::new(),
-                asks: Vec::new(),
-                misunderstood: Vec::new(),
+                requests: Vec::new(),
+                unsupported: Vec::new(),
                 token: None,
                 grants: None,
-                // Once a minute, for an agent whose time runs a hundred times as fast, and some more.
+                // About twice a minute at a time scale of 100.
                 bookmarks_every: Duration::from_millis(300),
-                hastened: Some(1),
+                time_scale: Some(1),
                 is_muted: false,
             }),
             changed: watch::Sender::default(),
@@ -136,15 +136,15 @@ impl Cluster {
         self.server.url()
     }
 
-    /// One that leads here, with the token that is asked for.
+    /// A kubeconfig for this server, with the required token.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_at(&self.url())
     }
 
-    /// The same by another way.
+    /// The same with another URL.
     pub fn kubeconfig_at(&self, url: &str) -> String {
         let token = self.shared.settings().token.clone();
-        let user = token.as_deref().map_or(User::Nobody, User::Token);
+        let user = token.as_deref().map_or(User::Anonymous, User::Token);
         kubeconfig(url, self.authority.as_deref(), &user)
     }
 
@@ -159,9 +159,9 @@ impl Cluster {
         self.shared.changed.send_replace(());
     }
 
-    // What it holds.
+    // State.
 
-    /// A new pod, and its namespace where that is not there.
+    /// Adds a pod, and its namespace if it is missing.
     pub fn add(&self, pod: Pod) {
         self.add_all([pod]);
     }
@@ -174,13 +174,12 @@ impl Cluster {
         self.change(|state| state.modify(&format!("{namespace}/{name}"), change));
     }
 
-    /// It is gone at once, with one event.
+    /// Deletes a pod with one event.
     pub fn delete(&self, namespace: &str, name: &str) {
         self.change(|state| state.delete(&format!("{namespace}/{name}")));
     }
 
-    /// These pods instead of those that are there, with nothing in between that a list could see. A pod
-    /// whose name is in both stays as it is.
+    /// Replaces all pods atomically. Pods whose name remains are not changed.
     pub fn replace_all(&self, pods: impl IntoIterator<Item = Pod>) {
         self.change(|state| {
             let pods: Vec<_> = pods.into_iter().collect();
@@ -199,12 +198,12 @@ impl Cluster {
 
     pub fn create_namespace(&self, name: &str) {
         self.change(|state| {
-            state.others_write();
+            state.advance_revision();
             state.namespaces.insert(name.to_owned());
         });
     }
 
-    /// Its pods go with it.
+    /// Deletes a namespace and its pods.
     pub fn delete_namespace(&self, name: &str) {
         self.change(|state| {
             let pods: Vec<_> =
@@ -212,12 +211,12 @@ impl Cluster {
             for key in pods {
                 state.delete(&key);
             }
-            state.others_write();
+            state.advance_revision();
             state.namespaces.remove(name);
         });
     }
 
-    /// Forgets what was before: older continue tokens and resourceVersions have expired.
+    /// Compacts the history: older continue tokens and resourceVersions expire.
     pub fn compact(&self) {
         self.change(State::compact);
     }
@@ -226,15 +225,15 @@ impl Cluster {
         self.shared.state().backup()
     }
 
-    /// Everything is again as it was, resourceVersions too; connections are dropped.
+    /// Restores the state, including resourceVersions, and drops connections.
     pub fn restore_from_backup(&self, backup: Backup) {
         self.server.listen(false);
         self.change(|state| state.restore(backup));
         self.server.listen(true);
     }
 
-    /// The same with resourceVersions that go on behind the last one, and none of those before known: so
-    /// etcd's documentation wants it (`etcdutl snapshot restore --bump-revision --mark-compacted`).
+    /// The same with increasing resourceVersions and a compacted history, as etcd documents
+    /// (`etcdutl snapshot restore --bump-revision --mark-compacted`).
     pub fn restore_from_backup_with_new_revisions(&self, backup: Backup) {
         self.server.listen(false);
         self.change(|state| {
@@ -246,39 +245,37 @@ impl Cluster {
         self.server.listen(true);
     }
 
-    /// How often a backup was restored.
+    /// Number of restored backups.
     pub fn restores(&self) -> usize {
         self.shared.state().restores
     }
 
-    // What is true of it.
+    // Expectations.
 
-    /// What a report of the namespaces that are taken has to say now.
-    pub fn expected_report(&self, takes: impl Fn(&str) -> bool) -> BTreeSet<Reported> {
-        self.shared.state().expected(takes)
+    /// The current expected report of the included namespaces.
+    pub fn expected_report(&self, includes: impl Fn(&str) -> bool) -> BTreeSet<ReportedPod> {
+        self.shared.state().expected(includes)
     }
 
-    /// The same, by an agent that sees the cluster for the first time: it does not know the digests that
-    /// the kubelet forgot.
-    pub fn expected_at_first_sight(&self, takes: impl Fn(&str) -> bool) -> BTreeSet<Reported> {
-        self.shared.state().expected_at_first_sight(takes)
+    /// The same for an agent that has just started, and does not know digests that are missing after a reboot.
+    pub fn expected_first_report(&self, includes: impl Fn(&str) -> bool) -> BTreeSet<ReportedPod> {
+        self.shared.state().expected_first_report(includes)
     }
 
-    /// Every pod that ever was live.
-    pub fn lives(&self) -> Vec<Life> {
-        self.shared.state().lives()
+    /// The lifetimes of all pods.
+    pub fn lifetimes(&self) -> Vec<Lifetime> {
+        self.shared.state().lifetimes()
     }
 
-    /// Every pod, as it is.
-    pub fn held(&self) -> Vec<Pod> {
+    pub fn pods(&self) -> Vec<Pod> {
         self.shared.state().pods.values().map(|stored| stored.pod.clone()).collect()
     }
 
-    /// Keeps neither lives that are over nor what was before, as [`Cluster::compact`], for who runs for
-    /// long. A watch that was told of all that happened loses nothing.
-    pub fn forget(&self) {
-        self.server.forget();
-        self.shared.state().forget();
+    /// Discards ended lifetimes and the history, as [`Cluster::compact`] does, for long runs. Watches that have received
+    /// all events are not affected.
+    pub fn discard_history(&self) {
+        self.server.clear_requests();
+        self.shared.state().discard_history();
     }
 
     /// The latest resourceVersion.
@@ -286,47 +283,47 @@ impl Cluster {
         self.shared.state().revision
     }
 
-    // How it answers.
+    // Faults.
 
-    /// One more rule; the first that finds a fault is followed. It holds for requests from now on.
-    pub fn misbehave(&self, rule: Rule) {
+    /// Adds a rule for future requests. The first rule that returns a fault applies.
+    pub fn inject(&self, rule: Rule) {
         self.set(|settings| settings.rules.push(rule));
     }
 
-    /// No rule holds any longer, and nothing is muted.
-    pub fn behave(&self) {
+    /// Removes all rules, and unmutes watches.
+    pub fn clear_faults(&self) {
         self.set(|settings| {
             settings.rules.clear();
             settings.is_muted = false;
         });
     }
 
-    /// Open watches, too, send nothing until it behaves: connections are half open.
+    /// Stops sending to all watches, including open ones, as on half-open connections.
     pub fn mute(&self) {
         self.set(|settings| settings.is_muted = true);
     }
 
     /// Drops all connections, as a restart does.
     pub fn restart(&self) {
-        self.server.hang_up();
+        self.server.drop_connections();
     }
 
-    /// Refuses connections, having dropped those that there are, or takes them again.
+    /// Stops listening and drops all connections, or listens again.
     pub fn listen(&self, is_listening: bool) {
         self.server.listen(is_listening);
     }
 
-    /// Ends every open watch in order.
+    /// Ends all open watches cleanly.
     pub fn end_watches(&self) {
         self.shared.ended_watches.send_replace(());
     }
 
-    /// Refuses whoever has another bearer token.
+    /// Rejects other bearer tokens.
     pub fn require_token(&self, token: &str) {
         self.set(|settings| settings.token = Some(token.to_owned()));
     }
 
-    /// Allows nothing else. Watches that are open go on, as those of Kubernetes do.
+    /// Denies everything else. Open watches continue, as in Kubernetes.
     pub fn allow_only(&self, grants: impl IntoIterator<Item = Grant>) {
         self.set(|settings| settings.grants = Some(grants.into_iter().collect()));
     }
@@ -335,42 +332,42 @@ impl Cluster {
         self.set(|settings| settings.bookmarks_every = period);
     }
 
-    /// No watch ends by its `timeoutSeconds`.
+    /// Ignores `timeoutSeconds`.
     pub fn keep_watches_open(&self) {
-        self.set(|settings| settings.hastened = None);
+        self.set(|settings| settings.time_scale = None);
     }
 
-    /// How much sooner a watch ends than its `timeoutSeconds` say.
-    pub fn hasten_timeouts(&self, factor: u32) {
-        self.set(|settings| settings.hastened = Some(factor));
+    /// Sets the divisor of `timeoutSeconds`.
+    pub fn scale_timeouts(&self, factor: u32) {
+        self.set(|settings| settings.time_scale = Some(factor));
     }
 
-    // What was asked.
+    // Requests.
 
-    /// Every request that was understood.
-    pub fn asked(&self) -> Vec<Ask> {
+    /// All requests. Asserts that each was supported.
+    pub fn api_requests(&self) -> Vec<ApiRequest> {
         let settings = self.shared.settings();
-        assert!(settings.misunderstood.is_empty(), "{:#?}", settings.misunderstood);
-        settings.asks.clone()
+        assert!(settings.unsupported.is_empty(), "{:#?}", settings.unsupported);
+        settings.requests.clone()
     }
 
-    /// How many requests were such as [`Ask::is_watch`].
-    pub fn count(&self, is: impl Fn(&Ask) -> bool) -> usize {
-        self.asked().iter().filter(|ask| is(ask)).count()
+    /// Number of requests that match, for example [`ApiRequest::is_watch`].
+    pub fn count(&self, matches: impl Fn(&ApiRequest) -> bool) -> usize {
+        self.api_requests().iter().filter(|request| matches(request)).count()
     }
 
-    /// When pods were first asked for.
-    pub fn first_asked(&self) -> Option<Instant> {
-        self.asked().iter().find(|ask| ask.is_about_pods()).map(|ask| ask.at)
+    /// Time of the first list or watch.
+    pub fn first_request(&self) -> Option<Instant> {
+        self.api_requests().iter().find(|request| request.is_about_pods()).map(|request| request.at)
     }
 
-    /// How many watches and streaming lists are open.
+    /// Number of open watches and streaming lists.
     pub fn open_watches(&self) -> usize {
         self.shared.open_watches.load(Ordering::SeqCst)
     }
 
-    /// Every request as it came.
-    pub fn requests(&self) -> Vec<Seen> {
-        self.server.seen()
+    /// All HTTP requests.
+    pub fn requests(&self) -> Vec<Request> {
+        self.server.requests()
     }
 }

@@ -1,4 +1,4 @@
-//! A pod, written as a test wants to read it.
+//! A builder of pods.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 pub struct Pod {
     pub namespace: String,
     pub name: String,
-    /// Empty until it is added to a cluster.
+    /// Empty until the pod is added to a cluster.
     pub uid: String,
-    /// In seconds of Unix time; zero until it is added to a cluster.
+    /// Unix seconds; zero until the pod is added to a cluster.
     pub created: i64,
     pub phase: String,
     pub owners: Vec<Owner>,
     pub containers: Vec<Container>,
     pub is_being_deleted: bool,
-    /// The size of an annotation that nobody reads.
+    /// Size of a padding annotation.
     pub padding: usize,
 }
 
@@ -36,13 +36,13 @@ pub enum Kind {
 pub struct Container {
     pub kind: Kind,
     pub name: String,
-    /// As the spec and the status have it.
+    /// In both spec and status.
     pub image: String,
-    /// The status' `imageID`; empty before the container starts.
+    /// `imageID` of the status; empty before the container starts.
     pub image_id: String,
 }
 
-/// 64 hexadecimal digits: a digit that is repeated, or a number.
+/// 64 hexadecimal digits: a repeated digit, or a number.
 pub struct Digest(pub String);
 
 impl From<char> for Digest {
@@ -73,8 +73,7 @@ pub fn pod(namespace: &str, name: &str) -> Pod {
 }
 
 impl Pod {
-    /// One more container, that runs this image. Its name has to be one with a registry: those are
-    /// reported as they are.
+    /// Adds a container with this image. The image name needs a registry, so that it is reported unchanged.
     pub fn image(self, image: &str, digest: impl Into<Digest>) -> Self {
         self.container(Kind::Regular, image, &digest.into().0)
     }
@@ -108,7 +107,7 @@ impl Pod {
         self
     }
 
-    /// In seconds of Unix time.
+    /// Sets the creation time in Unix seconds.
     pub fn created(mut self, at: i64) -> Self {
         self.created = at;
         self
@@ -119,7 +118,7 @@ impl Pod {
         self
     }
 
-    /// All its containers came to their end.
+    /// All containers have succeeded.
     pub fn ended(self) -> Self {
         self.phase("Succeeded")
     }
@@ -128,12 +127,12 @@ impl Pod {
         self.phase("Failed")
     }
 
-    /// Nothing of it runs yet.
+    /// No container has started.
     pub fn pending(self) -> Self {
         self.phase("Pending").without_image_ids()
     }
 
-    /// As the kubelet rebuilds a status after its node was started again.
+    /// Clears image IDs, as in statuses that a kubelet rebuilds after a reboot.
     pub fn without_image_ids(mut self) -> Self {
         for container in &mut self.containers {
             container.image_id.clear();
@@ -141,13 +140,13 @@ impl Pod {
         self
     }
 
-    /// Its deletion waits for a finalizer or for its grace period.
+    /// The deletion waits for a finalizer or the grace period.
     pub fn being_deleted(mut self) -> Self {
         self.is_being_deleted = true;
         self
     }
 
-    /// Makes it larger by so many bytes.
+    /// Enlarges the pod by this many bytes.
     pub fn padded(mut self, bytes: usize) -> Self {
         self.padding = bytes;
         self
@@ -161,12 +160,12 @@ impl Pod {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// The image and the digest of each container that has one, by the container's name.
+    /// Image and digest by container name, for containers with a digest.
     pub fn running(&self) -> BTreeMap<String, (String, String)> {
-        let of = |container: &Container| {
+        let digest_of = |container: &Container| {
             let (_, digest) = container.image_id.split_once("@sha256:")?;
             Some((container.name.clone(), (container.image.clone(), digest.to_owned())))
         };
-        self.containers.iter().filter_map(of).collect()
+        self.containers.iter().filter_map(digest_of).collect()
     }
 }

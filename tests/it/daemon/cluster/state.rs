@@ -1,4 +1,4 @@
-//! What a cluster holds: pods, the events that led there, and what was true when.
+//! State of the cluster: pods, events, and lifetimes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::history::{Life, Lives, Told};
+use super::history::{Lifetime, Lifetimes, SentFlag};
 use super::pod::Pod;
 use super::wire;
-use crate::daemon::reported::Reported;
+use crate::daemon::reported_pod::ReportedPod;
 
-/// A pod as it was at one resourceVersion.
+/// A pod at one resourceVersion.
 pub struct Stored {
     pub pod: Pod,
     pub resource_version: u64,
     pub bytes: Bytes,
-    /// The image and the last digest of each container since the pod is there.
+    /// The last image and digest of each container since the pod was created.
     remembered: BTreeMap<String, (String, String)>,
-    /// Whether anybody was told of the pod while it was live.
-    told: Option<Arc<Told>>,
+    /// Set when the pod is sent to a client while it is live.
+    sent: Option<Arc<SentFlag>>,
 }
 
 impl Stored {
-    /// Somebody is told of it.
-    pub fn tell(&self) {
-        if let Some(told) = &self.told {
-            told.tell();
+    /// Records that the pod was sent to a client.
+    pub fn mark_sent(&self) {
+        if let Some(sent) = &self.sent {
+            sent.mark_sent();
         }
     }
 }
 
-/// By `namespace/name`, which is the order of an API server.
+/// Pods by `namespace/name`, in the list order of an API server.
 pub type Pods = BTreeMap<String, Arc<Stored>>;
 
-/// What happened to a pod.
+/// A watch event.
 #[derive(Clone)]
 pub struct Event {
     pub revision: u64,
@@ -42,7 +42,7 @@ pub struct Event {
     pub stored: Arc<Stored>,
 }
 
-/// What a backup of etcd holds.
+/// A backup of etcd.
 #[derive(Clone)]
 pub struct Backup {
     pods: Arc<Pods>,
@@ -55,15 +55,15 @@ pub struct State {
     pub namespaces: BTreeSet<String>,
     /// The latest resourceVersion.
     pub revision: u64,
-    /// Nothing older is known.
+    /// Older events were discarded.
     pub compacted: u64,
-    pub log: Vec<Event>,
-    /// What a continue token still leads to.
+    pub events: Vec<Event>,
+    /// The pods for continue tokens that have not expired.
     pub snapshots: BTreeMap<u64, Arc<Pods>>,
-    pub lives: Lives,
-    /// How often a backup was restored.
+    pub lifetimes: Lifetimes,
+    /// Number of restored backups.
     pub restores: usize,
-    born: u32,
+    created: u32,
 }
 
 impl Default for State {
@@ -73,24 +73,24 @@ impl Default for State {
             namespaces: ["default", "kube-system"].map(str::to_owned).into(),
             revision: 300,
             compacted: 0,
-            log: Vec::new(),
+            events: Vec::new(),
             snapshots: BTreeMap::new(),
-            lives: Lives::default(),
+            lifetimes: Lifetimes::default(),
             restores: 0,
-            born: 0,
+            created: 0,
         }
     }
 }
 
 impl State {
     pub fn add(&mut self, mut pod: Pod) {
-        assert!(!self.pods.contains_key(&pod.key()), "{} is there", pod.key());
-        self.born += 1;
+        assert!(!self.pods.contains_key(&pod.key()), "{} already exists", pod.key());
+        self.created += 1;
         if pod.uid.is_empty() {
-            pod.uid = format!("{:08x}-5a6b-4c2e-9f00-{:012x}", self.born, self.born);
+            pod.uid = format!("{:08x}-5a6b-4c2e-9f00-{:012x}", self.created, self.created);
         }
         if pod.created == 0 {
-            pod.created = 1_795_257_028 + i64::from(self.born);
+            pod.created = 1_795_257_028 + i64::from(self.created);
         }
         self.namespaces.insert(pod.namespace.clone());
         self.record("ADDED", pod);
@@ -102,7 +102,7 @@ impl State {
         assert_eq!(
             (after.key(), &after.uid),
             (key.to_owned(), &before.pod.uid),
-            "it is another pod: delete and add"
+            "delete and add instead of changing name or UID"
         );
         self.record("MODIFIED", after);
     }
@@ -122,17 +122,17 @@ impl State {
         let mut stored = Stored {
             bytes: wire::encode(&pod, self.revision),
             resource_version: self.revision,
-            told: None,
+            sent: None,
             remembered,
             pod,
         };
         let is_live = kind != "DELETED" && !stored.remembered.is_empty() && !stored.pod.is_ended();
-        let open = before.and_then(|before| before.told.clone());
-        // One that ended, and is deleted, has had its life.
-        let had_one = open.is_none() && before.is_some_and(|before| !before.remembered.is_empty());
-        if is_live || !had_one {
-            let versions = [reported(&stored), line(&stored.pod, &stored.pod.running())];
-            stored.told = self.lives.change(open, is_live, versions, Instant::now());
+        let open = before.and_then(|before| before.sent.clone());
+        // The deletion of an ended pod starts no new lifetime.
+        let has_ended = open.is_none() && before.is_some_and(|before| !before.remembered.is_empty());
+        if is_live || !has_ended {
+            let versions = [reported(&stored), to_reported(&stored.pod, &stored.pod.running())];
+            stored.sent = self.lifetimes.change(open, is_live, versions, Instant::now());
         }
         let stored = Arc::new(stored);
         let pods = Arc::make_mut(&mut self.pods);
@@ -141,26 +141,26 @@ impl State {
         } else {
             pods.insert(key, Arc::clone(&stored));
         }
-        self.log.push(Event { revision: self.revision, kind, stored });
+        self.events.push(Event { revision: self.revision, kind, stored });
     }
 
-    /// Whatever is written besides pods.
-    pub fn others_write(&mut self) {
+    /// Simulates writes to other objects.
+    pub fn advance_revision(&mut self) {
         self.revision += 1;
     }
 
     pub fn compact(&mut self) {
-        self.others_write();
+        self.advance_revision();
         self.compacted = self.revision;
         self.snapshots.clear();
     }
 
-    /// Forgets all but the pods and their lives.
-    pub fn forget(&mut self) {
-        self.compacted = self.log.last().map_or(self.compacted, |event| event.revision);
-        self.log.clear();
+    /// Discards the history, but not the pods and their lifetimes.
+    pub fn discard_history(&mut self) {
+        self.compacted = self.events.last().map_or(self.compacted, |event| event.revision);
+        self.events.clear();
         self.snapshots.clear();
-        self.lives.forget_ended();
+        self.lifetimes.remove_ended();
     }
 
     pub fn backup(&self) -> Backup {
@@ -171,75 +171,76 @@ impl State {
         self.restores += 1;
         let now = Instant::now();
         for (key, stored) in self.pods.iter() {
-            let is_kept = backup.pods.get(key).is_some_and(|kept| Arc::ptr_eq(kept, stored));
-            if !is_kept && stored.told.is_some() {
-                self.lives.change(stored.told.clone(), false, [], now);
+            let is_kept = backup.pods.get(key).is_some_and(|backup| Arc::ptr_eq(backup, stored));
+            if !is_kept && stored.sent.is_some() {
+                self.lifetimes.change(stored.sent.clone(), false, [], now);
             }
         }
         let lost = std::mem::replace(&mut self.pods, backup.pods);
         self.namespaces = backup.namespaces;
         self.revision = backup.revision;
         self.compacted = self.compacted.min(backup.revision);
-        self.log.retain(|event| event.revision <= backup.revision);
+        self.events.retain(|event| event.revision <= backup.revision);
         self.snapshots.retain(|revision, _| *revision <= backup.revision);
         let pods = Arc::make_mut(&mut self.pods);
         for (key, stored) in pods.iter_mut() {
             let was_kept = lost.get(key).is_some_and(|lost| Arc::ptr_eq(lost, stored));
-            if !was_kept && stored.told.is_some() {
-                let told = self.lives.change(None, true, [reported(stored)], now);
+            if !was_kept && stored.sent.is_some() {
+                let sent = self.lifetimes.change(None, true, [reported(stored)], now);
                 let Stored { pod, resource_version, bytes, remembered, .. } = &**stored;
                 *stored = Arc::new(Stored {
                     pod: pod.clone(),
                     resource_version: *resource_version,
                     bytes: bytes.clone(),
                     remembered: remembered.clone(),
-                    told,
+                    sent,
                 });
             }
         }
     }
 
-    /// The pods of a namespace, or all, from a key on.
+    /// The pods of a namespace, or all, starting at a key.
     pub fn select<'a>(
         pods: &'a Pods,
         namespace: Option<&'a str>,
         from: String,
     ) -> impl Iterator<Item = &'a Arc<Stored>> {
-        let of = move |stored: &&Arc<Stored>| namespace.is_none_or(|name| stored.pod.namespace == name);
-        pods.range(from..).map(|(_, stored)| stored).filter(of)
+        let is_selected =
+            move |stored: &&Arc<Stored>| namespace.is_none_or(|name| stored.pod.namespace == name);
+        pods.range(from..).map(|(_, stored)| stored).filter(is_selected)
     }
 
-    /// What a report has to say of the namespaces that it takes.
-    pub fn expected(&self, takes: impl Fn(&str) -> bool) -> BTreeSet<Reported> {
-        let is_live = |stored: &&Arc<Stored>| stored.told.is_some() && takes(&stored.pod.namespace);
+    /// The expected report of the included namespaces.
+    pub fn expected(&self, includes: impl Fn(&str) -> bool) -> BTreeSet<ReportedPod> {
+        let is_live = |stored: &&Arc<Stored>| stored.sent.is_some() && includes(&stored.pod.namespace);
         self.pods.values().filter(is_live).map(|stored| reported(stored)).collect()
     }
 
-    /// The same, by one who saw nothing before: it does not know the digests that the kubelet forgot.
-    pub fn expected_at_first_sight(&self, takes: impl Fn(&str) -> bool) -> BTreeSet<Reported> {
-        let pods = self.pods.values().map(|stored| &stored.pod).filter(|pod| takes(&pod.namespace));
+    /// The same for a new agent, which does not know digests that are missing after a reboot.
+    pub fn expected_first_report(&self, includes: impl Fn(&str) -> bool) -> BTreeSet<ReportedPod> {
+        let pods = self.pods.values().map(|stored| &stored.pod).filter(|pod| includes(&pod.namespace));
         let live = pods.filter(|pod| !pod.is_ended() && !pod.running().is_empty());
-        live.map(|pod| line(pod, &pod.running())).collect()
+        live.map(|pod| to_reported(pod, &pod.running())).collect()
     }
 
-    pub fn lives(&self) -> Vec<Life> {
-        self.lives.all()
+    pub fn lifetimes(&self) -> Vec<Lifetime> {
+        self.lifetimes.all()
     }
 }
 
-fn reported(stored: &Stored) -> Reported {
-    line(&stored.pod, &stored.remembered)
+fn reported(stored: &Stored) -> ReportedPod {
+    to_reported(&stored.pod, &stored.remembered)
 }
 
-/// One name stands for one digest; where there are several, each stands under a name of its own.
-fn line(pod: &Pod, running: &BTreeMap<String, (String, String)>) -> Reported {
+/// Appends the digest to image names with several digests.
+fn to_reported(pod: &Pod, running: &BTreeMap<String, (String, String)>) -> ReportedPod {
     let images: BTreeSet<_> = running.values().collect();
     let has_others =
         |image: &str, digest: &str| images.iter().any(|(name, other)| name == image && other != digest);
     let name = |image: &str, digest: &str| {
         if has_others(image, digest) { format!("{image}@sha256:{digest}") } else { image.to_owned() }
     };
-    Reported {
+    ReportedPod {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
         created: pod.created,

@@ -1,4 +1,4 @@
-//! An open watch: a task that sends what happens until somebody ends it.
+//! An open watch: a task that sends events until it ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
 use super::Shared;
-use super::answer::GARBAGE;
-use super::ask::{Ask, What};
 use super::faults::Fault;
+use super::request::{ApiRequest, Operation};
+use super::responder::GARBAGE;
 use super::state::{State, Stored};
 use super::wire::{self, Bookmark, Status};
 use crate::fake::Reply;
 use crate::fake::server::Piece;
 
-/// A frame to be sent, and the pod that it tells of.
-type Next = (Bytes, Option<Arc<Stored>>);
+/// A queued frame and its pod.
+type QueuedFrame = (Bytes, Option<Arc<Stored>>);
 
 struct Stream {
     shared: Arc<Shared>,
     namespace: Option<String>,
     fault: Option<Fault>,
     bookmarks: Option<Interval>,
-    /// Everything up to this resourceVersion was sent.
+    /// Events up to this resourceVersion were sent.
     cursor: u64,
-    /// Only what is newer is sent; it differs from the cursor of a watch from the future.
+    /// Only newer events are sent. Differs from the cursor if the watch starts at a future resourceVersion.
     since: u64,
-    queue: VecDeque<Next>,
+    queue: VecDeque<QueuedFrame>,
     frames: usize,
     bytes: usize,
     to: mpsc::Sender<Piece>,
@@ -38,22 +38,22 @@ struct Stream {
     end: watch::Receiver<()>,
 }
 
-/// The stream is over.
-struct Over;
+/// The stream has ended.
+struct Ended;
 
-/// As long as it lives, there is one more open watch.
-struct Open(Arc<Shared>);
+/// Counts an open watch until it is dropped.
+struct OpenWatch(Arc<Shared>);
 
-impl Drop for Open {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.open_watches.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// The answer to a watch or a streaming list: 200, and what comes.
-pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
-    let (bookmarks, timeout) = match ask.what {
-        What::StreamingList { bookmarks, timeout } | What::Watch { bookmarks, timeout, .. } => {
+/// Responds to a watch or streaming list with status 200 and a stream.
+pub fn start(shared: Arc<Shared>, request: &ApiRequest, fault: Option<Fault>) -> Reply {
+    let (bookmarks, timeout) = match request.operation {
+        Operation::StreamingList { bookmarks, timeout } | Operation::Watch { bookmarks, timeout, .. } => {
             (bookmarks, timeout)
         }
         _ => (false, None),
@@ -61,7 +61,7 @@ pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
     let now = Instant::now();
     let (every, factor) = {
         let settings = shared.settings();
-        (settings.bookmarks_every, settings.hastened)
+        (settings.bookmarks_every, settings.time_scale)
     };
     let deadline = match &fault {
         Some(Fault::CloseAfter(duration)) => Some(now + *duration),
@@ -70,7 +70,7 @@ pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
     };
     let (to, pieces) = mpsc::channel(64);
     let mut stream = Stream {
-        namespace: ask.namespace.clone(),
+        namespace: request.namespace.clone(),
         bookmarks: bookmarks.then(|| {
             let mut interval = interval_at(now + every, every);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,17 +87,17 @@ pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
         fault,
         shared,
     };
-    stream.begin(ask, bookmarks);
+    stream.enqueue_initial(request, bookmarks);
     stream.shared.open_watches.fetch_add(1, Ordering::SeqCst);
     tokio::spawn(async move {
-        let _open = Open(Arc::clone(&stream.shared));
+        let _open = OpenWatch(Arc::clone(&stream.shared));
         let (shared, to) = (Arc::clone(&stream.shared), stream.to.clone());
         let Some(deadline) = deadline else {
-            let Over = stream.run().await;
+            let Ended = stream.run().await;
             return;
         };
         let is_open = timeout_at(deadline, stream.run()).await.is_err();
-        // The end of a half-open connection is not heard of either.
+        // On a half-open connection, the end does not arrive either.
         if is_open && shared.settings().is_muted {
             to.closed().await;
         }
@@ -106,15 +106,15 @@ pub fn start(shared: Arc<Shared>, ask: &Ask, fault: Option<Fault>) -> Reply {
 }
 
 impl Stream {
-    /// What it begins with.
-    fn begin(&mut self, ask: &Ask, bookmarks: bool) {
+    /// Queues the initial list, or an expiry error.
+    fn enqueue_initial(&mut self, request: &ApiRequest, bookmarks: bool) {
         let shared = Arc::clone(&self.shared);
         let state = shared.state();
-        let is_expired = match ask.what {
-            What::Watch { after, .. } => after < state.compacted || self.fault == Some(Fault::Expired),
+        let is_expired = match request.operation {
+            Operation::Watch { after, .. } => after < state.compacted || self.fault == Some(Fault::Expired),
             _ => false,
         };
-        if let What::Watch { after, .. } = ask.what {
+        if let Operation::Watch { after, .. } = request.operation {
             (self.cursor, self.since) = (after, after);
             if is_expired {
                 let status = Status::too_old(after, state.compacted.max(after + 1));
@@ -133,17 +133,17 @@ impl Stream {
         (self.cursor, self.since) = (state.revision, state.revision);
     }
 
-    async fn run(mut self) -> Over {
-        match self.turns().await {
+    async fn run(mut self) -> Ended {
+        match self.send_all().await {
             Ok(never) => never,
-            Err(over) => over,
+            Err(ended) => ended,
         }
     }
 
-    async fn turns(&mut self) -> Result<Over, Over> {
+    async fn send_all(&mut self) -> Result<Ended, Ended> {
         if self.fault == Some(Fault::Silent) {
             self.to.closed().await;
-            return Ok(Over);
+            return Ok(Ended);
         }
         if self.fault == Some(Fault::Garbage) {
             let length = u32::try_from(GARBAGE.len()).unwrap().to_be_bytes();
@@ -168,13 +168,13 @@ impl Stream {
             tokio::select! {
                 _ = self.changed.changed() => {}
                 _ = tick => self.bookmark(),
-                _ = self.end.changed() => return Ok(Over),
-                () = self.to.closed() => return Ok(Over),
+                _ = self.end.changed() => return Ok(Ended),
+                () = self.to.closed() => return Ok(Ended),
             }
         }
     }
 
-    /// Queues what happened since; whether there is something to send now.
+    /// Queues new events. Returns whether there are frames to send.
     fn collect(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
         let is_muted = shared.settings().is_muted;
@@ -182,11 +182,11 @@ impl Stream {
         if self.fault == Some(Fault::BookmarksOnly) {
             return false;
         }
-        let behind = state.log.partition_point(|event| event.revision <= self.cursor);
-        for event in &state.log[behind..] {
+        let start = state.events.partition_point(|event| event.revision <= self.cursor);
+        for event in &state.events[start..] {
             self.cursor = event.revision;
-            let is_wanted = self.namespace.as_ref().is_none_or(|name| event.stored.pod.namespace == *name);
-            if is_wanted && event.revision > self.since {
+            let is_selected = self.namespace.as_ref().is_none_or(|name| event.stored.pod.namespace == *name);
+            if is_selected && event.revision > self.since {
                 let stored = Some(Arc::clone(&event.stored));
                 self.queue.push_back((wire::event(event.kind, &event.stored.bytes), stored));
             }
@@ -194,11 +194,11 @@ impl Stream {
         !is_muted && !self.queue.is_empty()
     }
 
-    /// Others write all the time, so the resourceVersion goes on; one from the future hears nothing.
+    /// Queues a bookmark. Other writes advance the resourceVersion. A watch from a future resourceVersion gets no bookmark.
     fn bookmark(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        state.others_write();
+        state.advance_revision();
         if self.fault == Some(Fault::BookmarksOnly) {
             self.queue.push_back((wire::bookmark(self.cursor, Bookmark::Progress), None));
             return;
@@ -212,37 +212,37 @@ impl Stream {
         }
     }
 
-    async fn send(&mut self, frame: Bytes, stored: Option<Arc<Stored>>) -> Result<(), Over> {
+    async fn send(&mut self, frame: Bytes, stored: Option<Arc<Stored>>) -> Result<(), Ended> {
         match self.fault {
-            Some(Fault::CloseAfterFrames(frames)) if self.frames >= frames => return Err(Over),
+            Some(Fault::CloseAfterFrames(frames)) if self.frames >= frames => return Err(Ended),
             Some(Fault::HalfAFrameAfter(frames)) if self.frames >= frames => {
                 self.push(frame.slice(..frame.len() / 2)).await?;
-                return Err(Over);
+                return Err(Ended);
             }
             _ => {}
         }
         self.push(frame).await?;
         self.frames += 1;
         if let Some(stored) = stored {
-            stored.tell();
+            stored.mark_sent();
         }
         match self.fault {
-            Some(Fault::CloseAfterFrames(frames)) if self.frames >= frames => Err(Over),
+            Some(Fault::CloseAfterFrames(frames)) if self.frames >= frames => Err(Ended),
             _ => Ok(()),
         }
     }
 
-    /// Puts bytes on the wire, as far as its fault lets it.
-    async fn push(&mut self, bytes: Bytes) -> Result<(), Over> {
-        let most = match self.fault {
-            Some(Fault::CutAfter(most) | Fault::StallAfter(most) | Fault::EndAfter(most)) => most,
+    /// Sends bytes, up to the limit of the fault.
+    async fn push(&mut self, bytes: Bytes) -> Result<(), Ended> {
+        let max = match self.fault {
+            Some(Fault::CutAfter(max) | Fault::StallAfter(max) | Fault::EndAfter(max)) => max,
             _ => usize::MAX,
         };
-        let fitting = bytes.slice(..bytes.len().min(most - self.bytes));
+        let fitting = bytes.slice(..bytes.len().min(max - self.bytes));
         self.bytes += fitting.len();
         let is_whole = fitting.len() == bytes.len();
         if !fitting.is_empty() {
-            self.to.send(Piece::Bytes(fitting)).await.map_err(|_| Over)?;
+            self.to.send(Piece::Bytes(fitting)).await.map_err(|_| Ended)?;
         }
         if is_whole {
             return Ok(());
@@ -254,6 +254,6 @@ impl Stream {
             Some(Fault::StallAfter(_)) => self.to.closed().await,
             _ => {}
         }
-        Err(Over)
+        Err(Ended)
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster against what a real API server was recorded to say, and read by hand and by
+//! Tests of the fake cluster: against recorded responses of an API server, with a decoder, and with
 //! `supercargo agent --once`.
 
 use std::collections::BTreeSet;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::answer::token;
 use super::decode::{all, at, fields, frames, shape, text, unwrap};
+use super::responder::token;
 use super::wire::{self, Bookmark, Status, WATCH};
-use super::{Ask, Cluster, Fault, Pod, grants, pod};
-use crate::daemon::reported::pods_of;
-use crate::daemon::rules::{always, every_nth, on, the_first};
+use super::{ApiRequest, Cluster, Fault, Pod, grants, pod};
+use crate::daemon::reported_pod::pods_of;
+use crate::daemon::rules::{always, every_nth, first_n, on};
 use crate::fake::kube::{PROTOBUF, fixture};
-use crate::fake::{Reply, Seen};
+use crate::fake::{Reply, Request};
 use crate::program::{Outcome, once};
 
 const STREAMING: &str =
@@ -24,7 +24,7 @@ fn replicas(n: usize) -> impl Iterator<Item = Pod> {
     (0..n).map(move |n| web(n).owner("ReplicaSet", "web-7d"))
 }
 
-/// A few pods of each kind.
+/// Pods in each state.
 fn zoo() -> Vec<Pod> {
     let web = |name| pod("shop", name).image("registry.example.com/web:1", 'a').owner("ReplicaSet", "web-7d");
     vec![
@@ -42,7 +42,7 @@ fn zoo() -> Vec<Pod> {
 }
 
 fn bytes(reply: Reply) -> (u16, Bytes) {
-    let Reply::Answer(status, headers, body) = reply else { panic!("an answer") };
+    let Reply::Response(status, headers, body) = reply else { panic!("not a complete response") };
     assert_eq!(headers, [("content-type", PROTOBUF.to_owned())]);
     (status, body)
 }
@@ -59,7 +59,7 @@ fn last_frame(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bookmarks_errors_and_tokens_are_the_recorded_ones_byte_for_byte() {
+fn bookmarks_errors_and_tokens_equal_the_recorded_bytes() {
     assert_eq!(
         wire::bookmark(301, Bookmark::InitialEventsEnd),
         last_frame(&fixture("watch-streaming-list.pb"))
@@ -83,7 +83,7 @@ fn bookmarks_errors_and_tokens_are_the_recorded_ones_byte_for_byte() {
 }
 
 #[test]
-fn a_pod_has_the_shape_of_those_that_were_recorded() {
+fn encoded_pod_has_the_shape_of_recorded_pods() {
     const CONTAINER: [&[u64]; 5] = [&[8], &[8, 2], &[8, 2, 1], &[8, 2, 2], &[8, 2, 3]];
     let nested: &[&[u64]] =
         &[&[1], &[1, 8], &[1, 11], &[1, 13], &[2], &[2, 2], &[2, 20], &[2, 34], &[2, 34, 1], &[3]];
@@ -97,117 +97,120 @@ fn a_pod_has_the_shape_of_those_that_were_recorded() {
     let pods = all(&list, 2).into_iter().chain(events.into_iter().map(|(_, _, pod)| pod));
     let recorded: BTreeSet<_> = pods.flat_map(|pod| shape(&pod, &nested)).collect();
     for pod in zoo() {
-        let ours = wire::encode(&pod, 7);
-        for part in shape(&ours, &nested) {
+        let encoded = wire::encode(&pod, 7);
+        for part in shape(&encoded, &nested) {
             // No recorded pod has an annotation.
             let is_known = recorded.contains(&part) || part.0 == [1, 12];
             assert!(is_known, "{}: {part:?}", pod.key());
         }
-        let numbers: Vec<_> = fields(&at(&ours, &[2])).into_iter().map(|(number, _)| number).collect();
+        let numbers: Vec<_> = fields(&at(&encoded, &[2])).into_iter().map(|(number, _)| number).collect();
         assert!(numbers.is_sorted(), "{numbers:?}");
     }
 }
 
-fn reads(cluster: &Cluster, args: &[&str]) -> Outcome {
+fn run_once(cluster: &Cluster, args: &[&str]) -> Outcome {
     let program = once().args(["--dry-run", "--environment", "x"]).args(args.iter().copied());
     program.kubeconfig(&cluster.kubeconfig()).run()
 }
 
 #[track_caller]
-fn reads_it_all(cluster: &Cluster, args: &[&str], takes: fn(&str) -> bool) {
-    let outcome = reads(cluster, args);
-    outcome.says(0, &[]);
+fn assert_reads_all(cluster: &Cluster, args: &[&str], includes: fn(&str) -> bool) {
+    let outcome = run_once(cluster, args);
+    outcome.expect(0, &[]);
     let pods = pods_of(outcome.stdout.trim_end().as_bytes()).unwrap();
-    assert_eq!(pods, cluster.expected_at_first_sight(takes), "{outcome:#?}");
+    assert_eq!(pods, cluster.expected_first_report(includes), "{outcome:#?}");
     assert!(!pods.is_empty());
 }
 
 #[test]
-fn one_shot_reads_in_pages_what_the_cluster_holds() {
+fn once_run_reads_the_cluster_in_pages() {
     let cluster = Cluster::start();
     cluster.add_all(replicas(1203));
     cluster.add_all(zoo());
     cluster.modify("shop", "web-0007", Pod::without_image_ids);
     cluster.delete("shop", "web-0008");
-    reads_it_all(&cluster, &[], |_| true);
-    assert_eq!(cluster.count(Ask::is_list), 3);
-    assert_eq!(cluster.count(Ask::is_later_page), 2);
-    assert_eq!(cluster.expected_report(|_| true).len(), cluster.expected_at_first_sight(|_| true).len() + 1);
+    assert_reads_all(&cluster, &[], |_| true);
+    assert_eq!(cluster.count(ApiRequest::is_list), 3);
+    assert_eq!(cluster.count(ApiRequest::is_later_page), 2);
+    assert_eq!(cluster.expected_report(|_| true).len(), cluster.expected_first_report(|_| true).len() + 1);
 
-    reads_it_all(&cluster, &["--namespace", "shop"], |name| name == "shop");
-    // Only the second list expires, and the third is whole.
-    cluster.misbehave(on(Ask::is_later_page, the_first(2, Fault::Expired)));
-    reads_it_all(&cluster, &["--namespace", "shop"], |name| name == "shop");
-    assert_eq!(cluster.asked().last().unwrap().what, super::ask::What::List);
-    let is_namespace = |seen: &Seen| seen.path.starts_with("/api/v1/namespaces/shop");
+    assert_reads_all(&cluster, &["--namespace", "shop"], |name| name == "shop");
+    // The first two lists expire on their second page, and the third is unpaged.
+    cluster.inject(on(ApiRequest::is_later_page, first_n(2, Fault::Expired)));
+    assert_reads_all(&cluster, &["--namespace", "shop"], |name| name == "shop");
+    assert_eq!(cluster.api_requests().last().unwrap().operation, super::request::Operation::List);
+    let is_namespace = |request: &Request| request.path.starts_with("/api/v1/namespaces/shop");
     assert!(cluster.requests().iter().any(is_namespace));
 }
 
 #[test]
-fn over_tls_with_a_token_it_answers_those_who_may_ask() {
+fn token_and_permissions_are_checked_over_tls() {
     let cluster = Cluster::start_tls();
     cluster.add_all(zoo());
-    let stranger = cluster.kubeconfig();
+    let anonymous = cluster.kubeconfig();
     cluster.require_token("t0ken");
-    reads_it_all(&cluster, &[], |_| true);
-    let outcome = once().args(["--dry-run", "--environment", "x"]).kubeconfig(&stranger).run();
-    outcome.says(8, &["401 Unauthorized"]);
+    assert_reads_all(&cluster, &[], |_| true);
+    let outcome = once().args(["--dry-run", "--environment", "x"]).kubeconfig(&anonymous).run();
+    outcome.expect(8, &["401 Unauthorized"]);
     cluster.allow_only(grants(Some("shop-b")));
-    reads_it_all(&cluster, &["--namespace", "shop-b"], |name| name == "shop-b");
-    reads(&cluster, &[])
-        .says(8, &["403 Forbidden: pods is forbidden", "cannot list resource", "at the cluster scope"]);
-    reads(&cluster, &["--namespace", "shop"]).says(8, &["in the namespace \"shop\""]);
+    assert_reads_all(&cluster, &["--namespace", "shop-b"], |name| name == "shop-b");
+    run_once(&cluster, &[])
+        .expect(8, &["403 Forbidden: pods is forbidden", "cannot list resource", "at the cluster scope"]);
+    run_once(&cluster, &["--namespace", "shop"]).expect(8, &["in the namespace \"shop\""]);
     cluster.allow_only(grants(None));
-    reads(&cluster, &["--namespace", "shop", "--namespace", "nowhere"]).says(8, &["nowhere", "exist"]);
+    run_once(&cluster, &["--namespace", "shop", "--namespace", "nowhere"]).expect(8, &["nowhere", "exist"]);
     cluster.create_namespace("empty");
-    reads_it_all(&cluster, &["--namespace", "shop", "--namespace", "empty"], |name| name == "shop");
+    assert_reads_all(&cluster, &["--namespace", "shop", "--namespace", "empty"], |name| name == "shop");
     cluster.delete_namespace("empty");
-    reads(&cluster, &["--namespace", "empty"]).says(8, &["exist"]);
+    run_once(&cluster, &["--namespace", "empty"]).expect(8, &["exist"]);
 }
 
 #[test]
-fn a_list_misbehaves_as_it_is_told_and_then_no_longer() {
+fn lists_have_the_injected_faults_until_they_are_cleared() {
     let cluster = Cluster::start();
     cluster.add_all(replicas(10));
-    for (fault, says) in [
+    for (fault, expected_text) in [
         (Fault::Overloaded(Some(0)), "429 Too Many Requests"),
         (Fault::Broken, "500 Internal Server Error"),
-        (Fault::Reset, "got no answer"),
-        (Fault::CutAfter(100), "broke off"),
-        (Fault::EndAfter(100), "ends in the middle"),
+        (Fault::Reset, "failed to list pods"),
+        (Fault::CutAfter(100), "incomplete response"),
+        (Fault::EndAfter(100), "truncated list"),
         (Fault::Garbage, ""),
     ] {
-        cluster.misbehave(the_first(1, fault.clone()));
-        let outcome = reads(&cluster, &[]);
-        assert!(outcome.stderr.contains(says) && outcome.stderr.len() > 20, "{fault:?}: {outcome:#?}");
-        cluster.behave();
+        cluster.inject(first_n(1, fault.clone()));
+        let outcome = run_once(&cluster, &[]);
+        assert!(
+            outcome.stderr.contains(expected_text) && outcome.stderr.len() > 20,
+            "{fault:?}: {outcome:#?}"
+        );
+        cluster.clear_faults();
     }
-    reads_it_all(&cluster, &[], |_| true);
-    for (fault, says) in [
+    assert_reads_all(&cluster, &[], |_| true);
+    for (fault, expected_text) in [
         (Fault::Forbidden, "403 Forbidden: pods is forbidden"),
         (Fault::Unauthorized, "401 Unauthorized: Unauthorized"),
-        (Fault::Stall, "was not done in"),
-        (Fault::StallAfter(100), "was not done in"),
+        (Fault::Stall, "timed out after"),
+        (Fault::StallAfter(100), "timed out after"),
     ] {
-        cluster.misbehave(always(fault));
-        reads(&cluster, &["--timeout", "1s"]).says(8, &[says]);
-        cluster.behave();
+        cluster.inject(always(fault));
+        run_once(&cluster, &["--timeout", "1s"]).expect(8, &[expected_text]);
+        cluster.clear_faults();
     }
     cluster.listen(false);
-    reads(&cluster, &["--timeout", "1s"]).says(8, &["refused"]);
+    run_once(&cluster, &["--timeout", "1s"]).expect(8, &["refused"]);
     cluster.listen(true);
-    reads_it_all(&cluster, &[], |_| true);
-    cluster.misbehave(every_nth(2, Fault::Broken));
-    reads_it_all(&cluster, &[], |_| true);
-    reads_it_all(&cluster, &[], |_| true);
+    assert_reads_all(&cluster, &[], |_| true);
+    cluster.inject(every_nth(2, Fault::Broken));
+    assert_reads_all(&cluster, &[], |_| true);
+    assert_reads_all(&cluster, &[], |_| true);
 }
 
-/// What an event does, to which pod or with which words, and the pod's resourceVersion.
-type Line = (String, String, String);
+/// Event type, name of the pod or message, and resourceVersion.
+type EventLine = (String, String, String);
 
-/// A watch that is read by hand.
+/// Reads a watch.
 struct Reader {
-    answer: reqwest::Response,
+    response: reqwest::Response,
     read: Vec<u8>,
 }
 
@@ -215,30 +218,30 @@ impl Reader {
     async fn open(cluster: &Cluster, path: &str, query: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("{}{path}?{query}", cluster.url());
-        let answer = http.get(url).header("accept", PROTOBUF).send().await.unwrap();
-        Self { answer, read: Vec::new() }
+        let response = http.get(url).header("accept", PROTOBUF).send().await.unwrap();
+        Self { response, read: Vec::new() }
     }
 
-    /// Everything up to the frame that is wanted.
-    async fn until(&mut self, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<Line> {
+    /// All frames up to the first match.
+    async fn until(&mut self, matches: impl Fn(&str, &str) -> bool) -> Vec<EventLine> {
         loop {
             let lines = self.lines();
-            if let Some(n) = lines.iter().position(|(event, name, _)| is_wanted(event, name)) {
+            if let Some(n) = lines.iter().position(|(event, name, _)| matches(event, name)) {
                 return lines[..=n].to_vec();
             }
             self.more().await;
         }
     }
 
-    /// So many frames.
-    async fn first(&mut self, frames: usize) -> Vec<Line> {
+    /// At least this many frames.
+    async fn first(&mut self, frames: usize) -> Vec<EventLine> {
         while self.lines().len() < frames {
             self.more().await;
         }
         self.lines()
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<EventLine> {
         let line = |(event, kind, object): (String, String, Bytes)| match kind.as_str() {
             "Pod" => (event, text(&object, &[1, 1]), text(&object, &[1, 6])),
             _ => (event, text(&object, &[3]), String::new()),
@@ -247,13 +250,13 @@ impl Reader {
     }
 
     async fn more(&mut self) {
-        let chunk = self.answer.chunk().await.unwrap();
-        self.read.extend_from_slice(&chunk.unwrap_or_else(|| panic!("it ended: {:?}", self.lines())));
+        let chunk = self.response.chunk().await.unwrap();
+        self.read.extend_from_slice(&chunk.unwrap_or_else(|| panic!("the stream ended: {:?}", self.lines())));
     }
 
-    /// All that comes until it ends.
+    /// All bytes until the end of the stream.
     async fn rest(mut self) -> Result<Vec<u8>, reqwest::Error> {
-        while let Some(chunk) = self.answer.chunk().await? {
+        while let Some(chunk) = self.response.chunk().await? {
             self.read.extend_from_slice(&chunk);
         }
         Ok(self.read)
@@ -263,13 +266,13 @@ impl Reader {
 const PODS: &str = "/api/v1/pods";
 
 #[tokio::test]
-async fn a_streaming_list_brings_the_list_its_bookmark_and_then_what_happens() {
+async fn streaming_list_sends_pods_bookmark_and_events() {
     let cluster = Cluster::start();
     cluster.add_all(replicas(3));
     cluster.add(pod("kube-system", "dns").image("registry.example.com/dns", 'a'));
     let mut all = Reader::open(&cluster, PODS, STREAMING).await;
-    assert_eq!(all.answer.status(), 200);
-    assert_eq!(all.answer.headers()["content-type"], WATCH);
+    assert_eq!(all.response.status(), 200);
+    assert_eq!(all.response.headers()["content-type"], WATCH);
     let list = all.until(|event, _| event == "BOOKMARK").await;
     let names: Vec<_> = list.iter().map(|(event, name, _)| format!("{event} {name}")).collect();
     assert_eq!(names, ["ADDED dns", "ADDED web-0000", "ADDED web-0001", "ADDED web-0002", "BOOKMARK "]);
@@ -287,12 +290,12 @@ async fn a_streaming_list_brings_the_list_its_bookmark_and_then_what_happens() {
     cluster.delete("shop", "web-0002");
     cluster.delete("kube-system", "dns");
     let events = all.until(|event, name| (event, name) == ("DELETED", "dns")).await;
-    let happened: Vec<_> = events
+    let changes: Vec<_> = events
         .iter()
         .filter(|(event, ..)| event != "BOOKMARK")
         .map(|(event, name, _)| format!("{event} {name}"))
         .collect();
-    assert_eq!(happened[4..], ["MODIFIED web-0001", "DELETED web-0002", "DELETED dns"]);
+    assert_eq!(changes[4..], ["MODIFIED web-0001", "DELETED web-0002", "DELETED dns"]);
     let events = one.until(|event, _| event == "DELETED").await;
     assert!(events.iter().all(|(_, name, _)| name == "dns" || name.is_empty()));
     cluster.end_watches();
@@ -300,7 +303,7 @@ async fn a_streaming_list_brings_the_list_its_bookmark_and_then_what_happens() {
 }
 
 #[tokio::test]
-async fn a_watch_brings_what_came_after_its_resource_version_or_410_or_nothing() {
+async fn watch_sends_events_after_its_resource_version_or_410_or_nothing() {
     let cluster = Cluster::start();
     cluster.bookmarks_every(Duration::from_millis(20));
     cluster.add_all(replicas(2));
@@ -314,56 +317,56 @@ async fn a_watch_brings_what_came_after_its_resource_version_or_410_or_nothing()
     assert_eq!(events[1], ("MODIFIED".into(), "new".into(), (before + 2).to_string()));
     assert!(events[2].2.parse::<u64>().unwrap() > before + 2);
 
-    assert_eq!(cluster.count(Ask::is_watch), 1);
+    assert_eq!(cluster.count(ApiRequest::is_watch), 1);
     cluster.compact();
     let now = cluster.revision();
     let mut old = Reader::open(&cluster, PODS, &watch(before)).await;
     let error = old.until(|event, _| event == "ERROR").await;
     assert!(error[0].1.starts_with(&format!("too old resource version: {before} ({now}")), "{error:?}");
     assert_eq!(old.rest().await.map(|body| frames(&body).len()).unwrap(), 1);
-    // The one that is open goes on.
+    // The open watch continues.
     cluster.add(pod("shop", "newer").image("registry.example.com/new", 'b'));
     open.until(|_, name| name == "newer").await;
 
     let future = Reader::open(&cluster, PODS, &watch(now + 1_000_000)).await;
     let quiet = Reader::open(&cluster, PODS, "watch=1&resourceVersion=9999&timeoutSeconds=0").await;
-    assert_eq!(future.answer.status(), 200);
+    assert_eq!(future.response.status(), 200);
     assert_eq!(quiet.rest().await.unwrap(), b"");
     cluster.add(pod("shop", "newest").image("registry.example.com/new", 'b'));
     open.until(|_, name| name == "newest").await;
     cluster.end_watches();
-    assert_eq!(future.rest().await.unwrap(), b"", "bookmarks and events of its past are not sent");
+    assert_eq!(future.rest().await.unwrap(), b"", "older bookmarks and events are not sent");
 
     let open = Reader::open(&cluster, PODS, &watch(cluster.revision())).await;
     cluster.restore_from_backup(backup);
-    assert!(open.rest().await.is_err(), "its connection is dropped");
+    assert!(open.rest().await.is_err(), "the connection is dropped");
     assert_eq!(cluster.revision(), before);
     assert_eq!(cluster.expected_report(|_| true).len(), 2);
-    let lives = cluster.lives();
-    assert_eq!(lives.iter().filter(|life| life.to.is_none()).count(), 2);
-    assert_eq!(lives.len(), 5);
+    let lifetimes = cluster.lifetimes();
+    assert_eq!(lifetimes.iter().filter(|lifetime| lifetime.to.is_none()).count(), 2);
+    assert_eq!(lifetimes.len(), 5);
 }
 
 #[tokio::test]
-async fn what_is_over_can_be_forgotten_and_a_backup_can_have_revisions_of_its_own() {
+async fn ended_lifetimes_are_discarded_and_backups_can_get_new_revisions() {
     let cluster = Cluster::start();
     cluster.add_all(replicas(3));
     let backup = cluster.backup();
     cluster.delete("shop", "web-0000");
-    assert_eq!((cluster.lives().len(), cluster.held().len()), (3, 2));
-    cluster.forget();
-    assert_eq!(cluster.lives().len(), 2);
-    // Those that go on are still known by their place.
+    assert_eq!((cluster.lifetimes().len(), cluster.pods().len()), (3, 2));
+    cluster.discard_history();
+    assert_eq!(cluster.lifetimes().len(), 2);
+    // Open lifetimes keep their index.
     cluster.delete("shop", "web-0002");
-    assert_eq!(cluster.lives().iter().filter(|life| life.to.is_none()).count(), 1);
+    assert_eq!(cluster.lifetimes().iter().filter(|lifetime| lifetime.to.is_none()).count(), 1);
     let before = cluster.revision();
     cluster.restore_from_backup_with_new_revisions(backup);
-    assert_eq!((cluster.restores(), cluster.held().len()), (1, 3));
+    assert_eq!((cluster.restores(), cluster.pods().len()), (1, 3));
     assert!(cluster.revision() >= before);
 }
 
 #[tokio::test]
-async fn a_watch_misbehaves_as_it_is_told() {
+async fn watches_have_the_injected_faults() {
     let cluster = Cluster::start();
     cluster.bookmarks_every(Duration::from_millis(10));
     cluster.add_all(replicas(3));
@@ -373,9 +376,9 @@ async fn a_watch_misbehaves_as_it_is_told() {
         u32::from_be_bytes(*whole.read.first_chunk().unwrap()) as usize + 4
     };
     let opened = async |fault: Fault| {
-        cluster.misbehave(always(fault));
+        cluster.inject(always(fault));
         let reader = Reader::open(&cluster, PODS, STREAMING).await;
-        cluster.behave();
+        cluster.clear_faults();
         reader
     };
     let reads = async |fault| opened(fault).await.rest().await.map(|body| body.len());
@@ -384,8 +387,8 @@ async fn a_watch_misbehaves_as_it_is_told() {
     assert_eq!(reads(Fault::EndAfter(5)).await.unwrap(), 5);
     assert!(reads(Fault::CutAfter(5)).await.is_err());
     assert!(reads(Fault::CloseAfter(Duration::from_millis(30))).await.unwrap() > frame);
-    assert_eq!(opened(Fault::NoStreamingLists).await.answer.status(), 422);
-    assert_eq!(opened(Fault::Overloaded(None)).await.answer.status(), 429);
+    assert_eq!(opened(Fault::NoStreamingLists).await.response.status(), 422);
+    assert_eq!(opened(Fault::Overloaded(None)).await.response.status(), 429);
     let mut quiet = opened(Fault::BookmarksOnly).await;
     cluster.add(pod("shop", "later").image("registry.example.com/new", 'b'));
     let frames = quiet.first(9).await;
@@ -393,13 +396,13 @@ async fn a_watch_misbehaves_as_it_is_told() {
     cluster.mute();
     let mut healed = Reader::open(&cluster, PODS, STREAMING).await;
     cluster.add(pod("shop", "last").image("registry.example.com/new", 'b'));
-    cluster.behave();
+    cluster.clear_faults();
     healed.until(|_, name| name == "last").await;
     cluster.mute();
     let muted = Reader::open(&cluster, PODS, STREAMING).await;
     cluster.end_watches();
     assert_eq!(muted.rest().await.unwrap(), b"");
-    cluster.behave();
+    cluster.clear_faults();
     let silent = opened(Fault::Silent).await;
     let mut stalls = opened(Fault::StallAfter(frame)).await;
     stalls.until(|event, _| event == "ADDED").await;

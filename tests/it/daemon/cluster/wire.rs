@@ -1,5 +1,5 @@
-//! The bytes of a Kubernetes 1.36 API server, as its Go encoder writes them: what is not a pointer there
-//! is written even if it is empty. The recorded answers say so (`tests/fixtures/README.md`).
+//! Encodes responses like the Go encoder of Kubernetes 1.36, which writes empty fields unless they are pointers. Checked
+//! against recorded responses (`tests/fixtures/README.md`).
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ fn time(seconds: i64) -> Message {
     message().number(1, seconds.cast_unsigned()).number(2, 0)
 }
 
-/// A pod, without its envelope.
+/// Encodes a pod without its envelope.
 pub fn encode(pod: &Pod, resource_version: u64) -> Bytes {
     let mut metadata = message()
         .text(1, &pod.name)
@@ -54,7 +54,7 @@ pub fn encode(pod: &Pod, resource_version: u64) -> Bytes {
     Bytes::copy_from_slice(pod.encoded())
 }
 
-fn of(pod: &Pod, kind: Kind) -> impl Iterator<Item = &Container> {
+fn containers(pod: &Pod, kind: Kind) -> impl Iterator<Item = &Container> {
     pod.containers.iter().filter(move |container| container.kind == kind)
 }
 
@@ -70,16 +70,16 @@ fn spec(pod: &Pod) -> Message {
             .text(20, "File")
     };
     let mut spec = message();
-    for regular in of(pod, Kind::Regular) {
+    for regular in containers(pod, Kind::Regular) {
         spec = spec.message(2, &container(regular));
     }
     spec = spec.text(3, "Always").number(4, 30).text(6, "ClusterFirst").empty([8, 9]).text(10, "node-a");
     spec = spec.zero([11, 12, 13]).empty([14, 16, 17]).text(19, "default-scheduler");
-    for init in of(pod, Kind::Init) {
+    for init in containers(pod, Kind::Init) {
         spec = spec.message(20, &container(init));
     }
     spec = spec.empty([24]).zero([25]).number(30, 1).text(31, "PreemptLowerPriority");
-    for ephemeral in of(pod, Kind::Ephemeral) {
+    for ephemeral in containers(pod, Kind::Ephemeral) {
         spec = spec.message(34, &message().message(1, &container(ephemeral)).empty([2]));
     }
     spec
@@ -114,21 +114,21 @@ fn status(pod: &Pod) -> Message {
             .number(9, u64::from(is_running))
     };
     let mut status = message().text(1, &pod.phase).empty([3, 4, 5, 6]);
-    for regular in of(pod, Kind::Regular) {
+    for regular in containers(pod, Kind::Regular) {
         status = status.message(8, &container(regular));
     }
     status = status.text(9, "BestEffort");
-    for init in of(pod, Kind::Init) {
+    for init in containers(pod, Kind::Init) {
         status = status.message(10, &container(init));
     }
     status = status.empty([11]);
-    for ephemeral in of(pod, Kind::Ephemeral) {
+    for ephemeral in containers(pod, Kind::Ephemeral) {
         status = status.message(13, &container(ephemeral));
     }
     status.empty([14]).zero([17])
 }
 
-/// What a list says of itself; `next` is the token of the next page and how many pods remain.
+/// The metadata of a list. `next` is the token of the next page and the number of remaining pods.
 pub fn list_meta(revision: u64, next: Option<&(String, u64)>) -> Message {
     let metadata = message().empty([1]).text(2, &revision.to_string());
     match next {
@@ -157,31 +157,31 @@ pub fn namespace(name: &str, revision: u64) -> Reply {
     crate::fake::kube::protobuf(200, namespace.in_envelope("Namespace"))
 }
 
-/// A frame of a watch: what an event does to an object in its envelope.
+/// A frame of a watch: event type and object in its envelope.
 pub fn frame(kind: &str, envelope: &[u8]) -> Bytes {
     let event = message().text(1, kind).message(2, &message().bytes(1, envelope));
     let length = u32::try_from(event.encoded().len()).unwrap();
     [&length.to_be_bytes(), event.encoded()].concat().into()
 }
 
-/// A frame about an encoded pod.
+/// A frame with an encoded pod.
 pub fn event(kind: &str, pod: &Bytes) -> Bytes {
     let type_meta = message().text(1, "v1").text(2, "Pod");
     let unknown = message().message(1, &type_meta).bytes(2, pod).empty([3, 4]);
     frame(kind, &[b"k8s\0", unknown.encoded()].concat())
 }
 
-/// What a bookmark is about.
+/// Kind of a bookmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bookmark {
     Progress,
-    /// The end of the list that a streaming list begins with.
+    /// End of the initial list of a streaming list.
     InitialEventsEnd,
 }
 
-pub fn bookmark(revision: u64, about: Bookmark) -> Bytes {
+pub fn bookmark(revision: u64, kind: Bookmark) -> Bytes {
     let mut metadata = message().empty([1, 2, 3, 4, 5]).text(6, &revision.to_string()).zero([7]).empty([8]);
-    if about == Bookmark::InitialEventsEnd {
+    if kind == Bookmark::InitialEventsEnd {
         metadata = metadata.message(12, &message().text(1, "k8s.io/initial-events-end").text(2, "true"));
     }
     let spec = message().empty([3, 6, 8, 9, 10]).zero([11, 12, 13]).empty([16, 17, 19, 24]);
@@ -190,13 +190,13 @@ pub fn bookmark(revision: u64, about: Bookmark) -> Bytes {
     frame("BOOKMARK", &pod.in_envelope("Pod"))
 }
 
-/// A `metav1.Status` that says no, as [`Status::reply`] or as [`Status::event`].
+/// A `metav1.Status` with a failure, for [`Status::reply`] or [`Status::event`].
 pub struct Status {
     code: u16,
     message: String,
     reason: &'static str,
     details: Option<Message>,
-    /// The token that a 410 of a list carries.
+    /// Continue token of a 410 for a list.
     token: String,
 }
 
@@ -214,38 +214,39 @@ impl Status {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// `scope` is a namespace, or nothing: the cluster.
+    /// `scope` is a namespace, or `None` for the cluster.
     pub fn forbidden(user: &str, verb: &str, resource: &str, name: &str, scope: Option<&str>) -> Self {
-        let place = scope.map_or("at the cluster scope".to_owned(), |n| format!("in the namespace \"{n}\""));
-        let what = if name.is_empty() { resource.to_owned() } else { format!("{resource} \"{name}\"") };
-        let says = format!(
-            "{what} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\" {place}"
+        let location =
+            scope.map_or("at the cluster scope".to_owned(), |n| format!("in the namespace \"{n}\""));
+        let object = if name.is_empty() { resource.to_owned() } else { format!("{resource} \"{name}\"") };
+        let message = format!(
+            "{object} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\" {location}"
         );
-        Self::new(403, "Forbidden", says).about(name, resource)
+        Self::new(403, "Forbidden", message).about(name, resource)
     }
 
     pub fn not_found(name: &str, resource: &str) -> Self {
         Self::new(404, "NotFound", format!("{resource} \"{name}\" not found")).about(name, resource)
     }
 
-    pub fn bad_request(says: &str) -> Self {
-        Self::new(400, "BadRequest", says)
+    pub fn bad_request(message: &str) -> Self {
+        Self::new(400, "BadRequest", message)
     }
 
-    pub fn too_old(asked: u64, oldest: u64) -> Self {
-        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    pub fn too_old(requested: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {requested} ({oldest})"))
     }
 
     pub fn continue_expired(inconsistent: String) -> Self {
-        let says = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
-        Self { token: inconsistent, ..Self::new(410, "Expired", says) }
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+        Self { token: inconsistent, ..Self::new(410, "Expired", message) }
     }
 
-    /// A parameter of a list or watch that is not to be.
-    pub fn invalid(field: &str, why: &str) -> Self {
-        let says = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
+    /// 422 for an invalid parameter of a list or watch.
+    pub fn invalid(field: &str, reason: &str) -> Self {
+        let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {reason}");
         let cause =
-            message().text(1, "FieldValueForbidden").text(2, &format!("Forbidden: {why}")).text(3, field);
+            message().text(1, "FieldValueForbidden").text(2, &format!("Forbidden: {reason}")).text(3, field);
         let details = message()
             .empty([1])
             .text(2, "meta.k8s.io")
@@ -253,7 +254,7 @@ impl Status {
             .message(4, &cause)
             .zero([5])
             .empty([6]);
-        Self { details: Some(details), ..Self::new(422, "Invalid", says) }
+        Self { details: Some(details), ..Self::new(422, "Invalid", text) }
     }
 
     pub fn no_streaming_lists() -> Self {
@@ -274,7 +275,7 @@ impl Status {
     }
 
     pub fn reply(&self) -> Reply {
-        Reply::Answer(self.code, vec![("content-type", PROTOBUF.into())], self.encoded().into())
+        Reply::Response(self.code, vec![("content-type", PROTOBUF.into())], self.encoded().into())
     }
 
     /// The ERROR frame of a watch.

@@ -1,18 +1,18 @@
-//! The pages of actions: what is sent where, and whether it arrives.
+//! The pages of actions and their deliveries.
 
 use std::time::Duration;
 
 use supercargo::domain::retry::Backoff;
-use supercargo::service::{Delivery, Policy};
+use supercargo::service::{Delivery, Limits};
 
 use crate::fake::{Reply, Server};
-use crate::service::browser::{Browser, shows};
-use crate::service::running::{Options, bootstrap, eventually};
-use crate::service::{ADMIN, Database, READER, REPORTER, Running, STRANGER, digest, pod, report};
+use crate::service::browser::{Browser, assert_contains};
+use crate::service::test_service::{Options, bootstrap, eventually};
+use crate::service::{ADMIN, Database, READER, REPORTER, STRANGER, TestService, digest, pod, report};
 
 const PATH: &str = "/ui/acme/actions/7";
 
-/// One action, for `prod` and an environment that nobody knows, with these targets.
+/// One action with these targets, for `prod` and an unknown environment.
 fn action(generation: i64, name: &str, targets: &str) -> String {
     bootstrap(
         generation,
@@ -34,41 +34,41 @@ fn webhook(name: &str) -> String {
 
 fn options(bootstrap: String, url: &str) -> Options {
     let backoff =
-        Backoff { first: Duration::from_millis(5), most: Duration::from_millis(20), ..Backoff::default() };
+        Backoff { initial: Duration::from_millis(5), max: Duration::from_millis(20), ..Backoff::default() };
     let delivery = Delivery { backoff, interval: Duration::from_millis(20), ..Delivery::default() };
     let files = vec![
         ("ops.url", format!("{url}/hook?key=credential")),
         ("secret", "whsec-0123456789abcdef0123456789".to_owned()),
     ];
-    let policy = Policy { delivery, ..Policy::default() };
-    Options { policy, bootstrap, allowed_internal: &["127.0.0.1/32"], files, ..Options::default() }
+    let limits = Limits { delivery, ..Limits::default() };
+    Options { limits, bootstrap, allowed_internal: &["127.0.0.1/32"], files, ..Options::default() }
 }
 
-async fn an_action_shows_what_was_sent_and_what_came_of_it(database: Database) {
+async fn action_shows_deliveries_and_their_results(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let chat = "{name: room, type: SLACK, url: {file: ops.url}, channel: {name: \"#ops\"}}";
     let mail = "{name: people, type: EMAIL, recipients: [oncall@example.com]}";
     let targets = format!("{}, {chat}, {mail}", webhook("pager"));
     let smtp = "smtp: {host: mail.example.com, from: supercargo@example.com}";
     let file = format!("{smtp}\n{}", action(1, "tell ops", &targets));
-    let service = Running::start_with(database, options(file, &receiver.url())).await;
-    let page = Browser::looks(&service, PATH).await;
-    shows(&page, &["nothing sent yet", "There are none.", "never"]);
+    let service = TestService::start_with(database, options(file, &receiver.url())).await;
+    let page = Browser::read_page(&service, PATH).await;
+    assert_contains(&page, &["no deliveries", "No deliveries.", "never"]);
 
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
-    eventually("what arrived is shown", async || {
-        let page = Browser::looks(&service, PATH).await;
+    eventually("successful deliveries are shown", async || {
+        let page = Browser::read_page(&service, PATH).await;
         page.matches(">sent</span>").count() == 4
     })
     .await;
-    let page = Browser::looks(&service, PATH).await;
-    shows(
+    let page = Browser::read_page(&service, PATH).await;
+    assert_contains(
         &page,
         &[
             "tell ops",
             r#"<a href="/ui/acme/environments/prod"><bdi>prod</bdi></a>"#,
-            "<bdi>elsewhere</bdi>, which was neither declared nor reported",
-            "<code>ON_EXITED_ARTIFACT</code>: an artifact runs no longer",
+            "<bdi>elsewhere</bdi>, neither declared nor reported",
+            "<code>ON_EXITED_ARTIFACT</code>: an artifact no longer runs",
             "<code>ON_NON_COMPLIANT_ENV</code>",
             ", by <bdi>bootstrap</bdi>",
             "WEBHOOK",
@@ -76,16 +76,16 @@ async fn an_action_shows_what_was_sent_and_what_came_of_it(database: Database) {
             "EMAIL",
             "<bdi>#ops</bdi>",
             "<bdi>oncall@example.com</bdi>",
-            "arrives",
+            "working",
             &format!(r#"<a href="/ui/acme/artifacts/{}"><bdi>cart:1</bdi></a>"#, digest('a')),
         ],
     );
     // The mail server does not exist.
-    shows(&page, &["failing", ">waits</span>"]);
-    let list = Browser::looks(&service, "/ui/acme/actions").await;
-    shows(&list, &[&format!(r#"<a href="{PATH}"><bdi>tell ops</bdi></a>"#), "failing"]);
-    shows(&Browser::looks(&service, "/ui/acme").await, &[r#"<a href="/ui/acme/actions">"#]);
-    // Not even to an admin, who may read it by the operation.
+    assert_contains(&page, &["failing", ">pending</span>"]);
+    let list = Browser::read_page(&service, "/ui/acme/actions").await;
+    assert_contains(&list, &[&format!(r#"<a href="{PATH}"><bdi>tell ops</bdi></a>"#), "failing"]);
+    assert_contains(&Browser::read_page(&service, "/ui/acme").await, &[r#"<a href="/ui/acme/actions">"#]);
+    // Secrets are hidden from an admin too, although the operation returns them.
     let mut admin = Browser::signed_in(&service, ADMIN).await;
     for path in ["/ui/acme/actions", PATH] {
         let page = admin.get(path).await;
@@ -98,35 +98,39 @@ async fn an_action_shows_what_was_sent_and_what_came_of_it(database: Database) {
     assert!(shown.contains("credential"), "{shown}");
 }
 
-async fn what_does_not_arrive_says_why_and_when_it_is_tried_again(database: Database) {
+async fn failed_delivery_shows_the_error_and_the_next_attempt(database: Database) {
     let receiver = Server::start(|_| Reply::text(503, "no"));
     let mut options = options(action(1, "tell ops", &webhook("pager")), &receiver.url());
-    options.policy.delivery.backoff = Backoff::default();
-    let service = Running::start_with(database, options).await;
+    options.limits.delivery.backoff = Backoff::default();
+    let service = TestService::start_with(database, options).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
-    eventually("it failed", async || Browser::looks(&service, PATH).await.contains("it answered 503")).await;
-    let page = Browser::looks(&service, PATH).await;
-    shows(&page, &["failing", ">waits</span> next try <time", "<td>1</td>"]);
-    // A target that is taken out is still said to have been sent to, and what was on its way is dropped.
+    eventually("delivery fails", async || {
+        Browser::read_page(&service, PATH).await.contains("HTTP status 503")
+    })
+    .await;
+    let page = Browser::read_page(&service, PATH).await;
+    assert_contains(&page, &["failing", ">pending</span> next attempt <time", "<td>1</td>"]);
+    // A removed target keeps its past deliveries; the pending one is dropped.
     service.reload(&action(2, "tell others", &webhook("other"))).await;
-    let page = Browser::looks(&service, PATH).await;
-    shows(
+    let page = Browser::read_page(&service, PATH).await;
+    assert_contains(
         &page,
         &[
             "tell others",
-            "<bdi>pager</bdi>, taken out since",
+            "<bdi>pager</bdi>, since removed",
             ">dropped</span>",
-            "its target was taken out",
-            "nothing sent yet",
+            "the target was removed",
+            "no deliveries",
         ],
     );
 }
 
-async fn older_deliveries_are_a_page_further(database: Database) {
+async fn older_deliveries_are_on_the_next_page(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let targets = format!("{}, {}", webhook("pager"), webhook("other"));
-    let service = Running::start_with(database, options(action(1, "ops", &targets), &receiver.url())).await;
-    // Thirty that start, of which each replaces the one before: with the exits and the environment, 60 events.
+    let service =
+        TestService::start_with(database, options(action(1, "ops", &targets), &receiver.url())).await;
+    // 30 artifacts, each replaced by the next: 60 events with the exits and the environment.
     for number in 0..30 {
         let digit = char::from_digit(number % 16, 16).unwrap();
         let pods = [pod("p", &format!("cart:{number}"), digit)];
@@ -146,7 +150,7 @@ async fn older_deliveries_are_a_page_further(database: Database) {
         start.rsplit_once("href=\"").unwrap().1.clone_into(&mut path);
     }
     assert_eq!((pages, seen), (3, 120));
-    // The newest first.
+    // Newest first.
     let first = browser.get(PATH).await.text;
     assert!(first.contains("cart:29") && !first.contains("cart:0<"), "{first}");
     for (query, status) in [("?before=x", 400), ("?page=2", 400)] {
@@ -156,10 +160,10 @@ async fn older_deliveries_are_a_page_further(database: Database) {
     }
 }
 
-async fn an_action_that_is_not_there_or_another_s_is_not_found(database: Database) {
+async fn missing_or_foreign_action_is_not_found(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let file = action(1, "ops", &webhook("pager"));
-    let service = Running::start_with(database, options(file, &receiver.url())).await;
+    let service = TestService::start_with(database, options(file, &receiver.url())).await;
     let mut reader = Browser::signed_in(&service, READER).await;
     for path in ["8", "0", "-7", "x", "99999999999999999999"] {
         assert_eq!(reader.get(&format!("/ui/acme/actions/{path}")).await.status, 404, "{path}");
@@ -168,20 +172,20 @@ async fn an_action_that_is_not_there_or_another_s_is_not_found(database: Databas
     for path in [PATH.to_owned(), PATH.replace("acme", "stranger"), "/ui/acme/actions".to_owned()] {
         assert_eq!(stranger.get(&path).await.status, 404, "{path}");
     }
-    shows(&stranger.get("/ui/stranger/actions").await.text, &["The bootstrap file has no action."]);
-    // One that was taken out of the file is gone, as it is for the operation.
+    assert_contains(
+        &stranger.get("/ui/stranger/actions").await.text,
+        &["The bootstrap file has no actions."],
+    );
+    // An action that was removed from the file is not found, as in the operation.
     assert_eq!(reader.get(PATH).await.status, 200);
     service.reload(&bootstrap(2, "")).await;
     service.get(READER, "/actions/acme/7").await.expect(404);
     assert_eq!(reader.get(PATH).await.status, 404);
 }
 
-crate::service::on_both!(
-    an_action_shows_what_was_sent_and_what_came_of_it,
-    older_deliveries_are_a_page_further,
-);
+crate::service::on_both!(action_shows_deliveries_and_their_results, older_deliveries_are_on_the_next_page,);
 
 crate::service::on_sqlite!(
-    what_does_not_arrive_says_why_and_when_it_is_tried_again,
-    an_action_that_is_not_there_or_another_s_is_not_found,
+    failed_delivery_shows_the_error_and_the_next_attempt,
+    missing_or_foreign_action_is_not_found,
 );

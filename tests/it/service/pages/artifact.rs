@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::service::browser::{Browser, shows};
-use crate::service::running::{Options, bootstrap};
-use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form, pod, report};
+use crate::service::browser::{Browser, assert_contains};
+use crate::service::test_service::{Options, bootstrap};
+use crate::service::{ADMIN, Database, READER, STRANGER, TestService, digest, form, pod, report};
 
 const POLICY: &str = "    environments:
       - {name: prod, policy: {attestations: [{flow: cart, name: unit}]}}";
@@ -13,7 +13,7 @@ fn path(digit: char) -> String {
     format!("/ui/acme/artifacts/{}", digest(digit))
 }
 
-async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
+async fn artifact_shows_origin_attestations_approvals_and_runs(database: Database) {
     let approved = format!(
         "    flows:
       - name: cart
@@ -24,7 +24,7 @@ async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
         digest('b')
     );
     let options = Options { bootstrap: bootstrap(1, &format!("{POLICY}\n{approved}")), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     let unit = |failures: u32| {
         form(&json!({
             "attestation_name": "unit", "artifact_fingerprint": digest('a'),
@@ -39,55 +39,55 @@ async fn an_artifact_tells_all_that_is_known_of_it(database: Database) {
     service.report(ADMIN, "prod", report(&pods)).await.expect(201);
     service.report(ADMIN, "test", report(&pods)).await.expect(201);
     service.report(ADMIN, "test", report(&[])).await.expect(201);
-    let page = Browser::looks(&service, &path('a')).await;
-    shows(
+    let page = Browser::read_page(&service, &path('a')).await;
+    assert_contains(
         &page,
         &[
             "shop/cart:1",
             &format!("sha256:{}", digest('a')),
             &format!(r#"<a href="https://github.com/acme/cart/commit/{}" rel="noreferrer">"#, "c".repeat(40)),
             r#"<a href="https://github.com/acme/cart" rel="noreferrer"><bdi>acme/cart</bdi></a>"#,
-            // What runs, and why it may not.
+            // The current run and the reason of its verdict.
             "non-compliant",
             "/ui/acme/environments/prod",
             "<td>2</td>",
             "unit",
-            // Both attestations, of which one counts.
+            // Both attestations; the first is superseded.
             "4 tests: 1 failed, 3 passed",
             "4 tests: 4 passed",
             "superseded",
             "/ui/acme/flows/cart/trails/t-1/attestations/",
-            // Who approved it.
+            // The approval.
             "approved",
             "for the sale",
             "<bdi>kim</bdi>, <time datetime=\"2026-09-01T12:00:00Z\">",
-            // Where it ran.
+            // The past run.
             "/ui/acme/environments/test?at=",
             "<a href=\"/ui/acme/environments/test/timeline#snapshot-1\">1</a>",
         ],
     );
     assert_eq!(page.matches("superseded").count(), 1, "{page}");
     let (failed, passed) = (page.find("1 failed, 3 passed"), page.find("4 passed"));
-    assert!(failed < passed, "the latest is not the first: {page}");
-    let (now, before) = page.split_once("Ran before").unwrap();
+    assert!(failed < passed, "the latest attestation is not first: {page}");
+    let (now, before) = page.split_once("Past runs").unwrap();
     assert!(!now.contains("environments/test") && before.contains("environments/test"), "{page}");
     assert!(!before.contains("environments/prod"), "{page}");
 }
 
-async fn it_is_called_as_it_was_last(database: Database) {
-    let service = Running::start(database).await;
+async fn artifact_has_its_latest_name(database: Database) {
+    let service = TestService::start(database).await;
     for name in ["cart:2", "older/cart:1", "registry/cart:2"] {
         for pods in [&[pod("one", name, 'a')][..], &[]] {
             service.report(ADMIN, "prod", report(pods)).await.expect(201);
         }
     }
-    let page = Browser::looks(&service, &path('a')).await;
+    let page = Browser::read_page(&service, &path('a')).await;
     let names =
         ["registry/cart:2", "older/cart:1", "cart:2"].map(|name| format!("<li><bdi>{name}</bdi></li>"));
-    shows(&page, &["<h1><bdi>registry/cart:2</bdi></h1>", &names.concat()]);
+    assert_contains(&page, &["<h1><bdi>registry/cart:2</bdi></h1>", &names.concat()]);
 }
 
-async fn of_many_the_latest_are_listed(database: Database) {
+async fn latest_entries_of_long_lists_are_shown(database: Database) {
     let approvals = (1..=101).map(|number| {
         let (artifact, base) = (digest('a'), digest('b'));
         format!("{{number: {number}, artifact: {artifact}, base: {base}, name: x, description: wanted, state: PENDING}}")
@@ -95,7 +95,7 @@ async fn of_many_the_latest_are_listed(database: Database) {
     let approvals =
         format!("    flows: [{{name: cart, approvals: [{}]}}]", approvals.collect::<Vec<_>>().join(", "));
     let options = Options { bootstrap: bootstrap(1, &approvals), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     for number in 0..101 {
         let attested = json!({
             "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": [],
@@ -103,27 +103,39 @@ async fn of_many_the_latest_are_listed(database: Database) {
         });
         service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
     }
-    let page = Browser::looks(&service, &path('a')).await;
-    shows(&page, &["the latest 100 repositories", "the latest 100 attestations", "the latest 100 approvals"]);
+    let page = Browser::read_page(&service, &path('a')).await;
+    assert_contains(
+        &page,
+        &["the latest 100 repositories", "the latest 100 attestations", "the latest 100 approvals"],
+    );
     assert_eq!((page.matches("<bdi>wanted").count(), page.matches("<bdi>acme/cart-").count()), (100, 100));
     assert!(page.contains("acme/cart-100<") && !page.contains("acme/cart-0<"), "{page}");
 }
 
-async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(database: Database) {
+async fn run_attestation_or_approval_is_sufficient_for_a_page(database: Database) {
     let approved = format!(
         "    flows: [{{name: cart, approvals: [{{number: 1, artifact: {}, base: {}, name: x, state: PENDING}}]}}]",
         digest('c'),
         digest('d')
     );
     let options = Options { bootstrap: bootstrap(1, &approved), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     service.report(ADMIN, "prod", report(&[pod("one", "cart", 'a')])).await.expect(201);
     let attested =
         json!({"attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('b')});
     service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
-    shows(&Browser::looks(&service, &path('a')).await, &["cart", "unknown", "Nothing was attested of it."]);
-    shows(&Browser::looks(&service, &path('b')).await, &["unit", "failed", "It runs nowhere."]);
-    shows(&Browser::looks(&service, &path('c')).await, &["pending", "It runs nowhere."]);
+    assert_contains(
+        &Browser::read_page(&service, &path('a')).await,
+        &["cart", "unknown", "No attestations."],
+    );
+    assert_contains(
+        &Browser::read_page(&service, &path('b')).await,
+        &["unit", "failed", "The artifact is not running."],
+    );
+    assert_contains(
+        &Browser::read_page(&service, &path('c')).await,
+        &["pending", "The artifact is not running."],
+    );
     let mut reader = Browser::signed_in(&service, READER).await;
     for path in [path('e'), "/ui/acme/artifacts/abc".to_owned(), path('a').to_uppercase()] {
         assert_eq!(reader.get(&path).await.status, 404, "{path}");
@@ -134,8 +146,8 @@ async fn each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there(datab
     }
 }
 
-async fn a_long_name_fills_no_page(database: Database) {
-    let service = Running::start(database).await;
+async fn long_names_are_truncated(database: Database) {
+    let service = TestService::start(database).await;
     let name = format!("registry/{}:1", "n".repeat(200_000));
     service.report(ADMIN, "prod", report(&[pod("one", &name, 'a')])).await.expect(201);
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
@@ -149,17 +161,17 @@ async fn a_long_name_fills_no_page(database: Database) {
         "/ui/acme/search?q=one",
         &path('a'),
     ] {
-        let page = Browser::looks(&service, path).await;
-        shows(&page.replace("<wbr>", ""), &["registry/nnn", "…"]);
+        let page = Browser::read_page(&service, path).await;
+        assert_contains(&page.replace("<wbr>", ""), &["registry/nnn", "…"]);
         assert!(page.len() < 20_000, "{path}: {}", page.len());
     }
 }
 
 crate::service::on_both!(
-    of_many_the_latest_are_listed,
-    an_artifact_tells_all_that_is_known_of_it,
-    it_is_called_as_it_was_last,
-    each_way_to_be_known_is_enough_and_what_nobody_knows_is_not_there,
+    latest_entries_of_long_lists_are_shown,
+    artifact_shows_origin_attestations_approvals_and_runs,
+    artifact_has_its_latest_name,
+    run_attestation_or_approval_is_sufficient_for_a_page,
 );
 
-crate::service::on_sqlite!(a_long_name_fills_no_page);
+crate::service::on_sqlite!(long_names_are_truncated);

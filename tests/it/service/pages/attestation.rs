@@ -3,13 +3,13 @@
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
 
-use crate::service::browser::{Browser, shows};
-use crate::service::{ADMIN, Database, READER, Running, STRANGER, digest, form};
+use crate::service::browser::{Browser, assert_contains};
+use crate::service::{ADMIN, Database, READER, STRANGER, TestService, digest, form};
 
 const TRAIL: &str = "/ui/acme/flows/cart/trails/t-1";
 
-/// Attests, and tells the attestation's page.
-async fn attested(service: &Running, attestation: &Value, file: Option<(&str, Vec<u8>)>) -> String {
+/// Attests, and returns the path of the page.
+async fn attested(service: &TestService, attestation: &Value, file: Option<(&str, Vec<u8>)>) -> String {
     let file = file.map(|(name, content)| Part::bytes(content).file_name(name.to_owned()));
     let form = match file {
         Some(file) => form(attestation).part("attachment_file", file),
@@ -32,15 +32,15 @@ const XML: &str = r#"<testsuites><testsuite name="broken suite">
 at main.rs:3</failure></testcase>
     <testcase name="works"/></testsuite></testsuites>"#;
 
-async fn an_attestation_shows_what_went_wrong_first(database: Database) {
-    let service = Running::start(database).await;
+async fn attestation_shows_failed_tests_first(database: Database) {
+    let service = TestService::start(database).await;
     let unit = json!({
         "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": results(1),
         "description": "first line\nsecond line", "origin_url": "https://ci.example.com/1",
         "external_urls": {"ticket": "https://example.com/T-1"}, "user_data": {"exact": 1.5},
     });
     let path = attested(&service, &unit, Some(("junit.xml", XML.into()))).await;
-    let page = Browser::looks(&service, &path).await;
+    let page = Browser::read_page(&service, &path).await;
     let in_order = [
         "keeps what was put in",
         "<bdi>Cart</bdi>",
@@ -54,7 +54,7 @@ async fn an_attestation_shows_what_went_wrong_first(database: Database) {
     let places: Vec<_> = in_order.iter().map(|text| page.find(text).expect(text)).collect();
     assert!(places.is_sorted(), "{places:?}: {page}");
     assert!(!page.contains("works"), "{page}");
-    shows(
+    assert_contains(
         &page,
         &[
             "first line</bdi><br><bdi>second line",
@@ -67,35 +67,38 @@ async fn an_attestation_shows_what_went_wrong_first(database: Database) {
         ],
     );
 
-    // A later one takes its place, and that is said.
+    // A later attestation supersedes it.
     let fine = json!({"attestation_name": "unit", "junit_results": results(0)});
     let later = attested(&service, &fine, Some(("junit.xml", XML.into()))).await;
-    shows(&Browser::looks(&service, &path).await, &["A later attestation of this name took its place."]);
-    let page = Browser::looks(&service, &later).await;
-    assert!(!page.contains("Went wrong") && !page.contains("keeps what"), "{page}");
+    assert_contains(
+        &Browser::read_page(&service, &path).await,
+        &["Superseded by a later attestation of the same name."],
+    );
+    let page = Browser::read_page(&service, &later).await;
+    assert!(!page.contains("Failed tests") && !page.contains("keeps what"), "{page}");
 }
 
-async fn where_the_tests_cannot_be_told_that_is_said(database: Database) {
-    let service = Running::start(database).await;
+async fn reason_is_shown_when_failed_tests_are_not_available(database: Database) {
+    let service = TestService::start(database).await;
     let unit = json!({"attestation_name": "unit", "junit_results": results(2)});
     for (file, expected) in [
-        (None, "No file came with it"),
-        (Some(("notes.txt", b"all fine".to_vec())), "no JUnit XML"),
-        (Some(("junit.xml", XML.into())), "The file tells of 1 of 2"),
+        (None, "no file was attached"),
+        (Some(("notes.txt", b"all fine".to_vec())), "the attached file is not JUnit XML"),
+        (Some(("junit.xml", XML.into())), "The attached file contains 1 of 2 failed tests."),
     ] {
         let path = attested(&service, &unit, file).await;
-        shows(&Browser::looks(&service, &path).await, &[expected]);
+        assert_contains(&Browser::read_page(&service, &path).await, &[expected]);
     }
 }
 
-async fn an_attestation_of_another_trail_or_organization_is_not_found(database: Database) {
-    let service = Running::start(database).await;
+async fn attestation_of_another_trail_or_organization_is_not_found(database: Database) {
+    let service = TestService::start(database).await;
     let path = attested(&service, &json!({"attestation_name": "unit", "junit_results": []}), None).await;
-    shows(&Browser::looks(&service, &path).await, &["0 tests"]);
+    assert_contains(&Browser::read_page(&service, &path).await, &["0 tests"]);
     let mut reader = Browser::signed_in(&service, READER).await;
-    let nobody = format!("{TRAIL}/attestations/0197ab00-0000-7000-8000-000000000000");
+    let unknown = format!("{TRAIL}/attestations/0197ab00-0000-7000-8000-000000000000");
     for path in
-        [path.replace("t-1", "t-2"), path.replace("cart", "web"), nobody, format!("{TRAIL}/attestations/1")]
+        [path.replace("t-1", "t-2"), path.replace("cart", "web"), unknown, format!("{TRAIL}/attestations/1")]
     {
         assert_eq!(reader.get(&path).await.status, 404, "{path}");
     }
@@ -105,9 +108,9 @@ async fn an_attestation_of_another_trail_or_organization_is_not_found(database: 
     }
 }
 
-crate::service::on_both!(an_attestation_shows_what_went_wrong_first);
+crate::service::on_both!(attestation_shows_failed_tests_first);
 
 crate::service::on_sqlite!(
-    where_the_tests_cannot_be_told_that_is_said,
-    an_attestation_of_another_trail_or_organization_is_not_found,
+    reason_is_shown_when_failed_tests_are_not_available,
+    attestation_of_another_trail_or_organization_is_not_found,
 );

@@ -1,31 +1,31 @@
-//! An environment's page: what runs, what ran, and why it may.
+//! The page of an environment: running and past artifacts, with verdicts and reasons.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use supercargo::service::Policy;
+use supercargo::service::Limits;
 
 use super::Browser;
-use crate::service::browser::said;
+use crate::service::browser::main_element;
 use crate::service::{
-    ADMIN, Answer, Database, Options, READER, REPORTER, Running, STRANGER, bootstrap, digest, form, pod,
-    report,
+    ADMIN, Database, Options, READER, REPORTER, Response, STRANGER, TestService, bootstrap, digest, form,
+    pod, report,
 };
 
 const PAGE: &str = "/ui/acme/environments/prod";
 
-/// A service whose `prod` wants the unit tests of the flow `cart`.
-pub(super) async fn judging(database: Database, policy: &Policy) -> Running {
+/// A service with an environment `prod`, which requires the unit tests of the flow `cart`.
+pub(super) async fn with_policy(database: Database, limits: &Limits) -> TestService {
     let more = "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}]}}]
     flows: [{name: cart}]";
-    Running::start_with(
+    TestService::start_with(
         database,
-        Options { bootstrap: bootstrap(1, more), policy: *policy, ..Options::default() },
+        Options { bootstrap: bootstrap(1, more), limits: *limits, ..Options::default() },
     )
     .await
 }
 
-pub(super) async fn attest(service: &Running, digit: char, failures: u32) {
+pub(super) async fn attest(service: &TestService, digit: char, failures: u32) {
     let data = json!({
         "attestation_name": "unit", "artifact_fingerprint": digest(digit),
         "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0}],
@@ -38,11 +38,11 @@ pub(super) fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
     pod
 }
 
-/// A page that is there, and holds all of these.
+/// Requests a page and checks that it contains these texts.
 pub(super) async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&str]) -> String {
-    let Answer { status, text, .. } = browser.get(path).await;
+    let Response { status, text, .. } = browser.get(path).await;
     assert_eq!(status, 200, "{path}: {text}");
-    // Where a line may end is no part of a name.
+    // Line break opportunities are not part of a name.
     let text = text.replace("<wbr>", "");
     for expected in expected {
         assert!(text.contains(expected), "{path}: {expected}: {text}");
@@ -50,8 +50,8 @@ pub(super) async fn shows(browser: &mut Browser<'_>, path: &str, expected: &[&st
     text
 }
 
-/// A moment of the database, as a parameter.
-pub(super) async fn time_of(service: &Running, sql: &str) -> i64 {
+/// The result of a query that selects one time.
+pub(super) async fn time_of(service: &TestService, sql: &str) -> i64 {
     service.database.rows(&format!("SELECT CAST(({sql}) AS TEXT)")).await[0].parse().unwrap()
 }
 
@@ -59,7 +59,7 @@ fn at(micros: i64) -> String {
     format!("{PAGE}?at={}", jiff::Timestamp::from_microsecond(micros).unwrap())
 }
 
-/// A moment as pages show it.
+/// A time as shown on pages.
 fn written(micros: i64) -> String {
     to_the_second(micros).replace('T', " ").replace('Z', " UTC")
 }
@@ -68,8 +68,8 @@ pub(super) fn to_the_second(micros: i64) -> String {
     jiff::Timestamp::from_second(micros.div_euclid(1_000_000)).unwrap().to_string()
 }
 
-async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
-    let service = judging(database, &Policy::default()).await;
+async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database: Database) {
+    let service = with_policy(database, &Limits::default()).await;
     attest(&service, 'a', 0).await;
     attest(&service, 'b', 1).await;
     let pods = [
@@ -80,7 +80,7 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
     ];
     service.report(REPORTER, "prod", report(&pods)).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
-    // The way there.
+    // A link leads to the page.
     shows(&mut browser, "/ui/acme", &[&format!("href=\"{PAGE}\"")]).await;
     let text = shows(
         &mut browser,
@@ -91,7 +91,7 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
             "<bdi>shop</bdi> / <bdi>StatefulSet db</bdi>",
             "<bdi>shop</bdi> / pods without an owner",
             "<td data-name=\"Pods\">2</td>",
-            "it has all that is required",
+            "meets the policy",
             "unit of the flow cart fails",
             "unit of the flow cart is missing",
             ">2 non-compliant<",
@@ -110,37 +110,36 @@ async fn what_runs_is_told_by_owner_with_the_reason(database: Database) {
         ("?q=web-2", "pod <bdi>web-2</bdi>", "StatefulSet db"),
         ("?q=replicaset", "registry/web:1", "registry/db:1"),
         ("?q=cccccc", "registry/tool:1", "registry/db:1"),
-        ("?q=web_2", "Nothing fits", "registry/web:1"),
+        ("?q=web_2", "No artifact matches", "registry/web:1"),
         ("?compliance=compliant", "registry/web:1", "registry/db:1"),
         ("?compliance=non-compliant&q=registry/d", "registry/db:1", "registry/tool:1"),
-        ("?compliance=unknown", "Nothing fits", "registry/tool:1"),
+        ("?compliance=unknown", "No artifact matches", "registry/tool:1"),
     ] {
         let text = shows(&mut browser, &format!("{PAGE}{query}"), &[there]).await;
         assert!(!text.contains(not_there), "{query}: {not_there}: {text}");
     }
     // A silent environment is not shown as compliant.
     service.database.execute("UPDATE environments SET last_report_at = last_report_at - 200000000").await;
-    let silent =
-        ["silent for longer than", "nobody confirms that it still is", ">1 unknown<", ">2 non-compliant<"];
+    let silent = [
+        "no reports for longer than",
+        "was compliant; not confirmed since",
+        ">1 unknown<",
+        ">2 non-compliant<",
+    ];
     let text = shows(&mut browser, PAGE, &silent).await;
     assert!(!text.contains("badge good"), "{text}");
 }
 
-async fn what_ran_is_shown_with_the_verdict_of_then_and_of_today(database: Database) {
-    let service = judging(database, &Policy::default()).await;
+async fn past_artifacts_have_the_verdicts_of_then_and_of_today(database: Database) {
+    let service = with_policy(database, &Limits::default()).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     attest(&service, 'a', 0).await;
     service.report(REPORTER, "prod", report(&[pod("q", "cart:2", 'b')])).await.expect(201);
     let first = time_of(&service, "SELECT MIN(received_at) FROM snapshots").await;
     let second = time_of(&service, "SELECT MAX(received_at) FROM snapshots").await;
     let mut browser = Browser::signed_in(&service, READER).await;
-    let expected = [
-        "cart:1",
-        "1 artifact in 1 pod",
-        "unit of the flow cart is missing",
-        "it has all that is required",
-        "Today",
-    ];
+    let expected =
+        ["cart:1", "1 artifact in 1 pod", "unit of the flow cart is missing", "meets the policy", "Today"];
     for moment in [first, first + 1] {
         let text = shows(&mut browser, &at(moment), &expected).await;
         assert!(!text.contains("cart:2") && !text.contains("role=\"status\""), "{text}");
@@ -148,30 +147,34 @@ async fn what_ran_is_shown_with_the_verdict_of_then_and_of_today(database: Datab
             .map(|(name, class)| format!("<td data-name=\"{name}\"><span class=\"badge {class}\">"));
         assert!(text.find(&bad).unwrap() < text.find(&good).unwrap(), "{text}");
     }
-    // One moment before it ended it still ran, and was compliant by then.
-    let text = shows(&mut browser, &at(second - 1), &["cart:1", "it has all that is required"]).await;
+    // Just before its end the artifact ran, and was compliant.
+    let text = shows(&mut browser, &at(second - 1), &["cart:1", "meets the policy"]).await;
     assert!(!text.contains("cart:2") && !text.contains("is missing"), "{text}");
     let text = shows(&mut browser, &at(second), &["cart:2"]).await;
     assert!(!text.contains("cart:1"), "{text}");
-    // What is asked for stays while one searches.
-    let text = shows(&mut browser, &format!("{}&q=nothing", at(first)), &["Nothing fits"]).await;
-    // To the next millisecond.
+    // The form keeps the filter.
+    let text = shows(&mut browser, &format!("{}&q=nothing", at(first)), &["No artifact matches"]).await;
+    // Rounded up to the next millisecond.
     let field = format!("value=\"{}", to_the_second(first + 999).trim_end_matches('Z'));
     assert!(text.contains("value=\"nothing\"") && text.contains(&field), "{text}");
 }
 
-async fn an_environment_may_be_called_as_its_organization_is(database: Database) {
-    let service = Running::start_with(database, Options::default()).await;
+async fn environment_may_have_the_name_of_its_organization(database: Database) {
+    let service = TestService::start_with(database, Options::default()).await;
     service.report(ADMIN, "acme", report(&[])).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
-    let way = "<nav class=\"way\"";
-    shows(&mut browser, "/ui/acme/environments/acme", &[way, "<title>acme · acme · supercargo</title>"])
-        .await;
+    let breadcrumbs = "<nav class=\"breadcrumbs\"";
+    shows(
+        &mut browser,
+        "/ui/acme/environments/acme",
+        &[breadcrumbs, "<title>acme · acme · supercargo</title>"],
+    )
+    .await;
     let top = shows(&mut browser, "/ui/acme", &["<title>acme · supercargo</title>"]).await;
-    assert!(!top.contains(way), "{top}");
+    assert!(!top.contains(breadcrumbs), "{top}");
 }
 
-async fn who_allowed_what_runs_is_said_with_the_reason(database: Database) {
+async fn allow_list_entry_is_shown_with_author_and_reason(database: Database) {
     let declared = |generation, allowed: &str| {
         let policy = "policy: {attestations: [{flow: cart, name: unit}]}";
         let more = format!(
@@ -182,30 +185,29 @@ async fn who_allowed_what_runs_is_said_with_the_reason(database: Database) {
     let entry = |digit, more: &str| format!("{{artifact: {}, author: kim, reason: {more}}}", digest(digit));
     let (a, b) = (entry('a', "audit, expires: 2100-01-01T00:00:00Z"), entry('b', "seen"));
     let options = Options { bootstrap: declared(1, &format!("{a}, {b}")), ..Options::default() };
-    let service = Running::start_with(database, options).await;
+    let service = TestService::start_with(database, options).await;
     let pods = [pod("p", "cart:1", 'a'), pod("q", "cart:2", 'b')];
     service.report(REPORTER, "prod", report(&pods)).await.expect(201);
     let first = time_of(&service, "SELECT MIN(received_at) FROM snapshots").await;
     let mut browser = Browser::signed_in(&service, READER).await;
     let of_artifact = format!("/ui/acme/artifacts/{}", digest('a'));
-    let of_a = "kim allowed it until 2100-01-01 00:00:00 UTC: audit";
-    let both: [&str; 2] =
-        [&format!("it is on the allow-list; {of_a}"), "it is on the allow-list; kim allowed it: seen"];
+    let of_a = "allowed by kim until 2100-01-01 00:00:00 UTC: audit";
+    let both: [&str; 2] = [&format!("on the allow-list; {of_a}"), "on the allow-list; allowed by kim: seen"];
     shows(&mut browser, PAGE, &both).await;
     shows(&mut browser, &of_artifact, &both[..1]).await;
-    // It was taken off: what it said then is what it said.
+    // The entry was removed. The past keeps it.
     service.reload(&declared(2, &b)).await;
     for path in [PAGE, &of_artifact] {
         let text = shows(&mut browser, path, &["unit of the flow cart is missing"]).await;
         assert!(!text.contains(of_a), "{text}");
     }
     let text = shows(&mut browser, &at(first), &both).await;
-    assert_eq!((text.matches(of_a).count(), text.matches("kim allowed it: seen").count()), (1, 2), "{text}");
+    assert_eq!((text.matches(of_a).count(), text.matches("allowed by kim: seen").count()), (1, 2), "{text}");
 }
 
-async fn what_is_not_known_of_a_moment_is_said(database: Database) {
-    let policy = Policy { silent_after: Duration::from_micros(1), ..Policy::default() };
-    let service = judging(database, &policy).await;
+async fn page_warns_about_incomplete_history(database: Database) {
+    let limits = Limits { silent_after: Duration::from_micros(1), ..Limits::default() };
+    let service = with_policy(database, &limits).await;
     attest(&service, 'a', 0).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     shows(&mut browser, &at(1_700_000_000_000_000), &["never reported"]).await;
@@ -216,14 +218,10 @@ async fn what_is_not_known_of_a_moment_is_said(database: Database) {
     let from = time_of(&service, "SELECT from_at FROM gaps").await;
     let last = time_of(&service, "SELECT last_report_at FROM environments").await;
     for (moment, sentence, lists) in [
-        (first - 1, format!("The first report came at {}", written(first)), false),
-        (
-            from + 1,
-            format!("This lies in a gap: nobody reported the environment from {}", written(from)),
-            true,
-        ),
-        (last + 1, format!("The last report came at {}", written(last)), true),
-        (last + 3_600_000_000, "has not come yet".to_owned(), false),
+        (first - 1, format!("the first report was received at {}", written(first)), false),
+        (from + 1, format!("Gap: no reports from {}", written(from)), true),
+        (last + 1, format!("No reports since {}", written(last)), true),
+        (last + 3_600_000_000, "is in the future".to_owned(), false),
     ] {
         let text = shows(&mut browser, &at(moment), &[&sentence]).await;
         assert_eq!(text.contains("cart:1"), lists, "{sentence}: {text}");
@@ -231,21 +229,21 @@ async fn what_is_not_known_of_a_moment_is_said(database: Database) {
     }
     let horizon = format!("UPDATE environments SET horizon_at = {}", from + 2);
     service.database.execute(&horizon).await;
-    let text = shows(&mut browser, &at(from + 1), &["is past its retention and was removed", "cart:1"]).await;
+    let text = shows(&mut browser, &at(from + 1), &["was removed by retention", "cart:1"]).await;
     assert!(!text.contains("badge good"), "{text}");
 }
 
-async fn what_is_wrong_is_refused_and_what_is_not_there_is_not_found(database: Database) {
-    let service = Running::start(database).await;
+async fn invalid_parameters_are_rejected_and_unknown_environments_not_found(database: Database) {
+    let service = TestService::start(database).await;
     service.report(REPORTER, "prod", report(&[])).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
     for time in ["2026-10-03T14:00Z", "2026-10-03T14:00:00Z", "2026-10-03T14:00", "2026-10-03T14:00:00"] {
         shows(&mut browser, &format!("{PAGE}?at={time}"), &["2026-10-03 14:00:00 UTC"]).await;
     }
     for (query, expected) in [
-        ("at=noon", "a time like 2026-10-03T14:00Z was expected"),
-        ("compliance=good", "compliant, non-compliant or unknown was expected"),
-        ("page=none", "a whole number from 1 was expected"),
+        ("at=noon", "expected a time such as 2026-10-03T14:00Z"),
+        ("compliance=good", "expected compliant, non-compliant or unknown"),
+        ("page=none", "expected an integer from 1"),
     ] {
         let answer = browser.get(&format!("{PAGE}?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
@@ -255,11 +253,11 @@ async fn what_is_wrong_is_refused_and_what_is_not_there_is_not_found(database: D
     assert_eq!(missing.status, 404);
     let mut stranger = Browser::signed_in(&service, STRANGER).await;
     let theirs = stranger.get(PAGE).await;
-    assert_eq!((theirs.status, said(&theirs)), (missing.status, said(&missing)));
+    assert_eq!((theirs.status, main_element(&theirs)), (missing.status, main_element(&missing)));
 }
 
-async fn ten_thousand_artifacts_come_in_pages(database: Database) {
-    let service = judging(database, &Policy::default()).await;
+async fn ten_thousand_artifacts_are_paginated(database: Database) {
+    let service = with_policy(database, &Limits::default()).await;
     let pods: Vec<Value> = (0..10_000)
         .map(|n| {
             let image = format!("registry.example.com/group/project/image-{n}:1.2.3");
@@ -299,14 +297,14 @@ async fn ten_thousand_artifacts_come_in_pages(database: Database) {
 }
 
 crate::service::on_both!(
-    what_runs_is_told_by_owner_with_the_reason,
-    what_ran_is_shown_with_the_verdict_of_then_and_of_today,
-    who_allowed_what_runs_is_said_with_the_reason,
+    running_artifacts_are_grouped_by_owner_with_verdict_and_reason,
+    past_artifacts_have_the_verdicts_of_then_and_of_today,
+    allow_list_entry_is_shown_with_author_and_reason,
 );
 
 crate::service::on_sqlite!(
-    an_environment_may_be_called_as_its_organization_is,
-    what_is_not_known_of_a_moment_is_said,
-    what_is_wrong_is_refused_and_what_is_not_there_is_not_found,
-    ten_thousand_artifacts_come_in_pages,
+    environment_may_have_the_name_of_its_organization,
+    page_warns_about_incomplete_history,
+    invalid_parameters_are_rejected_and_unknown_environments_not_found,
+    ten_thousand_artifacts_are_paginated,
 );

@@ -1,60 +1,61 @@
-//! One environment's story at a time: what is due when. `pace` has those in which all goes well,
-//! `answers` those in which the service does not take a report, or says more than that it did, and
-//! `ending` the last words. Time moves only when a story says so.
+//! Table tests of the cadence: one environment with a manual clock, one step per line.
+//!
+//! `schedule` covers accepted reports, `results` failures and other results of uploads, `shutdown` the final
+//! report.
 
-mod answers;
-mod ending;
-mod pace;
+mod results;
+mod schedule;
+mod shutdown;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::retry::class;
+use crate::domain::retry::classify;
 
-const ACCEPTED: Answer = Answer::Accepted { new_snapshot: None };
-const PASSING: Answer = Answer::Failed { failure: Failure::Passing, retry_after: None };
-const LASTING: Answer = Answer::Failed { failure: Failure::Lasting, retry_after: None };
+const ACCEPTED: UploadResult = UploadResult::Accepted { new_snapshot: None };
+const TRANSIENT: UploadResult = UploadResult::Failed { failure: Failure::Transient, retry_after: None };
+const PERMANENT: UploadResult = UploadResult::Failed { failure: Failure::Permanent, retry_after: None };
 
-const FIRST: Step = Step::Send { why: Why::First };
-const CHANGE: Step = Step::Send { why: Why::Change };
-const HEARTBEAT: Step = Step::Send { why: Why::Heartbeat };
-const RETRY: Step = Step::Send { why: Why::Retry };
-const FOLLOW_UP: Step = Step::Send { why: Why::FollowUp };
-const LAST_WORD: Step = Step::Send { why: Why::LastWord };
-const UNLISTED: Step = Step::Withhold { why: Withheld::Unlisted };
+const FIRST: Step = Step::Send { reason: SendReason::First };
+const CHANGE: Step = Step::Send { reason: SendReason::Change };
+const HEARTBEAT: Step = Step::Send { reason: SendReason::Heartbeat };
+const RETRY: Step = Step::Send { reason: SendReason::Retry };
+const FOLLOW_UP: Step = Step::Send { reason: SendReason::FollowUp };
+const SHUTDOWN: Step = Step::Send { reason: SendReason::Shutdown };
+const UNLISTED: Step = Step::Withhold { reason: WithholdReason::Unlisted };
 
-/// One environment, and a time that moves only when it is told to: in milliseconds from the beginning.
+/// One environment with a manual clock, in milliseconds since `beginning`.
 struct Story {
     beginning: Instant,
     now: u64,
     cadence: Cadence,
     view: View,
-    /// Until when the watch was heard of; `None` where it is heard of all the time.
+    /// Time of the last contact; `None` if contact is permanent.
     contact: Option<u64>,
 }
 
 impl Story {
-    fn with(policy: Policy) -> Self {
-        // Any instant would do: nothing here asks how late it is.
+    fn with_timing(timing: Timing) -> Self {
+        // The clock is not read again.
         let beginning = Instant::now();
         let view = View {
             revision: Revision::default().next(),
             knowledge: Knowledge::Contact(beginning),
-            witnessed: false,
+            has_departed_pods: false,
         };
-        let cadence = Cadence::new(policy, 7);
+        let cadence = Cadence::new(timing, 7);
         Self { beginning, now: 0, cadence, view, contact: None }
     }
 
-    /// Intervals have no jitter here.
-    fn begins() -> Self {
-        Self::with(Policy { jitter: 0, ..Policy::default() })
+    /// Intervals without jitter.
+    fn new() -> Self {
+        Self::with_timing(Timing { jitter: 0, ..Timing::default() })
     }
 
-    /// The list is complete and the first report was accepted, both at 0.
+    /// An environment whose first report was accepted at 0.
     fn reported() -> Self {
-        let mut story = Self::begins();
-        assert_eq!(story.sends_in(0, ACCEPTED), FIRST);
+        let mut story = Self::new();
+        assert_eq!(story.send_and_finish(0, ACCEPTED), FIRST);
         story
     }
 
@@ -67,7 +68,7 @@ impl Story {
         self
     }
 
-    fn changes(&mut self) -> &mut Self {
+    fn change(&mut self) -> &mut Self {
         self.view.revision = self.view.revision.next();
         self.step();
         self
@@ -80,7 +81,7 @@ impl Story {
         self.cadence.next(&self.view, self.time(self.now))
     }
 
-    /// The time at which to ask again, rounded up.
+    /// End of the current wait, rounded up.
     fn until(&mut self) -> u64 {
         match self.step() {
             Step::Wait { until: Some(until) } => {
@@ -90,58 +91,61 @@ impl Story {
         }
     }
 
-    /// Begins what is due; no other revision has its bytes.
-    fn begins_report(&mut self) -> Step {
+    /// Begins the report that is due. Its hash is unique to the revision and the contents.
+    fn begin_report(&mut self) -> Step {
         let step = self.step();
-        let hash = bytes(self.view.revision) ^ u64::from(self.carries(step) == Carried::Witnessed);
-        assert_eq!(self.begins_with(step, hash), Begun::Upload);
+        let hash =
+            hash_of(self.view.revision) ^ u64::from(self.contents(step) == Contents::RunningAndDeparted);
+        assert_eq!(self.begin_with(step, hash), BeginResult::Upload);
         step
     }
 
-    fn carries(&self, step: Step) -> Carried {
+    fn contents(&self, step: Step) -> Contents {
         match step {
-            Step::Send { why } if self.view.witnessed && why.takes_witnessed() => Carried::Witnessed,
-            Step::Send { .. } => Carried::Nothing,
+            Step::Send { reason } if self.view.has_departed_pods && reason.includes_departed_pods() => {
+                Contents::RunningAndDeparted
+            }
+            Step::Send { .. } => Contents::Running,
             step => panic!("{step:?} at {}", self.now),
         }
     }
 
-    fn begins_with(&mut self, step: Step, hash: u64) -> Begun {
-        let carried = self.carries(step);
-        let Step::Send { why } = step else { panic!("{step:?}") };
-        let draft = Draft { why, revision: self.view.revision, hash, carried };
+    fn begin_with(&mut self, step: Step, hash: u64) -> BeginResult {
+        let contents = self.contents(step);
+        let Step::Send { reason } = step else { panic!("{step:?}") };
+        let draft = Draft { reason, revision: self.view.revision, hash, contents };
         self.cadence.begin(draft, self.time(self.now))
     }
 
-    fn answered(&mut self, answer: Answer) -> Answered {
-        let answered = self.cadence.answered(answer, self.time(self.now));
-        if let Some((_, Carried::Witnessed)) = answered.accepted {
-            self.view.witnessed = false;
+    fn finish(&mut self, result: UploadResult) -> Completion {
+        let completion = self.cadence.finish(result, self.time(self.now));
+        if let Some((_, Contents::RunningAndDeparted)) = completion.accepted {
+            self.view.has_departed_pods = false;
         }
-        answered
+        completion
     }
 
-    /// What is due is sent, and answered so much later.
-    fn sends_in(&mut self, ms: u64, answer: Answer) -> Step {
-        let step = self.begins_report();
+    /// Begins the report that is due, and finishes it after `ms`.
+    fn send_and_finish(&mut self, ms: u64, result: UploadResult) -> Step {
+        let step = self.begin_report();
         self.now += ms;
-        self.answered(answer);
+        self.finish(result);
         step
     }
 
-    /// Goes to where the next report is due.
-    fn waits(&mut self) -> &mut Self {
+    /// Advances the clock to the end of the current wait.
+    fn advance_to_due(&mut self) -> &mut Self {
         self.now = self.until();
         self
     }
 
-    fn shuts_down(&mut self) -> Step {
+    fn shut_down(&mut self) -> Step {
         self.cadence.shut_down(self.time(self.now));
         self.step()
     }
 }
 
-fn bytes(revision: Revision) -> u64 {
+fn hash_of(revision: Revision) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     revision.hash(&mut hasher);
@@ -163,37 +167,37 @@ fn any_duration() -> impl Strategy<Value = Duration> {
 
 proptest! {
     #[test]
-    fn no_policy_and_no_order_of_calls_panics(
+    fn no_timing_or_call_order_panics(
         durations in proptest::collection::vec(any_duration(), 10),
         (jitter, spacing_factor, seed) in (any::<u32>(), any::<u32>(), any::<u64>()),
         calls in proptest::collection::vec((0..9_u8, 0..4_000_000_u64, any::<bool>(), any_duration()), 0..40),
     ) {
-        let policy = Policy {
+        let timing = Timing {
             debounce: durations[0],
-            most_debounce: durations[1],
+            max_debounce: durations[1],
             interval: durations[2],
             jitter,
             spacing_factor,
-            most_spacing: durations[3],
-            stale: durations[4],
+            max_spacing: durations[3],
+            stale_after: durations[4],
             backoff: crate::domain::retry::Backoff {
-                first: durations[5],
-                most: durations[6],
-                most_asked: durations[7],
+                initial: durations[5],
+                max: durations[6],
+                max_retry_after: durations[7],
             },
-            last_word: durations[8],
+            shutdown_timeout: durations[8],
         };
-        let mut story = Story::with(policy);
-        story.cadence = Cadence::new(policy, seed);
-        for (call, ms, witnessed, asked) in calls {
-            story.at(ms).view.witnessed = witnessed;
+        let mut story = Story::with_timing(timing);
+        story.cadence = Cadence::new(timing, seed);
+        for (call, ms, flag, asked) in calls {
+            story.at(ms).view.has_departed_pods = flag;
             match call {
                 0 => story.view.revision = story.view.revision.next(),
-                1 => story.contact = witnessed.then_some(ms),
-                2 => drop(story.answered(ACCEPTED)),
-                3 => drop(story.answered(Answer::Failed { failure: Failure::Passing, retry_after: Some(asked) })),
-                4 => drop(story.answered(LASTING)),
-                5 if ms % 8 == 0 => drop(story.shuts_down()),
+                1 => story.contact = flag.then_some(ms),
+                2 => drop(story.finish(ACCEPTED)),
+                3 => drop(story.finish(UploadResult::Failed { failure: Failure::Transient, retry_after: Some(asked) })),
+                4 => drop(story.finish(PERMANENT)),
+                5 if ms % 8 == 0 => drop(story.shut_down()),
                 _ => {}
             }
             let step = story.step();
@@ -201,7 +205,7 @@ proptest! {
                 prop_assert!(until > story.time(ms), "{:?}", step);
             }
             if call > 5 && matches!(step, Step::Send { .. }) {
-                story.begins_with(step, ms);
+                story.begin_with(step, ms);
             }
         }
     }

@@ -1,7 +1,6 @@
-//! The set against a plain map that does the same without any art, over random histories.
+//! Property tests: compares the live set with a plain map over random sequences of events.
 //!
-//! Only tests live here. They see the set as its callers do, but for the sizes of its blocks, and never
-//! assume how it keeps what it was told.
+//! The tests use the public interface, except for the sizes of blocks.
 
 mod plain;
 
@@ -13,9 +12,9 @@ use super::*;
 use crate::domain::live::report::Report;
 use crate::domain::model::Artifact;
 use crate::domain::model::Digests;
-use plain::{Plain, Pod, Shown};
+use plain::{Described, Plain, Pod};
 
-const NAMESPACES: [&str; 4] = ["a", "a-b", "b", "untaken"];
+const NAMESPACES: [&str; 4] = ["a", "a-b", "b", "unselected"];
 
 /// The selections of three environments; the first two overlap.
 fn selections() -> Vec<Selection> {
@@ -38,7 +37,7 @@ enum Step {
 
 type Scope = Option<usize>;
 
-fn shown(artifact: &Artifact) -> Shown {
+fn describe(artifact: &Artifact) -> Described {
     let of = |digests: &Digests| digests.iter().map(|(name, d)| (name.to_owned(), d.bytes()[0])).collect();
     (
         artifact.namespace.to_string(),
@@ -48,8 +47,8 @@ fn shown(artifact: &Artifact) -> Shown {
     )
 }
 
-fn artifacts(snapshot: &Snapshot) -> Vec<Shown> {
-    snapshot.iter().map(|artifact| shown(&artifact.to_artifact())).collect()
+fn artifacts(snapshot: &Snapshot) -> Vec<Described> {
+    snapshot.iter().map(|artifact| describe(&artifact.to_artifact())).collect()
 }
 
 fn pod() -> impl Strategy<Value = Pod> {
@@ -93,12 +92,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whether each departure is as expected; one that the set never held has a revision that no report has.
-fn agree(departures: &[Departure], expected: &[(Shown, Option<Revision>)], roster: &Roster) -> bool {
-    let latest = (0..3).map(|n| roster.revision(n)).max().unwrap();
+/// Whether the departures are as expected. One that the set never contained has a new revision.
+fn agree(departures: &[Departure], expected: &[(Described, Option<Revision>)], live_set: &LiveSet) -> bool {
+    let latest = (0..3).map(|n| live_set.revision(n)).max().unwrap();
     departures.len() == expected.len()
         && departures.iter().zip(expected).all(|(departure, (artifact, since))| {
-            shown(&departure.artifact) == *artifact
+            describe(&departure.artifact) == *artifact
                 && since.map_or(departure.since > latest, |since| since == departure.since)
         })
 }
@@ -107,104 +106,104 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_leaves_the_set_as_a_plain_map_would_have_it(
+    fn live_set_equals_plain_map_after_any_events(
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let (mut roster, mut plain) = (Roster::new(selections(), Counting::All), Plain::default());
+        let (mut live_set, mut plain) = (LiveSet::new(selections(), Counting::All), Plain::default());
         let name = |of: Scope| of.map(|n| NAMESPACES[n].parse::<NamespaceName>().unwrap());
-        let mut taken_before: Vec<(Snapshot, Vec<Shown>)> = Vec::new();
+        let mut earlier_snapshots: Vec<(Snapshot, Vec<Described>)> = Vec::new();
         for step in steps {
             let before: Vec<_> =
-                (0..3).map(|n| (roster.revision(n), plain.artifacts(&selections()[n]))).collect();
+                (0..3).map(|n| (live_set.revision(n), plain.artifacts(&selections()[n]))).collect();
             match &step {
                 Step::Begin(of) => {
                     plain.begin(*of);
-                    roster.begin(name(*of).as_ref());
+                    live_set.begin(name(*of).as_ref());
                 }
                 Step::Apply(of, pod) => {
                     let (departs, differs, is_repeated) = plain.apply(*of, pod);
-                    let applied = roster.apply(name(*of).as_ref(), pod.view());
-                    prop_assert!(agree(&applied.departures, &departs, &roster), "{applied:?} {departs:?}");
+                    let applied = live_set.apply(name(*of).as_ref(), pod.view());
+                    prop_assert!(agree(&applied.departures, &departs, &live_set), "{applied:?} {departs:?}");
                     prop_assert_eq!(applied.is_repeated, is_repeated);
                     if differs {
-                        // A revision is the set's to choose: of each artifact it is the one that moved last.
-                        let revision = roster.namespace_revision(NAMESPACES[pod.namespace]).unwrap();
+                        // The live set chooses the revisions, so the plain map copies them.
+                        let revision = live_set.namespace_revision(NAMESPACES[pod.namespace]).unwrap();
                         let pods = plain.pods.get_mut(NAMESPACES[pod.namespace]).unwrap();
                         pods.get_mut(&pod.name).unwrap().since = revision;
                     }
                 }
                 Step::Remove(of, pod) => {
                     let departs = plain.remove(*of, pod);
-                    let departure = roster.remove(name(*of).as_ref(), &pod.view());
-                    prop_assert!(agree(departure.as_slice(), departs.as_slice(), &roster), "{departure:?} {departs:?}");
+                    let departure = live_set.remove(name(*of).as_ref(), &pod.view());
+                    prop_assert!(agree(departure.as_slice(), departs.as_slice(), &live_set), "{departure:?} {departs:?}");
                 }
                 Step::Unreadable(of, of_name) => {
                     plain.unreadable(*of, of_name.as_ref());
                     let of_name = of_name.as_ref().map(|(n, name)| (NAMESPACES[*n], name.as_str()));
-                    roster.unreadable(name(*of).as_ref(), of_name);
+                    live_set.unreadable(name(*of).as_ref(), of_name);
                 }
                 Step::Complete(of) => {
-                    let (departs, swept) = plain.complete(*of);
+                    let (departs, diff) = plain.complete(*of);
                     let mut departures = BTreeSet::new();
-                    let found = roster.complete(name(*of).as_ref(), |departure| {
-                        departures.insert((shown(&departure.artifact), Some(departure.since)));
+                    let found = live_set.complete(name(*of).as_ref(), |departure| {
+                        departures.insert((describe(&departure.artifact), Some(departure.since)));
                     });
-                    prop_assert_eq!((departures, found), (departs, swept));
-                    prop_assert_eq!(roster.is_listed(name(*of).as_ref()), plain.listed.contains(of));
+                    prop_assert_eq!((departures, found), (departs, diff));
+                    prop_assert_eq!(live_set.is_listed(name(*of).as_ref()), plain.listed.contains(of));
                 }
                 Step::Snapshot => {
-                    taken_before.extend((0..3).map(|n| {
-                        (roster.snapshot(n, vec![]), plain.artifacts(&selections()[n]))
+                    earlier_snapshots.extend((0..3).map(|n| {
+                        (live_set.snapshot(n, vec![]), plain.artifacts(&selections()[n]))
                     }));
                 }
             }
             for (n, (revision, was)) in before.into_iter().enumerate() {
                 let selection = &selections()[n];
-                let (snapshot, is) = (roster.snapshot(n, vec![]), plain.artifacts(selection));
+                let (snapshot, is) = (live_set.snapshot(n, vec![]), plain.artifacts(selection));
                 prop_assert_eq!(&artifacts(&snapshot), &is);
                 prop_assert_eq!(snapshot.len(), is.len());
-                prop_assert!(roster.revision(n) >= revision);
-                prop_assert_eq!(roster.revision(n) > revision, was != is, "{:?}", step);
+                prop_assert!(live_set.revision(n) >= revision);
+                prop_assert_eq!(live_set.revision(n) > revision, was != is, "{:?}", step);
                 let mut tally = plain.tally(selection);
                 tally.add_unreadable(
-                    plain.nameless.values().flatten().filter(|n| selection.takes(NAMESPACES[**n])).count() as u64,
+                    plain.unnamed.values().flatten().filter(|n| selection.selects(NAMESPACES[**n])).count() as u64,
                 );
-                prop_assert_eq!(roster.tally(n), tally);
+                prop_assert_eq!(live_set.tally(n), tally);
             }
         }
-        for (snapshot, then) in taken_before {
+        for (snapshot, then) in earlier_snapshots {
             prop_assert_eq!(artifacts(&snapshot), then);
         }
     }
 
     #[test]
-    fn the_same_pods_in_any_order_give_the_same_bytes(
+    fn order_of_pods_does_not_change_the_report(
         (in_order, shuffled) in proptest::collection::btree_set(("[ab-]{1,3}", "[a-c.-]{1,3}"), 0..12)
             .prop_map(|set| set.into_iter().collect::<Vec<_>>())
             .prop_flat_map(|pods| (Just(pods.clone()), Just(pods).prop_shuffle())),
     ) {
         let report = |pods: &[(String, String)]| {
-            let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+            let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
             for (namespace, name) in pods {
                 let containers = [(0, Some(1))].into();
                 let pod = Pod {
                     namespace: 0, name: name.clone(), uid: None, created_at: Some(1), has_ended: false, containers,
                 };
-                roster.apply(None, PodView { namespace: namespace.clone(), ..pod.view() });
+                live_set.apply(None, PodView { namespace: namespace.clone(), ..pod.view() });
             }
-            Report::new(roster.snapshot(0, vec![]))
+            Report::new(live_set.snapshot(0, vec![]))
         };
         let (one, other) = (report(&in_order), report(&shuffled));
         prop_assert_eq!(one.hash(), other.hash());
         prop_assert_eq!(one.chunks().flatten().collect::<Vec<_>>(), other.chunks().flatten().collect::<Vec<_>>());
     }
 
-    /// Blocks that split, shrink and merge, under snapshots.
+    /// Blocks are split, shrunk and merged while snapshots share them.
     #[test]
-    fn a_large_namespace_stays_in_order_however_its_pods_come_and_go(
+    fn large_namespace_stays_sorted_through_changes(
         steps in proptest::collection::vec((0..4_usize, 0..2_000_u32, 1..400_usize), 0..12),
     ) {
-        let mut roster = Roster::new(vec![Selection::default()], Counting::All);
+        let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
         let mut plain = BTreeSet::new();
         let mut kept = Vec::new();
         let pod = |n: u32| Pod {
@@ -219,38 +218,38 @@ proptest! {
             let numbers = || (start..).take(count);
             match kind {
                 0 | 1 => for pod in numbers().map(pod) {
-                    roster.apply(None, pod.view());
+                    live_set.apply(None, pod.view());
                     plain.insert(pod.name);
                 },
                 2 => for pod in numbers().map(pod) {
-                    roster.remove(None, &pod.view());
+                    live_set.remove(None, &pod.view());
                     plain.remove(&pod.name);
                 },
                 _ => {
-                    roster.begin(None);
+                    live_set.begin(None);
                     let stays: BTreeSet<_> = plain.iter().filter(|n| n.ends_with(['1', '3', '9'])).cloned().collect();
                     for name in &stays {
-                        roster.apply(None, Pod { name: name.clone(), ..pod(0) }.view());
+                        live_set.apply(None, Pod { name: name.clone(), ..pod(0) }.view());
                     }
-                    // Pods come and go while the list is read, which moves the marks of others.
+                    // Changes during the list shift the marks.
                     let mut named = stays.clone();
                     for pod in numbers().map(pod) {
-                        roster.apply(None, pod.view());
+                        live_set.apply(None, pod.view());
                         named.insert(pod.name);
                     }
                     let gone: Vec<_> = plain.iter().filter(|name| name.ends_with(['3', '4'])).cloned().collect();
                     for name in &gone {
-                        roster.remove(None, &Pod { name: name.clone(), ..pod(0) }.view());
+                        live_set.remove(None, &Pod { name: name.clone(), ..pod(0) }.view());
                         named.remove(name);
                         plain.remove(name);
                     }
-                    let went = roster.complete(None, drop).went;
-                    prop_assert_eq!(went, plain.difference(&named).count() as u64);
+                    let removed = live_set.complete(None, drop).removed;
+                    prop_assert_eq!(removed, plain.difference(&named).count() as u64);
                     plain = named;
                 }
             }
-            kept.push((roster.snapshot(0, vec![]), plain.clone()));
-            let lengths: Vec<_> = roster.namespaces.iter().flat_map(|n| n.pods.lengths()).collect();
+            kept.push((live_set.snapshot(0, vec![]), plain.clone()));
+            let lengths: Vec<_> = live_set.namespaces.iter().flat_map(|n| n.pods.lengths()).collect();
             prop_assert!(lengths.iter().all(|n| (1..=256).contains(n)), "{:?}", lengths);
             prop_assert!(lengths.windows(2).all(|two| two[0] + two[1] >= 64), "{:?}", lengths);
         }

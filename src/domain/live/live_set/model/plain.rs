@@ -1,16 +1,16 @@
-//! The live set without any art: maps of names, walked over for each question. Only the property tests
-//! beside it call it, and it never looks at how the set does the same.
+//! Reference implementation of the live set: plain maps that are iterated for each query. Used by the
+//! property tests only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{NAMESPACES, Scope};
 use crate::domain::live::collapse::{ContainerSkip, PodSkip};
 use crate::domain::live::departure::Revision;
-use crate::domain::live::live_set::{Swept, Tally};
+use crate::domain::live::live_set::{RelistDiff, Tally};
 use crate::domain::live::pod::{ContainerView, Phase, PodView};
 use crate::domain::live::selection::Selection;
 
-/// A pod as it comes in one event.
+/// A pod in one event.
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     pub(crate) namespace: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Pod {
     pub(crate) uid: Option<u8>,
     pub(crate) created_at: Option<i64>,
     pub(crate) has_ended: bool,
-    /// For each container, by name, the digest that it shows, if any.
+    /// Digest of each container by name, if known.
     pub(crate) containers: BTreeMap<u8, Option<u8>>,
 }
 
@@ -42,9 +42,9 @@ impl Pod {
     }
 }
 
-/// What the plain map keeps of a pod.
+/// The stored state of a pod.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct PlainPod {
     pub(crate) uid: Option<(Option<u8>, Option<i64>)>,
     created_at: i64,
     pub(crate) state: State,
@@ -54,27 +54,27 @@ pub(crate) struct Kept {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum State {
-    /// Each container's last digest.
+    /// Last digest of each container, and the number of containers without one.
     Live(BTreeMap<u8, u8>, usize),
-    /// The same, without a creation time.
+    /// `Live` without a creation time.
     Timeless(BTreeMap<u8, u8>, usize),
     Out(PodSkip),
 }
 
-pub(crate) type Shown = (String, String, i64, BTreeMap<String, u8>);
+pub(crate) type Described = (String, String, i64, BTreeMap<String, u8>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
-    pub(crate) pods: BTreeMap<String, BTreeMap<String, Kept>>,
+    pub(crate) pods: BTreeMap<String, BTreeMap<String, PlainPod>>,
     pub(crate) listed: BTreeSet<Scope>,
     pub(crate) open: BTreeSet<Scope>,
-    pub(crate) nameless: BTreeMap<Scope, Vec<usize>>,
-    pub(crate) nameless_here: BTreeMap<Scope, Vec<usize>>,
-    pub(crate) swept: BTreeMap<Scope, Swept>,
+    pub(crate) unnamed: BTreeMap<Scope, Vec<usize>>,
+    pub(crate) current_unnamed: BTreeMap<Scope, Vec<usize>>,
+    pub(crate) diff: BTreeMap<Scope, RelistDiff>,
 }
 
-pub(crate) fn taken(namespace: usize) -> bool {
-    NAMESPACES[namespace] != "untaken"
+pub(crate) fn is_selected(namespace: usize) -> bool {
+    NAMESPACES[namespace] != "unselected"
 }
 
 pub(crate) fn digests(containers: &BTreeMap<u8, u8>) -> BTreeMap<String, u8> {
@@ -91,13 +91,13 @@ impl Plain {
             }
         }
         self.open.insert(of);
-        self.nameless_here.remove(&of);
+        self.current_unnamed.remove(&of);
     }
 
-    /// How a pod would be, if it lived: what it shows over what is remembered.
-    pub(crate) fn alive(pod: &Pod, own: Option<&Kept>) -> State {
+    /// State of a pod if it had not ended: its digests, and the remembered ones.
+    pub(crate) fn alive(pod: &Pod, own: Option<&PlainPod>) -> State {
         let mut known = match own {
-            Some(Kept { state: State::Live(known, _) | State::Timeless(known, _), .. }) => known.clone(),
+            Some(PlainPod { state: State::Live(known, _) | State::Timeless(known, _), .. }) => known.clone(),
             _ => BTreeMap::new(),
         };
         known.extend(pod.containers.iter().filter_map(|(name, digest)| Some((*name, (*digest)?))));
@@ -109,32 +109,37 @@ impl Plain {
         }
     }
 
-    pub(crate) fn own<'a>(pod: &Pod, before: Option<&'a Kept>) -> Option<&'a Kept> {
+    pub(crate) fn own<'a>(pod: &Pod, before: Option<&'a PlainPod>) -> Option<&'a PlainPod> {
         let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
         before.filter(|before| before.uid == Some(identity))
     }
 
-    /// The pod with its creation time, which is what was first said of it.
-    fn timed(pod: &Pod, own: Option<&Kept>) -> Pod {
+    /// The pod with its first known creation time.
+    fn with_creation_time(pod: &Pod, own: Option<&PlainPod>) -> Pod {
         let known = own.map(|own| own.created_at).filter(|at| *at > 0);
         Pod { created_at: known.or(pod.created_at), ..pod.clone() }
     }
 
-    /// What departs of a pod that ends or is deleted: the artifact, and whether the set held it so.
-    pub(crate) fn ends(&self, of: Scope, pod: &Pod, own: Option<&Kept>) -> Option<(Shown, Option<Revision>)> {
-        let shown = |created_at, containers: &BTreeMap<u8, u8>| {
+    /// Departure of a pod that ends or is deleted, with its revision if the set contained it.
+    pub(crate) fn ends(
+        &self,
+        of: Scope,
+        pod: &Pod,
+        own: Option<&PlainPod>,
+    ) -> Option<(Described, Option<Revision>)> {
+        let describe = |created_at, containers: &BTreeMap<u8, u8>| {
             (NAMESPACES[pod.namespace].to_owned(), pod.name.clone(), created_at, digests(containers))
         };
-        let pod = Self::timed(pod, own);
+        let pod = Self::with_creation_time(pod, own);
         let last = match (Self::alive(&pod, own), pod.created_at) {
-            (State::Live(containers, _), Some(created_at)) => Some(shown(created_at, &containers)),
+            (State::Live(containers, _), Some(created_at)) => Some(describe(created_at, &containers)),
             _ => None,
         };
         match own {
             None => last.filter(|_| self.listed.contains(&of)).map(|last| (last, None)),
-            Some(Kept { state: State::Out(PodSkip::Ended), .. }) => None,
-            Some(Kept { state: State::Live(containers, _), created_at, since, .. }) => {
-                let before = shown(*created_at, containers);
+            Some(PlainPod { state: State::Out(PodSkip::Ended), .. }) => None,
+            Some(PlainPod { state: State::Live(containers, _), created_at, since, .. }) => {
+                let before = describe(*created_at, containers);
                 match last {
                     Some(last) if last != before => Some((last, None)),
                     _ => Some((before, Some(*since))),
@@ -144,39 +149,41 @@ impl Plain {
         }
     }
 
-    /// What departs, and whether the artifact of that name differs.
-    pub(crate) fn apply(&mut self, of: Scope, pod: &Pod) -> (Vec<(Shown, Option<Revision>)>, bool, bool) {
-        if !taken(pod.namespace) {
+    /// Returns the departures, whether the artifact changed, and whether the pod is repeated.
+    pub(crate) fn apply(&mut self, of: Scope, pod: &Pod) -> (Vec<(Described, Option<Revision>)>, bool, bool) {
+        if !is_selected(pod.namespace) {
             return (vec![], false, false);
         }
         let namespace = NAMESPACES[pod.namespace].to_owned();
         let before = self.pods.get(&namespace).and_then(|pods| pods.get(&pod.name)).cloned();
         let own = Self::own(pod, before.as_ref());
         let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
-        let pod = &Self::timed(pod, own);
+        let pod = &Self::with_creation_time(pod, own);
         let state = if pod.has_ended { State::Out(PodSkip::Ended) } else { Self::alive(pod, own) };
-        let mut now = Kept {
+        let mut now = PlainPod {
             uid: Some(identity),
             created_at: pod.created_at.unwrap_or_default(),
             state,
             is_marked: true,
             since: Revision::default(),
         };
-        let artifact = |kept: Option<&Kept>| match kept {
-            Some(Kept { state: State::Live(containers, _), created_at, .. }) => {
+        let artifact = |kept: Option<&PlainPod>| match kept {
+            Some(PlainPod { state: State::Live(containers, _), created_at, .. }) => {
                 Some((namespace.clone(), pod.name.clone(), *created_at, digests(containers)))
             }
             _ => None,
         };
         let differs = artifact(before.as_ref()) != artifact(Some(&now));
         let mut departs = Vec::new();
-        let ran = |kept: Option<&Kept>| match kept {
-            Some(Kept { state: State::Live(containers, _), .. }) => containers.values().copied().collect(),
+        let ran = |kept: Option<&PlainPod>| match kept {
+            Some(PlainPod { state: State::Live(containers, _), .. }) => {
+                containers.values().copied().collect()
+            }
             _ => BTreeSet::new(),
         };
         let (before_ran, runs) = (ran(before.as_ref()), ran(Some(&now)));
-        let has_left_some = !runs.is_empty() && !before_ran.is_subset(&runs);
-        if (own.is_none() || has_left_some) && differs {
+        let has_replaced_digest = !runs.is_empty() && !before_ran.is_subset(&runs);
+        if (own.is_none() || has_replaced_digest) && differs {
             departs.extend(artifact(before.as_ref()).map(|a| (a, before.as_ref().map(|b| b.since))));
         }
         if pod.has_ended {
@@ -186,12 +193,12 @@ impl Plain {
         }
         let is_repeated = self.open.contains(&of) && before.as_ref().is_some_and(|before| before.is_marked);
         if self.open.contains(&of) && !is_repeated {
-            let swept = self.swept.entry(of).or_default();
+            let diff = self.diff.entry(of).or_default();
             match &before {
-                None => swept.came += 1,
+                None => diff.added += 1,
                 Some(before) => {
-                    let was = Kept { is_marked: true, since: now.since, ..before.clone() };
-                    swept.differed += u64::from(was != now);
+                    let was = PlainPod { is_marked: true, since: now.since, ..before.clone() };
+                    diff.changed += u64::from(was != now);
                 }
             }
         }
@@ -200,10 +207,10 @@ impl Plain {
         (departs, differs, is_repeated)
     }
 
-    pub(crate) fn remove(&mut self, of: Scope, pod: &Pod) -> Option<(Shown, Option<Revision>)> {
+    pub(crate) fn remove(&mut self, of: Scope, pod: &Pod) -> Option<(Described, Option<Revision>)> {
         let before = self.pods.get(NAMESPACES[pod.namespace]).and_then(|pods| pods.get(&pod.name)).cloned();
         let own = Self::own(pod, before.as_ref());
-        if !taken(pod.namespace) || own.is_none() && before.as_ref().is_some_and(|b| b.uid.is_some()) {
+        if !is_selected(pod.namespace) || own.is_none() && before.as_ref().is_some_and(|b| b.uid.is_some()) {
             return None;
         }
         let departs = self.ends(of, pod, own);
@@ -217,11 +224,11 @@ impl Plain {
         let is_open = self.open.contains(&of);
         let Some(namespace) = name.map(|(namespace, _)| *namespace).or(of) else { return };
         let Some((_, name)) = name.filter(|(_, name)| !name.is_empty()) else {
-            let counts = if is_open { &mut self.nameless_here } else { &mut self.nameless };
+            let counts = if is_open { &mut self.current_unnamed } else { &mut self.unnamed };
             counts.entry(of).or_default().push(namespace);
             return;
         };
-        if !taken(namespace) {
+        if !is_selected(namespace) {
             return;
         }
         let pods = self.pods.entry(NAMESPACES[namespace].into()).or_default();
@@ -229,43 +236,43 @@ impl Plain {
             pod.is_marked = true;
             return;
         }
-        self.swept.entry(of).or_default().came += u64::from(is_open);
+        self.diff.entry(of).or_default().added += u64::from(is_open);
         let state = State::Out(PodSkip::Unreadable);
-        let kept = Kept { uid: None, created_at: 0, state, is_marked: true, since: Revision::default() };
+        let kept = PlainPod { uid: None, created_at: 0, state, is_marked: true, since: Revision::default() };
         pods.insert(name.clone(), kept);
     }
 
-    pub(crate) fn complete(&mut self, of: Scope) -> (BTreeSet<(Shown, Option<Revision>)>, Swept) {
+    pub(crate) fn complete(&mut self, of: Scope) -> (BTreeSet<(Described, Option<Revision>)>, RelistDiff) {
         if !self.open.contains(&of) {
             return Default::default();
         }
-        let mut swept = self.swept.remove(&of).unwrap_or_default();
+        let mut diff = self.diff.remove(&of).unwrap_or_default();
         let mut departs = BTreeSet::new();
         for (namespace, pods) in &mut self.pods {
             if of.is_none_or(|of| NAMESPACES[of] == namespace) {
                 for (name, pod) in pods.extract_if(.., |_, pod| !pod.is_marked) {
-                    swept.went += 1;
+                    diff.removed += 1;
                     if let State::Live(containers, _) = &pod.state {
-                        let shown = (namespace.clone(), name, pod.created_at, digests(containers));
-                        departs.insert((shown, Some(pod.since)));
+                        let described = (namespace.clone(), name, pod.created_at, digests(containers));
+                        departs.insert((described, Some(pod.since)));
                     }
                 }
             }
         }
         self.open.remove(&of);
         self.listed.insert(of);
-        self.nameless.insert(of, self.nameless_here.remove(&of).unwrap_or_default());
-        (departs, swept)
+        self.unnamed.insert(of, self.current_unnamed.remove(&of).unwrap_or_default());
+        (departs, diff)
     }
 
     /// The artifacts of an environment, by `namespace/name`.
-    pub(crate) fn artifacts(&self, selection: &Selection) -> Vec<Shown> {
+    pub(crate) fn artifacts(&self, selection: &Selection) -> Vec<Described> {
         let mut artifacts = BTreeMap::new();
-        for (namespace, pods) in self.pods.iter().filter(|(namespace, _)| selection.takes(namespace)) {
+        for (namespace, pods) in self.pods.iter().filter(|(namespace, _)| selection.selects(namespace)) {
             for (name, pod) in pods {
                 if let State::Live(containers, _) = &pod.state {
-                    let shown = (namespace.clone(), name.clone(), pod.created_at, digests(containers));
-                    artifacts.insert(format!("{namespace}/{name}"), shown);
+                    let described = (namespace.clone(), name.clone(), pod.created_at, digests(containers));
+                    artifacts.insert(format!("{namespace}/{name}"), described);
                 }
             }
         }
@@ -274,7 +281,7 @@ impl Plain {
 
     pub(crate) fn tally(&self, selection: &Selection) -> Tally {
         let mut tally = Tally::default();
-        let taken = self.pods.iter().filter(|(namespace, _)| selection.takes(namespace));
+        let taken = self.pods.iter().filter(|(namespace, _)| selection.selects(namespace));
         for pod in taken.flat_map(|(_, pods)| pods.values()) {
             tally.pods += 1;
             match &pod.state {

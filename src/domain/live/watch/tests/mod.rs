@@ -1,62 +1,62 @@
-//! What a watch does after what happened, a story a test: each line is an input and the step that it
-//! leads to, in few words. The stories of lists and of watches are in files of their own; nothing here
-//! looks at how the machine keeps what it knows.
+//! Table tests of the watch state machine: each line is an input and the expected step in short form.
+//!
+//! The tests use the public interface only.
 
-use super::Input::{Answered, BrokenOff, Ended, Garbled, Silent, Unreachable, Waited};
+use super::Input::{BrokenOff, DelayElapsed, Ended, Garbled, ResponseStarted, Silent, Unreachable};
 use super::*;
 
 mod lists;
 mod watches;
 
-/// A watch, the clock, and what it said last.
+/// A watch, its clock and its last step.
 struct Story {
     watch: Watch,
     now: Instant,
     last: Step,
 }
 
-/// A step in few words. A pause is said by its length without jitter.
-fn said(step: &Step) -> String {
-    let restart = step.restart.map_or_else(String::new, |why| format!("{}: ", why.as_str()));
+/// The short form of a step. A delay is shown without jitter; `list` means that a list starts.
+fn describe(step: &Step) -> String {
+    let restart = step.restart.map_or_else(String::new, |reason| format!("{}: ", reason.as_str()));
     let listing = match step.listing {
-        Some(Listing::Begin) => "begin, ",
-        Some(Listing::Complete) => "complete, ",
+        Some(Listing::Started) => "list, ",
+        Some(Listing::Completed) => "complete, ",
         None => "",
     };
-    let act = match &step.act {
-        Act::Ask(Request::StreamingList { .. }) => "ask for a stream".to_owned(),
-        Act::Ask(Request::Page { token: None }) => "ask for a page".to_owned(),
-        Act::Ask(Request::Page { token: Some(token) }) => format!("ask for the page behind {token}"),
-        Act::Ask(Request::Whole) => "ask for all".to_owned(),
-        Act::Ask(Request::Watch { from, .. }) => format!("watch from {from}"),
-        Act::Read { within } => format!("read {} s", within.as_secs()),
-        Act::Wait(pause) => format!(
+    let action = match &step.action {
+        Action::Send(Request::StreamingList { .. }) => "request stream".to_owned(),
+        Action::Send(Request::Page { token: None }) => "request page".to_owned(),
+        Action::Send(Request::Page { token: Some(token) }) => format!("request page after {token}"),
+        Action::Send(Request::Unpaged) => "request all".to_owned(),
+        Action::Send(Request::Watch { from, .. }) => format!("watch from {from}"),
+        Action::Read { timeout } => format!("read {} s", timeout.as_secs()),
+        Action::Wait(delay) => format!(
             "wait {} s",
-            match pause.as_secs() {
+            match delay.as_secs() {
                 seconds @ 0..60 => 1 << seconds.max(1).ilog2(),
                 seconds => seconds,
             }
         ),
     };
-    format!("{restart}{listing}{act}")
+    format!("{restart}{listing}{action}")
 }
 
 impl Story {
-    fn of(policy: Policy) -> Self {
-        let mut watch = Watch::new(policy, 7);
+    fn new(timing: Timing) -> Self {
+        let mut watch = Watch::new(timing, 7);
         let now = Instant::now();
         let last = watch.start(now);
         Self { watch, now, last }
     }
 
-    /// What happens next, and what the watch says to it. A pause takes its time.
+    /// Applies an input and expects this step. `DelayElapsed` advances the clock by the delay.
     #[track_caller]
-    fn then(mut self, input: Input<'_>, says: &str) -> Self {
-        if let (Input::Waited, Act::Wait(pause)) = (input, &self.last.act) {
-            self.now += *pause;
+    fn then(mut self, input: Input<'_>, expected: &str) -> Self {
+        if let (Input::DelayElapsed, Action::Wait(delay)) = (input, &self.last.action) {
+            self.now += *delay;
         }
         self.last = self.watch.next(input, self.now);
-        assert_eq!(said(&self.last), says, "after {input:?}");
+        assert_eq!(describe(&self.last), expected, "after {input:?}");
         self
     }
 
@@ -70,7 +70,7 @@ impl Story {
         self
     }
 
-    /// How many seconds ago the last contact was.
+    /// Expects this number of seconds since the last contact.
     #[track_caller]
     fn contact(self, ago: Option<u64>) -> Self {
         assert_eq!(self.watch.contact().map(|at| (self.now - at).as_secs()), ago);
@@ -78,32 +78,32 @@ impl Story {
     }
 }
 
-/// One that asks for a streaming list.
+/// A watch that requested a streaming list.
 fn streaming() -> Story {
-    let story = Story::of(Policy::default());
-    assert_eq!(said(&story.last), "begin, ask for a stream");
+    let story = Story::new(Timing::default());
+    assert_eq!(describe(&story.last), "list, request stream");
     story
 }
 
-/// One whose server takes no streaming lists.
+/// A watch whose server does not support streaming lists.
 fn paging() -> Story {
-    streaming().then(refused(422), "refused: begin, ask for a page")
+    streaming().then(error_status(422), "refused: list, request page")
 }
 
-/// One whose paged list is complete, and whose watch from 10 was answered.
+/// A watch from 10 that is open after a complete paged list.
 fn watching() -> Story {
     paging()
-        .then(Answered, "read 60 s")
+        .then(ResponseStarted, "read 60 s")
         .then(page("", "10"), "complete, watch from 10")
-        .then(Answered, "read 100 s")
+        .then(ResponseStarted, "read 100 s")
 }
 
-fn refused(status: u16) -> Input<'static> {
-    Input::Refused { status, retry_after: None }
+fn error_status(status: u16) -> Input<'static> {
+    Input::ErrorStatus { status, retry_after: None }
 }
 
-fn refused_for(status: u16, seconds: u64) -> Input<'static> {
-    Input::Refused { status, retry_after: Some(Duration::from_secs(seconds)) }
+fn retry_after(status: u16, seconds: u64) -> Input<'static> {
+    Input::ErrorStatus { status, retry_after: Some(Duration::from_secs(seconds)) }
 }
 
 fn page<'a>(token: &'a str, resource_version: &'a str) -> Input<'a> {

@@ -1,0 +1,46 @@
+//! The errors of the demo.
+
+use std::any::Any;
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::exit::Failure;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DemoError {
+    #[error("failed to write \"{}\"", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+    #[error("the demo's data has no {0}")]
+    Missing(String),
+    #[error("no signed notification arrived within {0:?}")]
+    NoNotification(Duration),
+    #[error("the service did not apply the bootstrap file within {0:?}")]
+    NotReloaded(Duration),
+}
+
+/// Reason for ending early.
+pub(super) enum Ended {
+    /// The reader of standard output closed the pipe, as `head` does.
+    ClosedPipe,
+    Failed(Vec<Failure>),
+}
+
+pub(super) type Result<T> = std::result::Result<T, Ended>;
+
+impl<E: Error + 'static> From<E> for Ended {
+    fn from(error: E) -> Self {
+        let io = (&error as &dyn Any).downcast_ref::<io::Error>();
+        match io.map(io::Error::kind) {
+            Some(io::ErrorKind::BrokenPipe) => Self::ClosedPipe,
+            _ => Failure::unexpected(error).into(),
+        }
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(vec![failure])
+    }
+}

@@ -1,0 +1,59 @@
+//! Options and output that all reading commands share.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::agent::retry::Deadline;
+use crate::api::{self, Client, Parsed, Resource};
+use crate::cli::exit::Failure;
+use crate::cli::output::{Output, Table};
+use crate::cli::service::Service;
+use crate::cli::values::duration;
+use crate::domain::retry::Backoff;
+
+/// Options of all resources.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    #[command(flatten)]
+    pub(super) output: Output,
+    /// Timeout of each request including retries, such as 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
+}
+
+impl Common {
+    /// Prints a list without pagination. `kind` names one item.
+    pub(super) fn print_all<T>(
+        &self,
+        items: Vec<Parsed<T>>,
+        kind: &str,
+        table: impl Fn(&[Parsed<T>]) -> Table,
+    ) -> Result<(), Failure> {
+        if items.is_empty() {
+            tracing::info!("no {kind} found");
+        }
+        let table = table(&items);
+        let raw = items.into_iter().map(|item| item.raw).collect();
+        self.output.print(&raw, || table)
+    }
+
+    /// Sends a request and retries transient failures until the timeout.
+    pub(super) async fn request<T>(
+        &self,
+        client: &Client,
+        about: Resource<'_>,
+        send: impl AsyncFn() -> Result<T, api::Error>,
+    ) -> Result<T, Failure> {
+        let deadline = Deadline::after(self.timeout, Backoff::default());
+        let response = deadline.retry(&format!("reading the {about}"), send).await;
+        response.map_err(|error| {
+            let hint = error.last().and_then(|error| client.hint(error, about));
+            Failure::from(error).with_hint(hint)
+        })
+    }
+}
+
+pub(super) fn client(service: &Service) -> Result<Client, Failure> {
+    service.client(api::Timeouts::default()).map_err(Failure::usage)
+}

@@ -1,0 +1,96 @@
+//! The options of commands that call the compliance service, and its client.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+use secrecy::SecretString;
+
+use super::values::non_empty;
+use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
+use crate::domain::model::{InvalidName, OrganizationName};
+
+/// Options of every command that calls the service, and of its subcommands.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Compliance service")]
+pub(super) struct Service {
+    /// URL of the service, without /api/v2
+    #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL")]
+    pub(super) base_url: Option<String>,
+    /// Organization name
+    #[arg(long, global = true, value_name = "NAME", env = "SUPERCARGO_ORG")]
+    pub(super) org: Option<String>,
+    /// File with the API token, reread for every request; without it, SUPERCARGO_TOKEN holds the token
+    #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
+    pub(super) token_file: Option<OsString>,
+    /// PEM file with certificate authorities to trust, in addition to those of the system
+    #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_CA_FILE")]
+    pub(super) ca_file: Option<OsString>,
+    /// Allow a plain http base URL, over which the token is sent unencrypted
+    #[arg(
+        long,
+        global = true,
+        env = "SUPERCARGO_ALLOW_HTTP",
+        value_parser = BoolishValueParser::new(),
+        action = ArgAction::SetTrue
+    )]
+    pub(super) allow_http: bool,
+}
+
+/// Invalid or missing settings for the service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// A required option is missing.
+    #[error("missing {name}: set {option}")]
+    Missing {
+        /// The missing setting.
+        name: &'static str,
+        /// Its option and variable.
+        option: &'static str,
+    },
+    /// Invalid base URL.
+    #[error(transparent)]
+    BaseUrl(#[from] api::InvalidBaseUrl),
+    /// Invalid organization name.
+    #[error("invalid organization (--org, SUPERCARGO_ORG): {0}")]
+    Organization(#[from] InvalidName),
+    /// Unusable token.
+    #[error(transparent)]
+    Token(#[from] api::TokenError),
+    /// The client could not be set up.
+    #[error(transparent)]
+    Setup(#[from] api::SetupError),
+}
+
+impl Service {
+    /// Validates the settings and creates the client.
+    pub(super) fn client(&self, timeouts: api::Timeouts) -> Result<api::Client, ServiceError> {
+        let missing = |name, option| ServiceError::Missing { name, option };
+        let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
+        let base_url = non_empty(self.base_url.as_ref())
+            .ok_or(missing("base URL", "--base-url or SUPERCARGO_BASE_URL"))?;
+        let base_url = BaseUrl::parse(base_url, plain_http)?;
+        let organization =
+            non_empty(self.org.as_ref()).ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
+        let organization = organization.parse::<OrganizationName>()?;
+        let token = non_empty(self.token_file.as_ref())
+            .map(|file| TokenSource::File(file.into()))
+            .or_else(token_from_environment)
+            .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE or SUPERCARGO_TOKEN"))?;
+        token.check()?;
+        let setup = api::Setup {
+            base_url,
+            organization,
+            token,
+            ca_file: non_empty(self.ca_file.as_ref()).map(PathBuf::from),
+        };
+        Ok(api::Client::new(setup, timeouts)?)
+    }
+}
+
+/// Not read by clap, which would print the token in its messages.
+fn token_from_environment() -> Option<TokenSource> {
+    let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
+    Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
+}

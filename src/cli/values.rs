@@ -1,0 +1,40 @@
+//! Parsers of option values.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::TypedValueParser;
+
+/// Treats an empty argument as absent, because a shell expands an unset variable to "".
+pub(super) fn non_empty<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
+    value.filter(|v| !v.as_ref().is_empty())
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "expected an IP address and a port such as 127.0.0.1:8080")
+}
+
+/// Parses an integer within bounds.
+pub(super) fn integer<T>(bounds: RangeInclusive<T>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        let (from, to) = (bounds.start(), bounds.end());
+        number.ok_or_else(|| format!("expected an integer from {from} to {to}"))
+    }
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration =
+        text.parse().map_err(|_| "expected a duration such as 90s or 10m")?;
+    Duration::try_from(duration)
+        .ok()
+        .filter(|d| !d.is_zero() && d.as_secs() <= 24 * 60 * 60)
+        .ok_or_else(|| "expected a duration above 0 and of at most 24h".to_owned())
+}

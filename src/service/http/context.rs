@@ -1,0 +1,108 @@
+//! The context of one request: the access log, authentication and the response share it as a request extension.
+//!
+//! The access log creates it before any handler runs. Each value is set at most once.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::problem::Problem;
+use crate::domain::escape::Escaped;
+use crate::process::listener::Peer;
+
+/// A cheap handle: all clones share the values of the request.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestContext {
+    /// The address of the client.
+    pub(crate) peer: IpAddr,
+    /// The path and query of the request.
+    pub(crate) target: Arc<str>,
+    values: Arc<Values>,
+}
+
+#[derive(Debug, Default)]
+struct Values {
+    token_name: OnceLock<String>,
+    read_permits: OnceLock<ReadPermits>,
+    user: OnceLock<SignedIn>,
+}
+
+/// Permits of a request that reads. They end when the response has been sent.
+#[derive(Debug)]
+pub(crate) struct ReadPermits {
+    /// The organization whose memory for responses the request uses.
+    pub(crate) organization: String,
+    /// One permit of the token, one of its organization.
+    pub(crate) _permits: [OwnedSemaphorePermit; 2],
+}
+
+/// The user of a page, as the layout of every page shows them.
+#[derive(Debug, Clone)]
+pub(crate) struct SignedIn {
+    pub(crate) organization: String,
+    /// The name of the token that the session belongs to.
+    pub(crate) name: String,
+    /// The path and query of the requested page.
+    pub(crate) target: String,
+}
+
+impl SignedIn {
+    /// Whether the requested page has this path. A proxy may have removed a prefix of the public URL.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        path.ends_with(self.target.split('?').next().unwrap_or_default())
+    }
+}
+
+/// Every request has a context: the access log is the outermost layer.
+impl<S: Sync> FromRequestParts<S> for RequestContext {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(Problem::defect)
+    }
+}
+
+impl RequestContext {
+    /// Adds the context to a request.
+    pub(crate) fn insert_into(request: &mut Request) -> Self {
+        // The listener adds the peer to every request.
+        let peer = request.extensions().get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).into();
+        let context = Self { peer, target, values: Arc::default() };
+        request.extensions_mut().insert(context.clone());
+        context
+    }
+
+    /// Records the name of the valid token, for the access log.
+    pub(crate) fn set_token_name(&self, name: &str) {
+        let _ = self.values.token_name.set(name.to_owned());
+    }
+
+    /// The name of the token, escaped for a log; empty for an anonymous request.
+    pub(crate) fn token_name(&self) -> String {
+        self.values.token_name.get().map_or_else(String::new, |name| Escaped(name).to_string())
+    }
+
+    /// Keeps the permits until the response has been sent.
+    pub(crate) fn set_read_permits(&self, permits: ReadPermits) {
+        let _ = self.values.read_permits.set(permits);
+    }
+
+    /// The organization of the permits; empty if there are none.
+    pub(crate) fn organization(&self) -> &str {
+        self.values.read_permits.get().map_or("", |permits| &permits.organization)
+    }
+
+    /// Records the signed-in user, for a page that shows an error.
+    pub(crate) fn set_user(&self, user: &SignedIn) {
+        let _ = self.values.user.set(user.clone());
+    }
+
+    /// The signed-in user, if the request has a valid session.
+    pub(crate) fn user(&self) -> Option<&SignedIn> {
+        self.values.user.get()
+    }
+}

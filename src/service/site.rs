@@ -1,0 +1,46 @@
+//! The part of the service's state that reads use: the store, the links and the clock.
+//!
+//! Read operations and pages take a [`Site`] instead of the whole [`App`](super::app::App): they reach no lock, no limit
+//! and no metric.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::http::links::Links;
+use super::maintenance::clock::Clock;
+use crate::domain::model::Timestamp;
+use crate::store::Store;
+
+/// A cheap handle: all clones share the same parts.
+#[derive(Clone)]
+pub(super) struct Site(Arc<SiteParts>);
+
+pub(super) struct SiteParts {
+    pub(super) store: Store,
+    pub(super) links: Links,
+    pub(super) clock: Clock,
+    /// The default of `silent_after`, for environments that do not declare their own.
+    pub(super) silent_after: Duration,
+}
+
+impl Site {
+    pub(super) fn new(store: Store, links: Links, clock: Clock, silent_after: Duration) -> Self {
+        Self(Arc::new(SiteParts { store, links, clock, silent_after }))
+    }
+}
+
+impl SiteParts {
+    /// The current time of the service.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl Deref for Site {
+    type Target = SiteParts;
+
+    fn deref(&self) -> &SiteParts {
+        &self.0
+    }
+}

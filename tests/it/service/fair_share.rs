@@ -1,0 +1,435 @@
+//! One token, organization or address can use only a share of each resource of the service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+#[cfg(target_os = "linux")]
+use supercargo::process::listener::Bounds;
+use supercargo::service::{Delivery, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use super::browser::Browser;
+use super::test_service::{Options, bootstrap, eventually};
+use super::{ADMIN, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod, report};
+use crate::fake::{Reply, Server};
+
+fn host(service: &TestService) -> &str {
+    service.base.strip_prefix("http://").unwrap()
+}
+
+/// Sends a request on a new connection with a small receive buffer.
+async fn send_raw(service: &TestService, request: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    let mut stream = socket.connect(host(service).parse().unwrap()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads the status line.
+async fn status(stream: &mut TcpStream) -> String {
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).await.unwrap();
+    String::from_utf8_lossy(&line[9..]).into_owned()
+}
+
+/// A request whose response exceeds all socket buffers.
+fn list() -> String {
+    format!(
+        "GET /api/v2/attestations/acme/cart?per_page=500 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n"
+    )
+}
+
+/// Clients that read only the head, up to the limit of one token: half of the database connections.
+async fn slow_readers(service: &TestService) -> Vec<TcpStream> {
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let mut stream = send_raw(service, &list()).await;
+        assert_eq!(status(&mut stream).await, "200");
+        slow.push(stream);
+    }
+    slow
+}
+
+async fn slow_reader_delays_only_its_own_token(database: Database) {
+    let service = TestService::start(database).await;
+    // The list exceeds all socket buffers, so that the service holds the rest.
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
+    });
+    for _ in 0..200 {
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    }
+    let mut slow = slow_readers(&service).await;
+    let request = service.request(Method::GET, READER, "/trails/acme");
+    let next = tokio::spawn(Response::from_request(request));
+    for _ in 0..50 {
+        service.get(ADMIN, "/trails/acme").await.expect(200);
+    }
+    assert!(!next.is_finished(), "the request must wait for the others of its token");
+    slow.pop();
+    next.await.unwrap().expect(200);
+    // A response that is read is complete.
+    let mut stream = send_raw(&service, &list().replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")).await;
+    let mut whole = Vec::new();
+    stream.read_to_end(&mut whole).await.unwrap();
+    let start = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let head = String::from_utf8_lossy(&whole[..start]).to_lowercase();
+    assert!(head.contains(&format!("content-length: {}\r\n", whole.len() - start)), "{head}");
+    let listed: Value = serde_json::from_slice(&whole[start..]).unwrap();
+    assert_eq!(listed["data"].as_array().unwrap().len(), 200);
+}
+
+/// A service with a short permit timeout and a large list of attestations.
+async fn with_large_responses(database: Database) -> TestService {
+    let limits = Limits { permit_timeout: Duration::from_millis(50), ..Options::default().limits };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
+    });
+    for _ in 0..200 {
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    }
+    service
+}
+
+async fn token_over_its_response_limit_gets_503_with_retry_after(database: Database) {
+    let service = with_large_responses(database).await;
+    let _slow = slow_readers(&service).await;
+    let response = service.get(READER, "/trails/acme").await.expect(503);
+    assert!(response.headers.contains_key("retry-after"), "{response:?}");
+    assert!(
+        response.text.contains("this token has reached its limit of concurrent responses"),
+        "{response:?}"
+    );
+}
+
+async fn response_limit_of_an_organization_leaves_capacity_to_others(database: Database) {
+    let service = with_large_responses(database).await;
+    // Uses the limit of one token, then the rest of the limit of its organization.
+    let _slow = slow_readers(&service).await;
+    let mut another = send_raw(&service, &list().replace(READER, ADMIN)).await;
+    assert_eq!(status(&mut another).await, "200");
+    let response = service.get(ADMIN, "/trails/acme").await.expect(503);
+    assert!(
+        response.text.contains("this organization has reached its limit of concurrent responses"),
+        "{response:?}"
+    );
+    service.get(STRANGER, "/trails/stranger").await.expect(200);
+}
+
+/// PostgreSQL only: on SQLite, reads and heartbeats never wait for a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn organization_blocked_on_locks_does_not_block_others() {
+    let service = Arc::new(TestService::start(Database::postgres().await).await);
+    let body = report(&[pod("p", "image", 'a')]);
+    service.report(REPORTER, "prod", body.clone()).await.expect(201);
+    let other_path = "/environments/stranger/prod/report/K8S";
+    let report_other = || {
+        let request = service.request(Method::PUT, STRANGER, other_path);
+        Response::from_request(request.header("Content-Type", "application/json").body(body.clone()))
+    };
+    report_other().await.expect(201);
+    let data = json!({"attestation_name": "unit", "junit_results": []});
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    let mut other = Browser::signed_in(&service, STRANGER).await;
+    let mut cookies = Vec::new();
+    for token in [READER, ADMIN] {
+        cookies.push(Browser::signed_in(&service, token).await.cookie.clone().unwrap());
+    }
+    let mut locking = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut lock = locking.begin().await.unwrap();
+    for sql in [
+        "LOCK TABLE attestations IN ACCESS EXCLUSIVE MODE",
+        "SELECT 1 FROM environments WHERE organization = 'acme' FOR UPDATE",
+    ] {
+        sqlx::query(sql).execute(&mut *lock).await.unwrap();
+    }
+    let mut waiting = JoinSet::new();
+    for n in 0..40 {
+        let (service, body, cookie) = (Arc::clone(&service), body.clone(), cookies[n % 2].clone());
+        waiting.spawn(async move {
+            let token = if n % 2 == 0 { READER } else { ADMIN };
+            let page = format!("{}/ui/acme/flows/cart/trails/t", service.base);
+            tokio::join!(
+                service.get(token, "/attestations/acme/cart"),
+                Response::from_request(service.http.get(page).header("Cookie", cookie)),
+                service.report(REPORTER, "prod", body),
+            )
+        });
+    }
+    // Five lists and two pages wait on read connections, and four heartbeats on the others.
+    let blocked = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
+                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("all permits of the organization wait", async || {
+        service.database.rows(blocked).await == ["11"]
+    })
+    .await;
+    report_other().await.expect(200);
+    service.get(STRANGER, "/organizations/stranger/environments_notifications").await.expect(200);
+    assert_eq!(other.get("/ui/stranger/actions").await.status, 200);
+    lock.rollback().await.unwrap();
+    waiting.join_all().await;
+}
+
+async fn page_flood_of_one_token_leaves_capacity_to_others(database: Database) {
+    let service = Arc::new(TestService::start(database).await);
+    let pods: Vec<_> = (0..2_000).map(|n| pod(&format!("p{n}"), "image", 'a')).collect();
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    let many = Browser::signed_in(&service, READER).await.cookie.clone().unwrap();
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut requests = JoinSet::new();
+    for _ in 0..60 {
+        let request =
+            service.http.get(format!("{}/ui/acme/environments/prod", service.base)).header("Cookie", &many);
+        let done = Arc::clone(&done);
+        requests.spawn(async move {
+            // Some requests time out while they wait for a permit.
+            let response = Response::from_request(request).await;
+            assert!(response.status == 200 || response.status == 503, "{response:?}");
+            done.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    let mut other = Browser::signed_in(&service, ADMIN).await;
+    eventually("the first completes", async || done.load(Ordering::SeqCst) > 0).await;
+    assert_eq!(other.get("/ui/acme/environments/prod").await.status, 200);
+    assert!(done.load(Ordering::SeqCst) < 50, "waited for all {}", done.load(Ordering::SeqCst));
+    while let Some(done) = requests.join_next().await {
+        done.unwrap();
+    }
+}
+
+async fn report_flood_of_one_organization_does_not_block_others(database: Database) {
+    let service = Arc::new(TestService::start(database).await);
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut reporting = JoinSet::new();
+    for n in 0..40 {
+        let (service, done) = (Arc::clone(&service), Arc::clone(&done));
+        reporting.spawn(async move {
+            let pods: Vec<_> = (0..300).map(|m| pod(&format!("p{n}-{m}"), "image", 'a')).collect();
+            // Reports of one environment wait for each other, and some time out.
+            let path = "/environments/stranger/prod/report/K8S";
+            let request =
+                service.request(Method::PUT, STRANGER, path).header("Content-Type", "application/json");
+            let response = Response::from_request(request.body(report(&pods))).await;
+            assert!(response.status.is_success() || response.status == 503, "{response:?}");
+            done.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    eventually("the first completes", async || done.load(Ordering::SeqCst) > 0).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+    assert!(done.load(Ordering::SeqCst) < 30, "waited for all {}", done.load(Ordering::SeqCst));
+    while let Some(done) = reporting.join_next().await {
+        done.unwrap();
+    }
+}
+
+async fn slow_bodies_of_one_organization_use_at_most_half_of_the_memory(database: Database) {
+    let limits = Limits { inbound_kibibytes: 1024, ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let head = format!(
+        "PUT /api/v2/environments/stranger/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {STRANGER}\r\n\
+         Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+    );
+    let half = " ".repeat(500 * 1024);
+    let mut slow = send_raw(&service, &head).await;
+    slow.write_all(half.as_bytes()).await.unwrap();
+    let mut slower = send_raw(&service, &head).await;
+    slower.write_all(half.as_bytes()).await.unwrap();
+    // The memory suffices for one of them.
+    let rejected = tokio::select! {
+        status = status(&mut slow) => status,
+        status = status(&mut slower) => status,
+    };
+    assert_eq!(rejected, "503");
+    let large = report(&[pod("p", "i", 'a')]) + &half;
+    service.report(REPORTER, "prod", large).await.expect(201);
+}
+
+async fn token_has_at_most_100_sessions(database: Database) {
+    let service = TestService::start(database).await;
+    let mut first = Browser::signed_in(&service, READER).await;
+    let mut second = Browser::signed_in(&service, READER).await;
+    let mut other = Browser::signed_in(&service, ADMIN).await;
+    for _ in 0..99 {
+        Browser::signed_in(&service, READER).await;
+    }
+    assert_eq!(first.get("/ui/acme").await.status, 303);
+    assert_eq!(second.get("/ui/acme").await.status, 200);
+    assert_eq!(other.get("/ui/acme").await.status, 200);
+    assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM sessions").await, ["101"]);
+}
+
+/// Other systems have only one loopback address.
+#[cfg(target_os = "linux")]
+async fn one_address_uses_at_most_half_of_the_connections(database: Database) {
+    let bounds = Bounds { connections: 8, ..Options::default().bounds };
+    let service = TestService::start_with(database, Options { bounds, ..Options::default() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        let mut stream = send_raw(&service, "GET /ui/style.css HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert_eq!(status(&mut stream).await, "200");
+        idle.push(stream);
+    }
+    for _ in 0..20 {
+        let mut more = TcpStream::connect(host(&service)).await.unwrap();
+        let closed = tokio::time::timeout(Duration::from_mins(1), more.read_u8()).await;
+        assert!(closed.expect("the connection was not closed").is_err());
+    }
+    let elsewhere =
+        reqwest::Client::builder().no_proxy().local_address(Some([127, 0, 0, 2].into())).build().unwrap();
+    let request = elsewhere.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
+    Response::from_request(request).await.expect(200);
+    // A closed connection frees its slot.
+    idle.clear();
+    eventually("a new connection is accepted", async || {
+        let request = service.http.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
+        request.send().await.is_ok_and(|response| response.status() == 200)
+    })
+    .await;
+}
+
+async fn slow_receivers_of_one_organization_use_at_most_half_of_the_senders(database: Database) {
+    let (slow, responsive) = (Server::start(|_| Reply::Stall), Server::start(|_| Reply::text(200, "")));
+    let action = |targets: &str| {
+        format!(
+            "    actions: [{{number: 1, name: a, environments: [prod], triggers: [ON_STARTED_ARTIFACT], targets: [{targets}]}}]"
+        )
+    };
+    let target = |n: usize, file: &str| {
+        format!("{{name: t{n}, type: SLACK, url: {{file: {file}}}, channel: {{name: c}}}}")
+    };
+    let targets: Vec<_> = (0..8).map(|n| target(n, "slow")).collect();
+    let file = bootstrap(1, &action(&targets.join(", "))) + &action(&target(0, "responsive")) + "\n";
+    let delivery = Delivery {
+        max_targets: 4,
+        timeout: Duration::from_mins(10),
+        lease: Duration::from_mins(20),
+        interval: Duration::from_millis(20),
+        ..Delivery::default()
+    };
+    let options = Options {
+        limits: Limits { delivery, ..Options::default().limits },
+        bootstrap: file,
+        allowed_internal: &["127.0.0.1/32"],
+        files: vec![("slow", slow.url()), ("responsive", responsive.url())],
+        ..Options::default()
+    };
+    let service = TestService::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+    eventually("two notifications are being sent", async || slow.requests().len() >= 2).await;
+    let path = "/environments/stranger/prod/report/K8S";
+    let request = service.request(Method::PUT, STRANGER, path).header("Content-Type", "application/json");
+    Response::from_request(request.body(report(&[pod("p", "image", 'a')]))).await.expect(201);
+    eventually("the notification of the other organization arrives", async || {
+        responsive.requests().len() == 1
+    })
+    .await;
+    assert_eq!(slow.requests().len(), 2);
+}
+
+async fn resources_of_another_organization_look_nonexistent_everywhere(database: Database) {
+    let more = "    flows: [{name: cart}]
+    actions: [{number: 1, name: a, environments: [test], triggers: [ON_STARTED_ARTIFACT],
+               targets: [{name: t, type: SLACK, url: {file: url}, channel: {name: c}}]}]";
+    let files = vec![("url", "https://hooks.example.com/x".to_owned())];
+    let options = Options { bootstrap: bootstrap(1, more), files, ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let data = json!({
+        "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('a'),
+        "repo_info": {"name": "acme/cart"},
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    let listed = service.read("/attestations/acme/cart").await;
+    let attestation = listed["data"][0]["attestation_id"].as_str().unwrap();
+    let a = digest('a');
+    // Another organization: the same response whether or not it exists.
+    let denial = service.get(STRANGER, "/trails/nobody").await.expect(403).text;
+    for path in [
+        "/trails/acme".to_owned(),
+        "/trails/acme?per_page=0".to_owned(),
+        "/attestations/acme/cart".to_owned(),
+        "/attestations/acme/nothing".to_owned(),
+        "/attestations/acme/-x".to_owned(),
+        "/organizations/acme/environments_notifications".to_owned(),
+        "/repos/acme/live-artifacts/acme/cart".to_owned(),
+        "/approvals/acme/cart/1".to_owned(),
+        "/approvals/acme/cart/x".to_owned(),
+        format!("/artifacts/acme/cart/{a}/approvals"),
+        "/actions/acme/1".to_owned(),
+        "/actions/acme/99".to_owned(),
+    ] {
+        assert_eq!(service.get(STRANGER, &path).await.expect(403).text, denial, "{path}");
+    }
+    // Own organization: resources of another one look nonexistent.
+    for (other, missing) in [
+        ("/attestations/stranger/cart".to_owned(), "/attestations/stranger/nothing".to_owned()),
+        ("/approvals/stranger/cart/1".to_owned(), "/approvals/stranger/nothing/1".to_owned()),
+        ("/actions/stranger/1".to_owned(), "/actions/stranger/2".to_owned()),
+        (
+            "/repos/stranger/live-artifacts/acme/cart".to_owned(),
+            "/repos/stranger/live-artifacts/acme/nothing".to_owned(),
+        ),
+        (
+            format!("/artifacts/stranger/cart/{a}/approvals"),
+            format!("/artifacts/stranger/nothing/{a}/approvals"),
+        ),
+    ] {
+        let (other, missing) = (service.get(STRANGER, &other).await, service.get(STRANGER, &missing).await);
+        let message = |response: Response| {
+            response.expect(404).text.replace("nothing", "cart").replace("action 2", "action 1")
+        };
+        assert_eq!(message(other), message(missing));
+    }
+    for query in [format!("fingerprint={a}"), "flow=cart".to_owned(), "flow_tag=a=b".to_owned()] {
+        let trails = service.get(STRANGER, &format!("/trails/stranger?{query}")).await.expect(200).json();
+        assert_eq!(trails["data"], json!([]), "{query}");
+    }
+    let mut browser = Browser::signed_in(&service, STRANGER).await;
+    for path in [
+        format!("/ui/stranger/artifacts/{a}"),
+        "/ui/stranger/environments/prod".to_owned(),
+        "/ui/stranger/environments/prod/timeline".to_owned(),
+        "/ui/stranger/environments/prod/compare?from=1&to=1".to_owned(),
+        "/ui/stranger/flows/cart/trails/t".to_owned(),
+        format!("/ui/stranger/flows/cart/trails/t/attestations/{attestation}"),
+        "/ui/stranger/actions/1".to_owned(),
+    ] {
+        assert_eq!(browser.get(&path).await.status, 404, "{path}");
+    }
+    // Even if an own trail has the same name.
+    let path = "/attestations/stranger/cart/trail/t/junit";
+    Response::from_request(service.request(Method::POST, STRANGER, path).multipart(form(&data)))
+        .await
+        .expect(201);
+    assert_eq!(browser.get("/ui/stranger/flows/cart/trails/t").await.status, 200);
+    let other = format!("/ui/stranger/flows/cart/trails/t/attestations/{attestation}");
+    assert_eq!(browser.get(&other).await.status, 404);
+    // The attestation did not change the other organization.
+    assert_eq!(service.read("/attestations/acme/cart").await["pagination"]["total"], 1);
+}
+
+super::on_both!(
+    slow_reader_delays_only_its_own_token,
+    report_flood_of_one_organization_does_not_block_others,
+    token_has_at_most_100_sessions,
+);
+
+super::on_sqlite!(
+    token_over_its_response_limit_gets_503_with_retry_after,
+    response_limit_of_an_organization_leaves_capacity_to_others,
+    page_flood_of_one_token_leaves_capacity_to_others,
+    slow_bodies_of_one_organization_use_at_most_half_of_the_memory,
+    #[cfg(target_os = "linux")]
+    one_address_uses_at_most_half_of_the_connections,
+    slow_receivers_of_one_organization_use_at_most_half_of_the_senders,
+    resources_of_another_organization_look_nonexistent_everywhere,
+);

@@ -1,0 +1,168 @@
+//! The cost of queries about the present does not grow with ended rows. The tests count the steps of SQLite's
+//! virtual machine (<https://sqlite.org/c3ref/progress_handler.html>), which do not depend on the load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+use supercargo::domain::model::{Fingerprint, Page, Timestamp};
+use supercargo::store::search::{MAX_SCANNED, SearchText};
+use supercargo::store::trails::Filter;
+use supercargo::store::{DatabaseUrl, Store, Timeouts, Transaction};
+
+use super::{ADMIN, Database, TestService, digest, form, pod, report};
+
+/// More rows than a search scans.
+const ENDED_ROWS: i64 = MAX_SCANNED + 1_000;
+
+/// Steps of SQLite per call of the progress handler.
+const STEPS_PER_CALLBACK: i32 = 100;
+
+/// Inserts rows that ended long ago, numbered from `from` to `to`.
+async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
+    let n = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
+    let (hash, prod) = ("unhex(printf('%064x', i))", "(SELECT id FROM environments)");
+    for insert in [
+        format!("workloads (organization, hash, digests, owners) {n} SELECT 'acme', {hash}, '{{}}', '[]' FROM n"),
+        format!(
+            "pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
+             {n} SELECT randomblob(16), {prod}, 'shop', 'often', i, {hash}, i, i + 1 FROM n"
+        ),
+        format!(
+            "artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name, started_at,
+                            ended_at)
+             {n} SELECT {prod}, {hash}, -i, -i, 'acme', 'often', i, i + 1 FROM n"
+        ),
+        format!(
+            "verdicts (environment, fingerprint, from_at, until_at, compliance, is_allowed, reasons)
+             {n} SELECT {prod}, {hash}, i, i + 1, 'COMPLIANT', FALSE, '[]' FROM n"
+        ),
+        format!(
+            "snapshots (environment, snapshot, received_at, reported_by, report_hash, confirmed_at, superseded_at)
+             {n} SELECT {prod}, i - 1000000, i, 'agent', {hash}, i, i + 1 FROM n"
+        ),
+        format!("gaps (environment, from_at, to_at) {n} SELECT {prod}, i * 2, i * 2 + 1 FROM n"),
+        format!(
+            "events (id, organization, environment, kind, occurred_at, content)
+             {n} SELECT randomblob(16), 'acme', {prod}, 'ON_SCALED_ARTIFACT', i, '{{}}' FROM n"
+        ),
+        format!(
+            "provenance (organization, repository, fingerprint, recorded_at)
+             {n} SELECT 'acme', (SELECT id FROM repositories), {hash}, i FROM n"
+        ),
+        format!(
+            "trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+             {n} SELECT substr({hash}, 17), 'acme', 'cart', 'gone-' || i, i, i, 'ci' FROM n"
+        ),
+        format!(
+            "attestations (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
+                           is_compliant, results, description, origin_url, user_data, annotations, external_urls)
+             {n} SELECT substr({hash}, 17), 'acme', 'cart', substr({hash}, 17), 'unit', 'junit', '[]', i, 'ci', 1, TRUE,
+                        '[]', '', '', '{{}}', '{{}}', '{{}}' FROM n"
+        ),
+        format!(
+            "attested_artifacts (organization, fingerprint, attestation, trail)
+             {n} SELECT 'acme', {hash}, substr({hash}, 17), substr({hash}, 17) FROM n"
+        ),
+    ] {
+        database.execute(&format!("INSERT INTO {insert}")).await;
+    }
+}
+
+/// Counts the steps from now on.
+async fn count_steps(transaction: &mut Transaction) -> Arc<AtomicU64> {
+    let steps = Arc::new(AtomicU64::new(0));
+    let Transaction::Sqlite(connection) = transaction else { panic!("expected SQLite") };
+    let count = Arc::clone(&steps);
+    connection.lock_handle().await.unwrap().set_progress_handler(STEPS_PER_CALLBACK, move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    });
+    steps
+}
+
+/// The steps of each query.
+async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    let now = Timestamp::from_micros(i64::MAX / 2);
+    let artifact = Fingerprint::from_hex(&digest('a')).unwrap();
+    let mut writing = store.write().await.unwrap();
+    let prod = writing.lock_environment("acme", "prod", now).await.unwrap();
+    drop(writing);
+    let repository = store.read().await.unwrap().repositories("acme", "acme/cart").await.unwrap()[0].id;
+    macro_rules! count {
+        ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
+            let mut $transaction = store.$begin().await.unwrap();
+            let steps = count_steps(&mut $transaction).await;
+            let _ = $query.await.unwrap();
+            all.push(($name, steps.load(Ordering::Relaxed)));
+        })+};
+    }
+    let started = Timestamp::from_micros(i64::MAX / 4);
+    let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
+    let named = || [(artifact, ("shop/cart:2", 1))].into_iter().collect();
+    let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
+    count! {
+        "running artifacts with verdicts": read, |t| t.running_artifacts(prod.id);
+        "running pods": read, |t| t.running_pods(prod.id);
+        "end an artifact": write, |t| t.end_artifacts(prod.id, &one(), 1, now);
+        "scale an artifact": write, |t| t.change_artifacts(prod.id, &named());
+        "environments to evaluate": read, |t| t.environments_running_any("acme", one().into_iter());
+        "live artifacts": read, |t| t.live("acme", repository);
+        "commits of live artifacts": read, |t| t.built("acme", repository, one());
+        "trails of an artifact": read,
+            |t| t.trails("acme", Filter { fingerprint: Some(artifact), ..Filter::default() }, Page::default());
+        "page: environment": read, |t| t.environment_overview("acme", "prod");
+        "page: running pods": read, |t| t.pod_groups("acme", prod.id, None, "");
+        "page: earlier pods": read, |t| t.pod_groups("acme", prod.id, Some(started), "");
+        "page: earlier snapshot": read, |t| t.history_at(prod.id, Timestamp::from_micros(5));
+        "page: earlier verdicts": read, |t| t.verdicts(prod.id, Some(started));
+        "page: first snapshot": read, |t| t.available_snapshots(prod.id);
+        "page: snapshots": read, |t| t.snapshots(prod.id, (1, 1));
+        "page: changes": read, |t| t.changes(prod.id, (1, 1), (started, now), 10);
+        "page: scalings": read, |t| t.scalings(prod.id, (1, 1), 10);
+        "page: comparison": read, |t| t.workloads_at_either("acme", prod.id, (started, now));
+        "page: names of an artifact": read, |t| t.image_names("acme", artifact);
+        "page: current runs": read, |t| t.current_runs("acme", artifact);
+        "page: past runs": read, |t| t.past_runs("acme", artifact);
+        "page: sources": read, |t| t.sources("acme", artifact);
+        "page: attestations of an artifact": read, |t| t.attestations_of_artifact("acme", artifact);
+        "search: a digest": read, |t| t.find_artifacts("acme", artifact, artifact);
+        "search: an image by its name": read, |t| t.find_images("acme", &ended);
+        "search: a pod by its name": read, |t| t.find_pods("acme", &ended);
+        "search: images": read, |t| t.find_images("acme", &absent);
+        "search: pods": read, |t| t.find_pods("acme", &absent);
+        "search: trails": read, |t| t.find_trails("acme", &absent);
+        "search: flows": read, |t| t.find_flows("acme", &absent);
+        "search: commits": read, |t| t.find_artifacts_of_commit("acme", "0123456");
+        "search: trails of commits": read, |t| t.find_trails_of_commit("acme", "0123456");
+    }
+    all
+}
+
+#[tokio::test]
+async fn queries_do_not_scan_ended_rows() {
+    let service = TestService::start(Database::sqlite()).await;
+    let attested = json!({
+        "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('a'),
+        "repo_info": {"name": "acme/cart"},
+    });
+    service.attest(ADMIN, "cart", "build-7", form(&attested)).await.expect(201);
+    service.report(ADMIN, "prod", report(&[pod("cart-1", "shop/cart:1", 'a')])).await.expect(201);
+    let database = service.stop().await;
+    let url: DatabaseUrl = database.url().parse().unwrap();
+    let mut counted = Vec::new();
+    for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
+        insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
+        let store = Store::open(&url, Timeouts::default()).await.unwrap();
+        counted.push(steps(&store).await);
+        store.close().await;
+    }
+    let grown: Vec<_> = counted[0]
+        .iter()
+        .zip(&counted[1])
+        .filter(|((_, before), (_, after))| *after > before + before / 20 + 10)
+        .map(|((name, before), (_, after))| format!("{name}: from {before} to {after}"))
+        .collect();
+    assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");
+}

@@ -1,0 +1,109 @@
+//! Rate limit for invalid tokens; valid tokens are never limited.
+
+use std::time::Duration;
+
+use supercargo::service::Limits;
+
+use super::browser::Browser;
+use super::test_service::{Options, bootstrap, eventually};
+use super::{ADMIN, Database, EXPIRED, READER, Response, TestService, report};
+
+const GUESSED: &str = "guessed-0123456789abcdef0123456";
+
+async fn start(database: Database, limits: &Limits) -> TestService {
+    let limits = *limits;
+    TestService::start_with(database, Options { limits, ..Options::default() }).await
+}
+
+async fn address_with_ten_invalid_tokens_gets_429_and_valid_tokens_pass(database: Database) {
+    let service = start(database, &Limits::default()).await;
+    let url = format!("{}/api/v2/trails/acme", service.base);
+    for n in 0..4 {
+        service.get(&format!("{GUESSED}{n}"), "/trails/acme").await.expect(401);
+        service.get(EXPIRED, "/trails/acme").await.expect(401);
+    }
+    // A missing token counts as invalid; 403 and 404 do not count.
+    Response::from_request(service.http.get(&url)).await.expect(401);
+    Response::from_request(service.http.get(&url).basic_auth("reader", Some(READER))).await.expect(401);
+    service.report(READER, "prod", report(&[])).await.expect(403);
+    service.get(READER, "/attestations/acme/nothing").await.expect(404);
+    for _ in 0..3 {
+        for response in [
+            service.get(GUESSED, "/trails/acme").await,
+            service.get(GUESSED, "/trails/nowhere").await,
+            service.report(GUESSED, "prod", report(&[])).await,
+            Response::from_request(service.http.get(&url)).await,
+        ] {
+            let response = response.expect(429);
+            let seconds: u64 = response.headers["retry-after"].to_str().unwrap().parse().unwrap();
+            assert!((1..=60).contains(&seconds), "{seconds}");
+            assert!(response.json()["message"].as_str().unwrap().contains("Retry-After"), "{response:?}");
+        }
+    }
+    service.get(READER, "/trails/acme").await.expect(200);
+    // Valid tokens pass even on first use, such as those of agents behind the same proxy, or after a reload.
+    service.get(ADMIN, "/trails/acme").await.expect(200);
+    let later = bootstrap(2, "")
+        .replace(&format!("file: {EXPIRED}, expires: 2020-01-01T00:00:00Z"), &format!("file: {EXPIRED}"));
+    service.reload(&later).await;
+    service.get(EXPIRED, "/trails/acme").await.expect(200);
+    // Requests that need no token pass.
+    Response::from_request(service.http.get(format!("{}/api/v2/openapi.json", service.base)))
+        .await
+        .expect(200);
+}
+
+async fn rate_limit_expires(database: Database) {
+    let within = Duration::from_millis(300);
+    let limits = Limits { invalid_tokens: 1, invalid_tokens_within: within, ..Limits::default() };
+    let service = start(database, &limits).await;
+    service.get(GUESSED, "/trails/acme").await.expect(401);
+    eventually("an invalid token is checked again", async || {
+        service.get(GUESSED, "/trails/acme").await.status == 401
+    })
+    .await;
+}
+
+async fn removed_token_is_rate_limited(database: Database) {
+    let limits = Limits { invalid_tokens: 2, ..Limits::default() };
+    let service = start(database, &limits).await;
+    service.get(READER, "/trails/acme").await.expect(200);
+    let without =
+        bootstrap(2, "").lines().filter(|line| !line.contains(READER)).collect::<Vec<_>>().join("\n");
+    service.reload(&without).await;
+    for status in [401, 401, 429] {
+        service.get(READER, "/trails/acme").await.expect(status);
+    }
+}
+
+async fn rate_limited_request_does_not_query_the_database(database: Database) {
+    let service = start(database, &Limits { invalid_tokens: 1, ..Limits::default() }).await;
+    service.get(GUESSED, "/trails/acme").await.expect(401);
+    service.database.set_reachable(false).await;
+    service.get(GUESSED, "/trails/acme").await.expect(429);
+    service.database.set_reachable(true).await;
+}
+
+async fn sign_in_link_works_for_a_rate_limited_address(database: Database) {
+    let limits = Limits { invalid_tokens: 2, ..Limits::default() };
+    let options = Options { limits, invites: true, ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    for status in [403, 403, 429, 429] {
+        let response = Browser::new(&service).get("/ui/sign-in?once=guessed").await;
+        assert_eq!(response.status, status, "{response:?}");
+    }
+    let link = service.invitation.clone().unwrap();
+    let path = link.strip_prefix(&service.base).unwrap();
+    let mut browser = Browser::new(&service);
+    assert_eq!(browser.get(path).await.status, 303);
+    assert_eq!(browser.get("/ui/acme").await.status, 200);
+    assert_eq!(Browser::new(&service).get(path).await.status, 429, "the link can be used once");
+}
+
+super::on_sqlite!(
+    address_with_ten_invalid_tokens_gets_429_and_valid_tokens_pass,
+    rate_limit_expires,
+    removed_token_is_rate_limited,
+    rate_limited_request_does_not_query_the_database,
+    sign_in_link_works_for_a_rate_limited_address,
+);
