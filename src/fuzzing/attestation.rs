@@ -3,7 +3,7 @@
 use super::checks::assert_printable;
 use crate::domain::evidence::verdict;
 use crate::domain::model::{JunitAttestation, JunitResult, commit_url};
-use crate::service::fuzzing::{self, Refusal};
+use crate::service::fuzzing::{self, Rejection};
 
 pub(super) fn target(bytes: &[u8]) {
     match fuzzing::attestation(bytes) {
@@ -17,7 +17,7 @@ pub(super) fn assert_round_trips(sent: &JunitAttestation) {
     let written = serde_json::to_string(sent).expect("an attestation is JSON");
     assert!(!written.contains('\0'), "PostgreSQL cannot store NUL");
     let again = fuzzing::attestation(written.as_bytes());
-    let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {written}"));
+    let again = again.unwrap_or_else(|rejection| panic!("{rejection:?}: {written}"));
     let rewritten = serde_json::to_string(&again).expect("an attestation is JSON");
     assert_eq!(rewritten, written);
 
@@ -33,8 +33,8 @@ pub(super) fn assert_round_trips(sent: &JunitAttestation) {
 }
 
 /// A rejection has status 400 and a short printable message.
-pub(super) fn assert_rejection(refusal: &Refusal) {
-    assert_eq!(refusal.status, 400, "{refusal:?}");
-    assert_printable(&refusal.told);
-    assert!(refusal.told.len() < 4_000, "{refusal:?}");
+pub(super) fn assert_rejection(rejection: &Rejection) {
+    assert_eq!(rejection.status, 400, "{rejection:?}");
+    assert_printable(&rejection.text);
+    assert!(rejection.text.len() < 4_000, "{rejection:?}");
 }

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::service::fuzzing::Asked;
+use crate::service::fuzzing::TestedService;
 
 pub(super) fn target(bytes: &[u8]) {
     thread_local! {
-        static ASKED: Asked = Asked::new();
+        static SERVICE: TestedService = TestedService::new();
     }
     let Ok(target) = str::from_utf8(bytes) else { return };
-    let Some((status, body)) = ASKED.with(|asked| asked.get(target)) else { return };
+    let Some((status, body)) = SERVICE.with(|service| service.get(target)) else { return };
     assert!(status < 500, "{status} for {target}");
     if target.starts_with("/api/") {
         let response: Value = serde_json::from_slice(&body).expect("a response is JSON");

@@ -1,6 +1,6 @@
 //! The state that all requests and background tasks share.
 //!
-//! It imports no operation and no page. Read operations and pages receive its [`Site`] only.
+//! The module imports no operation and no page. Read operations and pages receive its [`Site`] only.
 
 use std::ops::Deref;
 use std::sync::Arc;

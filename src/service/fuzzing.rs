@@ -1,6 +1,6 @@
-//! The door of `crate::fuzzing`: what the service reads by, without a listener.
+//! Entry points of `crate::fuzzing`: the parsers of the service, and a service without a listener.
 
-#![expect(clippy::expect_used, reason = "what is not as it has to be is a finding")]
+#![expect(clippy::expect_used, reason = "a failure is a finding")]
 
 use std::path::Path;
 
@@ -25,38 +25,38 @@ use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{Fingerprint, JunitAttestation};
 use crate::store::{Store, Timeouts};
 
-/// Why something is refused.
+/// A rejected input.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    /// The status of the answer.
+pub(crate) struct Rejection {
+    /// The status of the response.
     pub(crate) status: u16,
-    /// What it says, for people.
-    pub(crate) told: String,
+    /// The error.
+    pub(crate) text: String,
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for Rejection {
     fn from(problem: Problem) -> Self {
-        Self { status: problem.status().as_u16(), told: problem.text() }
+        Self { status: problem.status().as_u16(), text: problem.text() }
     }
 }
 
 /// Reads `data_json`.
-pub(crate) fn attestation(bytes: &[u8]) -> Result<JunitAttestation, Refusal> {
-    json::read("data_json", bytes).map_err(Refusal::from)
+pub(crate) fn attestation(bytes: &[u8]) -> Result<JunitAttestation, Rejection> {
+    json::read("data_json", bytes).map_err(Rejection::from)
 }
 
 /// Reads the body of a report.
-pub(crate) fn report(bytes: &[u8]) -> Result<NormalizedReport, Refusal> {
-    json::read::<K8sReport<'_>>("the report", bytes).map(NormalizedReport::new).map_err(Refusal::from)
+pub(crate) fn report(bytes: &[u8]) -> Result<NormalizedReport, Rejection> {
+    json::read::<K8sReport<'_>>("the report", bytes).map(NormalizedReport::new).map_err(Rejection::from)
 }
 
-/// Reads a bootstrap file, and what it refers to.
+/// Reads a bootstrap file, and the files that it refers to.
 pub(crate) fn bootstrap(path: &Path) -> Result<(), BootstrapError> {
     bootstrap::read(path)
 }
 
-/// A service in memory that holds a report and an attestation, and is asked by who may read everything.
-pub(crate) struct Asked {
+/// A service in memory with a report and an attestation, and an administrator's requests to it.
+pub(crate) struct TestedService {
     runtime: Runtime,
     router: Router,
     session: HeaderValue,
@@ -65,15 +65,15 @@ pub(crate) struct Asked {
 const TOKEN: &str = "fuzzing";
 const FINGERPRINT: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";
 
-impl Asked {
+impl TestedService {
     pub(crate) fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let router = runtime.block_on(router());
-        let mut asked = Self { runtime, router, session: HeaderValue::from_static("") };
+        let mut service = Self { runtime, router, session: HeaderValue::from_static("") };
         let report = format!(
             r#"{{"artifacts":[{{"podName":"web-1","namespace":"shop","digests":{{"shop/web:1":"{FINGERPRINT}"}},"creationTimestamp":1795257028}}]}}"#
         );
-        let put = asked.request(
+        let put = service.request(
             Method::PUT,
             "/api/v2/environments/acme/prod/report/K8S",
             &[(CONTENT_TYPE, "application/json")],
@@ -88,17 +88,17 @@ impl Asked {
         );
         let form_type = [(CONTENT_TYPE, "multipart/form-data; boundary=b")];
         let path = "/api/v2/attestations/acme/cart/trail/build-42/junit";
-        let posted = asked.request(Method::POST, path, &form_type, &form).expect("a request");
+        let posted = service.request(Method::POST, path, &form_type, &form).expect("a request");
         assert_eq!(posted.0, 201, "{}", String::from_utf8_lossy(&posted.1));
         let from = [(ORIGIN, "http://127.0.0.1"), (CONTENT_TYPE, "application/x-www-form-urlencoded")];
-        let signed = asked.request(Method::POST, "/ui/sign-in", &from, &format!("token={TOKEN}"));
+        let signed = service.request(Method::POST, "/ui/sign-in", &from, &format!("token={TOKEN}"));
         let (status, _, cookie) = signed.expect("a request");
         assert_eq!(status, 303);
-        asked.session = cookie.expect("a session");
-        asked
+        service.session = cookie.expect("a session");
+        service
     }
 
-    /// The answer to a GET, where it can be asked for: its status and its body.
+    /// Status and body of the response to a GET; `None` for an invalid target.
     pub(crate) fn get(&self, target: &str) -> Option<(u16, Bytes)> {
         let (status, body, _) = self.request(Method::GET, target, &[], "")?;
         Some((status, body))

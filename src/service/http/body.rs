@@ -51,7 +51,7 @@ pub(crate) struct Share {
     bytes: usize,
 }
 
-/// How long a body waits for memory.
+/// Timeout of a body that waits for memory.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Granularity of shares, in KiB.

@@ -1,7 +1,7 @@
 //! Limits of the service: what is limited, per token, per organization and in total, and how long a request waits.
 //!
-//! Handlers and pages take a permit here before they read a body or use the store. Nothing here decides what is evaluated
-//! or recorded.
+//! Handlers and pages take a permit here before they read a body or use the store. The module decides neither
+//! evaluations nor records.
 
 pub(crate) mod authentication;
 pub(crate) mod keyed_semaphore;
@@ -34,7 +34,7 @@ pub struct Limits {
     pub pace: Pace,
     /// Memory for request bodies, in KiB; one organization gets at most half of it.
     pub inbound_kibibytes: u32,
-    /// How long a read or a page waits for a permit.
+    /// Timeout of a read or a page that waits for a permit.
     pub permit_timeout: Duration,
     /// Memory for responses until clients have read them, in KiB; one organization gets at most half of it.
     pub outbound_kibibytes: u32,

@@ -222,7 +222,7 @@ async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedN
     let outcome = if has_arrived { "arrived" } else { "failed" };
     app.metrics.notification(target.kind, outcome);
     if let Err(error) = record(app, target, &leased, sent).await {
-        // It is sent again when the lease expires.
+        // The notification is sent again when the lease expires.
         tracing::warn!("failed to record that a notification {outcome}: {}", error_causes::describe(&error));
     }
     has_arrived
