@@ -9,7 +9,7 @@ mod attestation;
 mod commit;
 mod digests;
 mod fingerprint;
-mod live;
+mod live_artifacts;
 mod name;
 mod page;
 mod repository;
@@ -26,7 +26,9 @@ pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
 pub use digests::Digests;
 pub use fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
-pub use live::{Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts};
+pub use live_artifacts::{
+    Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,
+};
 pub use name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
 };
