@@ -274,14 +274,15 @@ impl Client {
         token: &Token,
         progress: &Progress,
     ) -> Result<Success, Error> {
-        let timed_out = || Error::TimedOut { request: request.clone(), after: self.timeouts.stall };
+        let timed_out = |after| Error::TimedOut { request: request.clone(), after };
         let response = tokio::select! {
             response = builder.send() => response,
-            () = progress.stalled(self.timeouts.stall) => return Err(timed_out()),
+            () = progress.stalled(self.timeouts.stall) => return Err(timed_out(self.timeouts.stall)),
         };
         let response = response.map_err(|e| unreachable(&request, e))?;
         let read = Response::read(response, MAX_WRITE_RESPONSE_BYTES, self.timeouts.error_body);
-        let response = timeout(self.timeouts.response, read).await.map_err(|_| timed_out())?;
+        let response =
+            timeout(self.timeouts.response, read).await.map_err(|_| timed_out(self.timeouts.response))?;
         let response = response.map_err(|e| broken_off(&request, e))?;
         response.classify(&request, token, progress.upload_state())
     }

@@ -43,7 +43,7 @@ pub enum Error {
         #[source]
         source: reqwest::Error,
     },
-    /// No progress for too long.
+    /// No progress, or no response, for too long.
     #[error("{request} failed: timed out after {after:?}")]
     TimedOut {
         /// The request.

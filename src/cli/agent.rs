@@ -103,7 +103,7 @@ struct Watching {
     /// Time to collect further changes before a report
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, conflicts_with = "once")]
     debounce: Duration,
-    /// Report running pods only, without pods that departed since the last report
+    /// Report running pods only, without departed pods
     #[arg(long, conflicts_with = "once")]
     no_departed_pods: bool,
     /// Address for /livez, /readyz and /metrics

@@ -188,7 +188,9 @@ impl Cli {
 fn run_line(words: Vec<String>) -> demo::CommandResult {
     Box::pin(async move {
         let words = std::iter::once("supercargo".to_owned()).chain(words);
-        let cli = Cli::try_parse_from(words).map_err(|error| vec![Failure::unexpected(error)])?;
+        let matches = with_variables(Cli::command()).try_get_matches_from(words);
+        let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = cli.map_err(|error| vec![Failure::unexpected(error)])?;
         match &cli.command {
             Command::Agent(agent) => agent.run().await,
             _ => cli.run().await.map(|()| Vec::new()),

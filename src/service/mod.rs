@@ -140,20 +140,28 @@ impl Service {
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
         let app = App::new(store, &setup.limits, setup.clock, links, setup.allowed_internal);
-        if let Some(bootstrap) = bootstrap {
-            match bootstrap::apply(&app, bootstrap).await {
-                Ok(generation) => app.metrics.bootstrap_load(Some(generation)),
+        let applied = match bootstrap {
+            None => false,
+            Some(bootstrap) => match bootstrap::apply(&app, bootstrap).await {
+                Ok(_) => true,
                 // A rollback across a raised generation must not take the service down.
-                Err(error) if error.is_outdated() => {
-                    app.metrics.bootstrap_load(None);
+                Err(error) if error.newer_generation().is_some() => {
                     tracing::error!(
                         "{error}; serving the state in the database (see docs/upgrade.md#recover)"
                     );
+                    false
                 }
                 Err(error) => return Err(error.into()),
+            },
+        };
+        if !applied {
+            // The rate limit for invalid tokens never applies to valid ones.
+            for token in app.site.store.open_tokens().await.map_err(failed)? {
+                app.limiter.admitted(token);
             }
-        } else if app.site.store.organizations().await.map_err(failed)? == 0 {
-            return Err(StartError::Empty);
+            if app.site.store.organizations().await.map_err(failed)? == 0 {
+                return Err(StartError::Empty);
+            }
         }
         let bootstrap = setup.bootstrap;
         Ok(Self { app, listener, identity, admin, bootstrap, bounds: setup.bounds, address, admin_address })
@@ -276,11 +284,9 @@ impl Reloads for mpsc::Receiver<()> {
 async fn reload(app: &App, path: &std::path::Path) {
     match bootstrap::load(app, path).await {
         Ok(generation) => {
-            app.metrics.bootstrap_load(Some(generation));
             tracing::info!(generation, "applied the bootstrap file, generation {generation}");
         }
         Err(error) => {
-            app.metrics.bootstrap_load(None);
             tracing::error!("{}; the previous state stays in effect", error_causes::describe(&error));
         }
     }

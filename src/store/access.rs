@@ -4,6 +4,7 @@ use super::columns::{fingerprint, role, scope};
 use super::{Error, Store};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::optional_from_row;
 
 /// An open token.
 #[derive(Debug, Clone)]
@@ -54,14 +55,28 @@ impl Store {
     pub async fn token(&self, sha256: Fingerprint) -> Result<Option<Token>, Error> {
         let hash = sha256.bytes().as_slice();
         let row: Option<TokenRow> = match self {
-            Self::Sqlite(pools) => {
-                sqlx::query_as(SELECT_TOKEN).bind(hash).fetch_optional(pools.readers()?).await?
-            }
-            Self::Postgres(pools) => {
-                sqlx::query_as(SELECT_TOKEN).bind(hash).fetch_optional(&pools.readers).await?
-            }
+            Self::Sqlite(pools) => sqlx::query(SELECT_TOKEN)
+                .bind(hash)
+                .fetch_optional(pools.readers()?)
+                .await
+                .and_then(optional_from_row)?,
+            Self::Postgres(pools) => sqlx::query(SELECT_TOKEN)
+                .bind(hash)
+                .fetch_optional(&pools.readers)
+                .await
+                .and_then(optional_from_row)?,
         };
         row.map(TokenRow::parse).transpose()
+    }
+
+    /// The hashes of all open tokens.
+    pub async fn open_tokens(&self) -> Result<Vec<Fingerprint>, Error> {
+        const SELECT: &str = "SELECT sha256 FROM tokens WHERE closed_at IS NULL";
+        let hashes: Vec<Vec<u8>> = match self {
+            Self::Sqlite(pools) => sqlx::query_scalar(SELECT).fetch_all(pools.readers()?).await?,
+            Self::Postgres(pools) => sqlx::query_scalar(SELECT).fetch_all(&pools.readers).await?,
+        };
+        hashes.iter().map(|hash| fingerprint(hash)).collect()
     }
 
     /// The number of open organizations.

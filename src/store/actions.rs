@@ -6,6 +6,7 @@ use super::bootstrap::PublicAddress;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{DeliveryTimes, TargetKind, Timestamp, Trigger};
+use crate::store::from_row::all_from_rows;
 
 /// An open action.
 #[derive(Debug, Clone)]
@@ -96,7 +97,12 @@ impl Transaction {
             SELECT number, name, environments, triggers, created_at, modified_at FROM actions
             WHERE organization = $1 AND closed_at IS NULL AND ($2 IS NULL OR number = $2) ORDER BY number";
         let rows: Vec<ActionRow> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(number).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(number)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         let mut targets = self.targets_by_action(organization).await?;
         let action = |row: ActionRow| {
@@ -111,8 +117,11 @@ impl Transaction {
         const SELECT: &str = "
             SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
             WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
-        let rows: Vec<TargetRow> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let rows: Vec<TargetRow> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let mut targets: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
         for row in rows {
             targets.entry(row.action).or_default().push(row.parse()?);

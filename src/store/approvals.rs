@@ -8,6 +8,7 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// An approval in its latest state.
 #[derive(Debug, Clone)]
@@ -83,8 +84,8 @@ impl Transaction {
         }
         let target = target.map(|target| target.bytes().to_vec());
         let mut rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(flow).bind(number);
-            select.bind(target).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(number);
+            select.bind(target).fetch_all(connection).await.and_then(all_from_rows)?
         });
         // Each number's latest state comes first.
         rows.dedup_by_key(|row| row.number);
@@ -109,8 +110,8 @@ impl Transaction {
                 AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))
             ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3";
         let rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(target.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(target.bytes().to_vec());
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let approvals = rows.into_iter().map(|row| Ok((row.flow.clone(), row.parse()?)));
         Ok(AtMost::from_rows(MAX_ROWS, approvals.collect::<Result<_, Error>>()?))

@@ -7,6 +7,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// Maximum number of environments in which an artifact runs. Only the largest fleets have more.
 const MAX_ENVIRONMENTS: usize = 400;
@@ -131,8 +132,12 @@ impl Transaction {
               AND e.last_report_at IS NOT NULL
             ORDER BY r.started_at DESC, e.id LIMIT $3";
         let rows: Vec<CurrentRunRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ENVIRONMENTS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select
+                .bind(one_more_than(MAX_ENVIRONMENTS))
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         let runs = rows.into_iter().map(CurrentRunRow::parse).collect::<Result<_, Error>>()?;
         let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, runs);
@@ -157,8 +162,8 @@ impl Transaction {
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
         let rows: Vec<PastRunRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(PastRun::from).collect()))
     }
@@ -175,8 +180,8 @@ impl Transaction {
               AND p.fingerprint = $2
             ORDER BY p.recorded_at DESC, r.id LIMIT $3";
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_ROWS, rows))
     }

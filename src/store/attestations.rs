@@ -11,6 +11,7 @@ use crate::domain::model::{
     AmbiguousRepository, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text,
     Timestamp, UrlText,
 };
+use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// The version of the stored form of an attestation.
 const SCHEMA_VERSION: i64 = 1;
@@ -121,9 +122,9 @@ impl Transaction {
             flow.execute(connection).await?;
         });
         let (id, last_modified_at): (Uuid, i64) = on!(self, |connection| {
-            let trail = sqlx::query_as(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
+            let trail = sqlx::query(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
             let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
-            trail.fetch_one(connection).await?
+            trail.fetch_one(connection).await.and_then(one_from_row)?
         });
         Ok(LockedTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
     }
@@ -328,9 +329,13 @@ impl Transaction {
             count.bind(span.from).bind(span.until).fetch_one(connection).await?
         });
         let rows: Vec<AttestationRow> = on!(self, |connection| {
-            let select =
-                sqlx::query_as(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
-            select.bind(page.size()).bind(page.offset()).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
+            select
+                .bind(page.size())
+                .bind(page.offset())
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         let attestations = rows.into_iter().map(|row| row.parse(html_url)).collect::<Result<_, _>>()?;
         Ok(Some((attestations, total.unsigned_abs())))

@@ -7,6 +7,7 @@ use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp};
+use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An attestation in a list.
 #[derive(Debug, Clone)]
@@ -136,8 +137,13 @@ impl Transaction {
              ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
         );
         let rows: Vec<SummaryRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
-            select.bind(organization).bind(artifact.bytes().to_vec()).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
+            select
+                .bind(organization)
+                .bind(artifact.bytes().to_vec())
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         self.parse_summaries(rows).await
     }
@@ -150,8 +156,8 @@ impl Transaction {
              LIMIT $2"
         );
         let rows: Vec<SummaryRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
-            select.bind(trail).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
+            select.bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
         });
         self.parse_summaries(rows).await
     }
@@ -188,7 +194,12 @@ impl Transaction {
               LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
             WHERE a.organization = $1 AND a.id = $2";
         let row: Option<DetailsRow> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(id)
+                .fetch_optional(connection)
+                .await
+                .and_then(optional_from_row)?
         });
         row.map(DetailsRow::parse).transpose()
     }

@@ -7,6 +7,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::Timestamp;
+use crate::store::from_row::all_from_rows;
 
 /// Number of deliveries per page.
 const PAGE_SIZE: usize = 50;
@@ -90,14 +91,19 @@ impl Transaction {
             FROM notifications n JOIN events v ON v.id = n.event
             WHERE n.target = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3";
         let targets: Vec<TargetRow> = on!(self, |connection| {
-            sqlx::query_as(TARGETS).bind(organization).bind(action).fetch_all(connection).await?
+            sqlx::query(TARGETS)
+                .bind(organization)
+                .bind(action)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         let before = before.unwrap_or(Uuid::max());
         let mut listed = Vec::new();
         for target in targets {
             let rows: Vec<DeliveryRow> = on!(self, |connection| {
-                let select = sqlx::query_as(SELECT).bind(target.id).bind(before);
-                select.bind(one_more_than(PAGE_SIZE)).fetch_all(connection).await?
+                let select = sqlx::query(SELECT).bind(target.id).bind(before);
+                select.bind(one_more_than(PAGE_SIZE)).fetch_all(connection).await.and_then(all_from_rows)?
             });
             listed.extend(rows.into_iter().map(|row| (target.name.clone(), target.is_closed, row)));
         }

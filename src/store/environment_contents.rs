@@ -12,6 +12,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
+use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// The pods of one namespace with the same digests and owners.
 #[derive(Debug, Clone)]
@@ -207,8 +208,8 @@ impl Transaction {
             FROM allowances a JOIN environments e ON e.organization = a.organization AND e.name = a.environment
             WHERE a.organization = $1 AND a.fingerprint = $2 AND a.closed_at IS NULL";
         let rows: Vec<EnvironmentAllowanceRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
         });
         let parse = |EnvironmentAllowanceRow { environment, reason, expires_at, author }| {
             (environment, Allowance { reason, author, until: expires_at.map(Timestamp::from_micros) })
@@ -234,7 +235,12 @@ impl Transaction {
             WHERE e.id = $1
             LIMIT 1";
         let row: HistoryAtRow = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(environment).bind(at.micros()).fetch_one(connection).await?
+            sqlx::query(SELECT)
+                .bind(environment)
+                .bind(at.micros())
+                .fetch_one(connection)
+                .await
+                .and_then(one_from_row)?
         });
         let time = Timestamp::from_micros;
         Ok(HistoryAt {

@@ -5,6 +5,7 @@ use sqlx::types::Uuid;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Timestamp, Trigger};
+use crate::store::from_row::all_from_rows;
 
 /// An event to be recorded.
 #[derive(Debug, Clone)]
@@ -72,8 +73,11 @@ impl Transaction {
             SELECT t.id, a.environments, a.triggers
             FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
             WHERE a.organization = $1 AND a.closed_at IS NULL AND t.closed_at IS NULL ORDER BY t.id";
-        let rows: Vec<(Uuid, String, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let rows: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let unreadable = |_| Error::Unreadable("an action");
         let target = |(id, environments, triggers): (Uuid, String, String)| {
             Ok(Target {

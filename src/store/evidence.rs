@@ -11,6 +11,7 @@ use crate::domain::evidence::compliance::{
     AllowListEntry, ApprovalEvidence, AttestationEvidence, Evidence, Policy, Requirement,
 };
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// Allow-list entries by environment.
 pub type Allowances = HashMap<String, Vec<(Fingerprint, AllowListEntry)>>;
@@ -26,7 +27,7 @@ macro_rules! of_environments {
             for name in $names {
                 list.push_bind(*name);
             }
-            query.push(")").build_query_as().fetch_all(connection).await?
+            query.push(")").build().fetch_all(connection).await.and_then(all_from_rows)?
         })
     };
 }

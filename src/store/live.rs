@@ -13,6 +13,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// A repository that an attestation named.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -138,7 +139,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, provider FROM repositories WHERE organization = $1 AND name = $2 ORDER BY provider";
         Ok(on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(name).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(name)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         }))
     }
 

@@ -24,6 +24,7 @@ pub mod environment_contents;
 mod error;
 pub mod events;
 pub mod evidence;
+mod from_row;
 mod like_pattern;
 pub mod live;
 pub mod outbox;

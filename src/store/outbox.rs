@@ -10,6 +10,7 @@ use sqlx::types::Uuid;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{TargetKind, Timestamp};
+use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// An open target with a due notification.
 #[derive(Debug, Clone)]
@@ -104,8 +105,10 @@ impl Transaction {
             FROM targets t JOIN organizations o ON o.name = t.organization
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL";
-        let rows: Vec<DueTargetRow> =
-            on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
+        let rows: Vec<DueTargetRow> = on!(self, |connection| sqlx::query(SELECT)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let mut due: Vec<(i64, DueTarget)> = Vec::new();
         for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
             let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
@@ -151,7 +154,7 @@ impl Transaction {
             };
             let Some(id) = first else { continue };
             let row: LeasedRow = on!(self, |connection| {
-                sqlx::query_as(LEASE).bind(until).bind(id).fetch_one(connection).await?
+                sqlx::query(LEASE).bind(until).bind(id).fetch_one(connection).await.and_then(one_from_row)?
             });
             leased.push(row.into());
         }
@@ -207,7 +210,7 @@ impl Transaction {
             WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL
               AND o.closed_at IS NULL";
         let (waiting, oldest): (i64, Option<i64>) =
-            on!(self, |connection| sqlx::query_as(SELECT).fetch_one(connection).await?);
+            on!(self, |connection| sqlx::query(SELECT).fetch_one(connection).await.and_then(one_from_row)?);
         Ok(OutboxBacklog { waiting, oldest: oldest.map(Timestamp::from_micros) })
     }
 }

@@ -11,6 +11,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
+use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// The status of an environment.
 #[derive(Debug, Clone)]
@@ -92,8 +93,11 @@ impl Transaction {
     /// The identifiers of an organization's environments, sorted by name.
     pub async fn environment_ids_by_name(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
         const NAMES: &str = "SELECT name, id FROM environments WHERE organization = $1";
-        let mut names: Vec<(String, Uuid)> =
-            on!(self, |connection| sqlx::query_as(NAMES).bind(organization).fetch_all(connection).await?);
+        let mut names: Vec<(String, Uuid)> = on!(self, |connection| sqlx::query(NAMES)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         // Sorted here: the database's order depends on its locale.
         names.sort_unstable();
         Ok(names.into_iter().map(|(_, id)| id).collect())
@@ -119,8 +123,13 @@ impl Transaction {
         name: &str,
     ) -> Result<Option<EnvironmentOverview>, Error> {
         let row: Option<EnvironmentRow> = on!(self, |connection| {
-            let select = sqlx::query_as(select_environments!("e.organization = $1 AND e.name = $2"));
-            select.bind(organization).bind(name).fetch_optional(connection).await?
+            let select = sqlx::query(select_environments!("e.organization = $1 AND e.name = $2"));
+            select
+                .bind(organization)
+                .bind(name)
+                .fetch_optional(connection)
+                .await
+                .and_then(optional_from_row)?
         });
         row.map(EnvironmentRow::parse).transpose()
     }

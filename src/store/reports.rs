@@ -9,6 +9,7 @@ use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// An environment whose row is locked until the transaction ends.
 #[derive(Debug, Clone)]
@@ -148,7 +149,7 @@ impl Transaction {
             for name in names {
                 list.push_bind(*name);
             }
-            query.push(end).build_query_as().fetch_all(connection).await?
+            query.push(end).build().fetch_all(connection).await.and_then(all_from_rows)?
         });
         rows.into_iter().map(EnvironmentRow::parse).collect()
     }

@@ -8,6 +8,7 @@ use super::{Error, Transaction};
 use crate::domain::model::{
     KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp, UrlText, match_repository,
 };
+use crate::store::from_row::all_from_rows;
 
 impl Transaction {
     /// Creates or updates a repository. Called for each attestation that names one.
@@ -39,7 +40,12 @@ impl Transaction {
             sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
         }
         let rows: Vec<(String, Option<String>)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(name).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(name)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         Ok(rows
             .into_iter()

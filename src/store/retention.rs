@@ -10,6 +10,7 @@ use super::columns::duration;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
+use crate::store::from_row::all_from_rows;
 
 /// An environment with a limited retention.
 #[derive(Debug, Clone)]
@@ -51,8 +52,10 @@ impl Transaction {
         const SELECT: &str = "
             SELECT e.id, o.retention FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.retention IS NOT NULL";
-        let rows: Vec<(Uuid, i64)> =
-            on!(self, |connection| sqlx::query_as(SELECT).fetch_all(connection).await?);
+        let rows: Vec<(Uuid, i64)> = on!(self, |connection| sqlx::query(SELECT)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let retention = |(id, micros)| EnvironmentRetention { id, retention: duration(micros) };
         Ok(rows.into_iter().map(retention).collect())
     }

@@ -71,8 +71,8 @@ macro_rules! rows {
                 serde_json::from_str(&json).map_err(|_| $crate::store::Error::Unreadable("rows"))?
             }
             $crate::store::Transaction::Postgres(transaction) => {
-                let $query = sqlx::query_as($select);
-                $bind.fetch_all(&mut **transaction).await?
+                let $query = sqlx::query($select);
+                $bind.fetch_all(&mut **transaction).await.and_then($crate::store::from_row::all_from_rows)?
             }
         }
     };

@@ -12,6 +12,7 @@ use super::row_limit::{AtMost, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// Maximum number of results per kind.
 const MAX_RESULTS: usize = 50;
@@ -149,8 +150,13 @@ impl Transaction {
               WHERE organization = $1 AND target >= $2 AND target <= $3) AS f
             GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(first.bytes().to_vec());
-            select.bind(last.bytes().to_vec()).bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(first.bytes().to_vec());
+            select
+                .bind(last.bytes().to_vec())
+                .bind(one_more_than(MAX_RESULTS))
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         artifacts(rows)
     }
@@ -179,10 +185,10 @@ impl Transaction {
         );
         let share = self.scanned_per_environment(organization).await?;
         let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&text.pattern);
+            let select = sqlx::query(SELECT).bind(organization).bind(&text.pattern);
             let select = select.bind(&text.lowercase_pattern);
             let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
-            select.fetch_all(connection).await?
+            select.fetch_all(connection).await.and_then(all_from_rows)?
         });
         artifacts(rows)
     }
@@ -230,20 +236,21 @@ impl Transaction {
             )
         );
         let mut rows: Vec<PodRow> = on!(self, |connection| {
-            let select = sqlx::query_as(RUNNING).bind(organization).bind(&text.pattern);
+            let select = sqlx::query(RUNNING).bind(organization).bind(&text.pattern);
             select
                 .bind(&text.lowercase_pattern)
                 .bind(one_more_than(MAX_RESULTS))
                 .fetch_all(connection)
-                .await?
+                .await
+                .and_then(all_from_rows)?
         });
         if rows.len() <= MAX_RESULTS {
             let share = self.scanned_per_environment(organization).await?;
             rows.append(&mut on!(self, |connection| {
-                let select = sqlx::query_as(ENDED).bind(organization).bind(&text.pattern);
+                let select = sqlx::query(ENDED).bind(organization).bind(&text.pattern);
                 let select = select.bind(&text.lowercase_pattern);
                 let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
-                select.fetch_all(connection).await?
+                select.fetch_all(connection).await.and_then(all_from_rows)?
             }));
         }
         let pods = rows.into_iter().map(PodRow::parse).collect::<Result<_, Error>>()?;
@@ -262,8 +269,8 @@ impl Transaction {
             WHERE organization = $1 AND commit_sha >= $2 AND commit_sha < $3
             ORDER BY commit_sha, fingerprint LIMIT $4";
         let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
-            select.bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
+            select.bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
         Ok(AtMost::from_rows(MAX_RESULTS, built.collect::<Result<_, Error>>()?))
@@ -285,8 +292,13 @@ impl Transaction {
         let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
         let prefix: String = commit.chars().take(40).collect();
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&prefix).bind(format!("{prefix}g"));
-            select.bind(pattern).bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(organization).bind(&prefix).bind(format!("{prefix}g"));
+            select
+                .bind(pattern)
+                .bind(one_more_than(MAX_RESULTS))
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
@@ -342,10 +354,10 @@ impl Transaction {
              ORDER BY created_at DESC, id DESC LIMIT $4"
         );
         let rows = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(organization).bind(&text.pattern);
+            let select = sqlx::query(SELECT).bind(organization).bind(&text.pattern);
             let select = select.bind(&text.lowercase_pattern);
             let select = select.bind(one_more_than(MAX_RESULTS)).bind(MAX_SCANNED).bind(&text.text);
-            select.fetch_all(connection).await?
+            select.fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }

@@ -5,6 +5,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::optional_from_row;
 
 /// A session.
 #[derive(Debug, Clone)]
@@ -45,7 +46,11 @@ impl Transaction {
     pub async fn session(&mut self, session: Fingerprint) -> Result<Option<Session>, Error> {
         const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
         let row: Option<(Vec<u8>, i64, i64)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(session.bytes().as_slice()).fetch_optional(connection).await?
+            sqlx::query(SELECT)
+                .bind(session.bytes().as_slice())
+                .fetch_optional(connection)
+                .await
+                .and_then(optional_from_row)?
         });
         row.map(|(token, created_at, last_used_at)| {
             let (created_at, last_used_at) =

@@ -13,6 +13,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// The snapshots that retention has not removed.
 #[derive(Debug, Clone, Copy)]
@@ -132,8 +133,11 @@ impl Transaction {
                     WHERE s.environment = e.id AND (s.superseded_at IS NULL OR s.superseded_at > COALESCE(e.horizon_at, 0))
                     ORDER BY s.snapshot LIMIT 1)
             FROM environments e WHERE e.id = $1";
-        let (horizon, first): (Option<i64>, Option<i64>) =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(environment).fetch_one(connection).await?);
+        let (horizon, first): (Option<i64>, Option<i64>) = on!(self, |connection| sqlx::query(SELECT)
+            .bind(environment)
+            .fetch_one(connection)
+            .await
+            .and_then(one_from_row)?);
         Ok(AvailableSnapshots { first, horizon_at: horizon.map(Timestamp::from_micros) })
     }
 
@@ -147,7 +151,13 @@ impl Transaction {
             SELECT snapshot, received_at, reported_by, confirmed_at, superseded_at, compliance FROM snapshots
             WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY snapshot DESC";
         let rows: Vec<SnapshotRow> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(environment).bind(first).bind(last).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(environment)
+                .bind(first)
+                .bind(last)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         rows.into_iter().map(SnapshotRow::parse).collect()
     }
@@ -218,8 +228,8 @@ impl Transaction {
                 AND v.occurred_at >= p.since AND v.occurred_at < p.until_at
             ORDER BY v.occurred_at, v.id";
         let rows: Vec<(String, bool)> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(limit).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(environment).bind(first).bind(last);
+            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let read = |(text, is_cut): (String, bool)| {
             Ok((serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"))?, is_cut))
@@ -244,8 +254,8 @@ impl Transaction {
               WHERE s.environment = $1 AND s.snapshot >= $2 AND s.snapshot <= $3) AS c
             WHERE place <= $4 ORDER BY from_at DESC";
         let rows: Vec<GapRow> = on!(self, |connection| {
-            let select = sqlx::query_as(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(limit).fetch_all(connection).await?
+            let select = sqlx::query(SELECT).bind(environment).bind(first).bind(last);
+            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let gap = |row: GapRow| Gap {
             snapshot: row.snapshot,

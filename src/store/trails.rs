@@ -8,6 +8,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
 use crate::domain::model::{Fingerprint, GitCommit, Page, Template, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// Filters of a list of trails.
 #[derive(Debug, Clone, Copy, Default)]
@@ -213,7 +214,7 @@ impl Transaction {
             push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset());
-            query.build_query_as().fetch_all(connection).await?
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
         });
         let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
         if !trails.is_empty() {
@@ -236,14 +237,14 @@ impl Transaction {
             );
             push_ids!(query, ids);
             query.push(" ORDER BY created_at, id");
-            query.build_query_as().persistent(false).fetch_all(connection).await?
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND trail IN",
             );
             push_ids!(query, ids);
-            query.build_query_as().persistent(false).fetch_all(connection).await?
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
         for row in latest {
@@ -263,8 +264,11 @@ impl Transaction {
     async fn tags(&mut self, organization: &str) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
         const SELECT: &str =
             "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let rows: Vec<(String, String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
         for (flow, tag, value) in rows {
             tags.entry(flow).or_default().insert(tag, value);
@@ -275,8 +279,11 @@ impl Transaction {
     async fn templates(&mut self, organization: &str) -> Result<HashMap<String, Template>, Error> {
         const SELECT: &str = "
             SELECT flow, id, version, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<TemplateRow> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let rows: Vec<TemplateRow> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         rows.into_iter().map(TemplateRow::parse).collect()
     }
 }

@@ -85,7 +85,14 @@ macro_rules! fetch_for_all {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
         let mut rows = Vec::new();
         $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, $end, |connection| {
-            rows.append(&mut $query.build_query_as().persistent(false).fetch_all(connection).await?);
+            rows.append(
+                &mut $query
+                    .build()
+                    .persistent(false)
+                    .fetch_all(connection)
+                    .await
+                    .and_then($crate::store::from_row::all_from_rows)?,
+            );
         });
         rows
     }};

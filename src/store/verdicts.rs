@@ -14,6 +14,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
 
 /// An environment that is due for re-evaluation.
 #[derive(Debug, Clone)]
@@ -254,7 +255,12 @@ impl Transaction {
                                     AND p.closed_at IS NULL))
             ORDER BY e.organization, e.name";
         let rows: Vec<(String, String)> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(now.micros()).bind(stale.micros()).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(now.micros())
+                .bind(stale.micros())
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         Ok(rows.into_iter().map(|(organization, name)| DueEnvironment { organization, name }).collect())
     }

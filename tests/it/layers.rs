@@ -241,7 +241,7 @@ fn circle_is_found_through_groups_reexports_and_inline_paths() {
     write("b.rs", "pub struct Second(crate::Third);");
     write("c.rs", "pub struct Third;");
     assert!(Imports::read(folder.path()).circles().is_empty());
-    write("c.rs", "pub struct Third;\nfn f() -> super::a::First { todo!() }");
+    write("c.rs", "pub struct Third;\nfn f() -> super::a::First { super::a::First }");
     assert_eq!(Imports::read(folder.path()).circles(), ["a", "b", "c"].map(str::to_owned).into());
 }
 
@@ -256,6 +256,34 @@ fn live_and_evidence_do_not_import_each_other() {
             assert_eq!(named.next(), None, "{}", path.display());
         }
     }
+}
+
+/// Only the extractors of `access` parse an organization from a path, and only the guard changes verdicts.
+#[test]
+fn access_and_evaluation_have_one_place_each() {
+    let imports = [
+        ("axum::extract::Path", "service/access.rs"),
+        ("axum::extract::RawPathParams", "no file"),
+        ("axum::extract::OriginalUri", "no file"),
+    ];
+    let calls = [
+        (".record_status_changes(", "service/evaluation/guard.rs"),
+        (".insert_events(", "service/evaluation/guard.rs"),
+        (".lock_verdicts", "service/evaluation/guard.rs"),
+        (".reconcile(", "service/bootstrap/mod.rs"),
+    ];
+    for path in sources(&root().join("service")) {
+        let code = code(&path);
+        let used: BTreeSet<_> = uses(&code).into_iter().map(|path| path.join("::")).collect();
+        for (import, file) in imports {
+            assert!(path.ends_with(file) || !used.contains(import), "{} imports {import}", path.display());
+        }
+        for (call, file) in calls {
+            assert!(path.ends_with(file) || !code.contains(call), "{} calls {call}", path.display());
+        }
+    }
+    let access = uses(&code(&root().join("service/access.rs")));
+    assert!(access.iter().any(|path| path.join("::") == "axum::extract::Path"), "{access:?}");
 }
 
 #[test]

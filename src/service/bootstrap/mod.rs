@@ -39,9 +39,12 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether the database has seen a higher generation than the file's.
-    pub(super) fn is_outdated(&self) -> bool {
-        matches!(self, Self::File(BootstrapError::Outdated { .. }))
+    /// The generation of the database, if it is higher than the file's.
+    pub(super) fn newer_generation(&self) -> Option<i64> {
+        match self {
+            Self::File(BootstrapError::Outdated { seen, .. }) => Some(*seen),
+            _ => None,
+        }
     }
 }
 
@@ -74,12 +77,27 @@ impl Bootstrap {
 
 /// Reads a file and applies it. Returns its generation.
 pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
-    apply(app, Bootstrap::read(path).await?).await
+    match Bootstrap::read(path).await {
+        Ok(bootstrap) => apply(app, bootstrap).await,
+        Err(error) => {
+            app.metrics.bootstrap_failed(&error, None);
+            Err(error)
+        }
+    }
 }
 
 /// Applies a file to the database, evaluates the changed environments, and replaces the addresses of notification targets.
 /// Returns the generation.
 pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
+    let applied = try_apply(app, bootstrap).await;
+    match &applied {
+        Ok(generation) => app.metrics.bootstrap_applied(*generation),
+        Err(error) => app.metrics.bootstrap_failed(error, error.newer_generation()),
+    }
+    applied
+}
+
+async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let Bootstrap { path, plan, addresses } = bootstrap;
     let generation = plan.generation;
     let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
@@ -90,9 +108,7 @@ pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadEr
         Reconciliation::Applied(journal) => journal,
         Reconciliation::Changed => return Err(BootstrapError::Changed { path, generation }.into()),
         Reconciliation::Outdated(seen) => {
-            let error = BootstrapError::Outdated { path, generation, seen };
-            app.metrics.set_stale_bootstrap(Some(error.to_string()));
-            return Err(error.into());
+            return Err(BootstrapError::Outdated { path, generation, seen }.into());
         }
         Reconciliation::NumberConflict(conflict) => {
             return Err(BootstrapError::NumberConflict(path, conflict).into());
@@ -108,12 +124,11 @@ pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadEr
     let warnings = warnings::check(&mut evaluating.transaction, &plan).await?;
     let audit = Audit::from_bootstrap(generation, journal.changes);
     evaluating.audit(audit, at).await?;
-    evaluating.commit().await?;
+    // Before the sender wakes: notifications of this change use the new addresses.
+    evaluating.commit_and(|| app.addresses.replace(addresses)).await?;
     for warning in warnings {
         tracing::warn!("bootstrap file: {warning}");
     }
-    app.metrics.set_stale_bootstrap(None);
-    app.addresses.replace(addresses);
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
     }

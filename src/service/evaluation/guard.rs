@@ -2,7 +2,8 @@
 //!
 //! [`Evaluating`] is the only way to evaluate. It acquires, in this order, the organization's lock of this process, a
 //! connection for writing, and the organization's verdict lock of the database; its owner then changes rows, evaluates and
-//! commits. No other code acquires two of these, so evaluations cannot deadlock.
+//! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot
+//! deadlock.
 
 use std::collections::BTreeSet;
 
@@ -204,7 +205,13 @@ impl<'a> Evaluating<'a> {
     /// Commits and releases the locks. Then logs the audit entries, counts the events and wakes the sender of
     /// notifications.
     pub(crate) async fn commit(self) -> Result<(), Error> {
+        self.commit_and(|| ()).await
+    }
+
+    /// As [`commit`](Self::commit), with an action between the commit and the wake-up of the sender.
+    pub(crate) async fn commit_and(self, committed: impl FnOnce()) -> Result<(), Error> {
         self.transaction.commit().await?;
+        committed();
         drop(self.locks);
         self.audits.into_iter().for_each(Audit::log);
         for trigger in self.triggers {

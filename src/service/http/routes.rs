@@ -66,11 +66,11 @@ pub(crate) fn router(app: App) -> Router {
         .route(&format!("{PREFIX}/openapi.json"), get(described))
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        // Operations limit their bodies themselves.
-        .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(panicked))
-        .merge(pages::router(&app))
         .layer(from_fn_with_state(app.clone(), response::limit_memory))
+        .merge(pages::router(&app))
+        // Handlers limit their bodies themselves.
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(app.clone(), access_log::run_logged))
         .with_state(app)
 }

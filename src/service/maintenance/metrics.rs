@@ -167,20 +167,24 @@ impl Metrics {
         self.attestations.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// Counts a load of the bootstrap file, with the applied generation; `None` for a failure.
-    pub(crate) fn bootstrap_load(&self, generation: Option<i64>) {
-        let outcome = if generation.is_some() { "applied" } else { "failed" };
+    /// Counts an applied bootstrap file.
+    pub(crate) fn bootstrap_applied(&self, generation: i64) {
+        self.bootstrap_loaded("applied", Some(generation), None);
+    }
+
+    /// Counts a rejected bootstrap file; `newer`: the generation of the database, if it is higher than the file's.
+    pub(crate) fn bootstrap_failed(&self, error: &dyn std::error::Error, newer: Option<i64>) {
+        self.bootstrap_loaded("failed", newer, newer.map(|_| error.to_string()));
+    }
+
+    fn bootstrap_loaded(&self, outcome: &'static str, generation: Option<i64>, stale: Option<String>) {
         self.reloads.get_or_create(&Outcome { outcome }).inc();
         if let Some(generation) = generation {
             #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
             self.generation.set(generation as f64);
         }
-    }
-
-    /// Records whether the bootstrap file has a lower generation than the database, and the error that says so.
-    pub(crate) fn set_stale_bootstrap(&self, reason: Option<String>) {
-        self.stale.set(reason.is_some().into());
-        *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+        self.stale.set(stale.is_some().into());
+        *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = stale;
     }
 
     /// Why the bootstrap file is stale; `None` if it is not.

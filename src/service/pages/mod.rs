@@ -34,6 +34,7 @@ use self::session::Browser;
 use super::app::App;
 use super::http::context::RequestContext;
 use super::http::problem::{Problem, panicked};
+use super::http::response::limit_memory;
 use super::site::Site;
 
 const STYLE: &str = include_str!("style.css");
@@ -68,7 +69,9 @@ pub(super) fn router(app: &App) -> Router<App> {
     Router::new()
         .nest("/ui", pages)
         .route("/ui/", get(sign_in::home))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), limit_memory))
         .layer(from_fn_with_state(app.site.clone(), secure))
 }
 

@@ -10,6 +10,7 @@ use sqlx::types::Uuid;
 use super::{Action, Journal, PublicAddress, ReconcileError, Target};
 use crate::domain::model::Timestamp;
 use crate::store::columns::json;
+use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
@@ -79,7 +80,11 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, number, name, environments, triggers, created_at FROM actions
             WHERE organization = $1 AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?))
+        Ok(on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?))
     }
 
     async fn action_exists(&mut self, organization: &str, number: i64) -> Result<bool, Error> {
@@ -131,7 +136,12 @@ impl Transaction {
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
         let mut wanted: BTreeMap<&str, &Target> = targets.iter().map(|t| (t.name.as_str(), t)).collect();
         let open: Vec<OpenTarget> = on!(self, |connection| {
-            sqlx::query_as(SELECT).bind(organization).bind(action).fetch_all(connection).await?
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(action)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
         });
         let mut changed = false;
         for open in &open {

@@ -8,6 +8,7 @@ use super::{Approval, Flow, Journal, ReconcileError};
 use crate::domain::evidence::compliance::Policy;
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::store::columns::{fingerprint, json};
+use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
@@ -89,7 +90,11 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?))
+        Ok(on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?))
     }
 
     async fn approval_exists(&mut self, organization: &str, (flow, number): &Key) -> Result<bool, Error> {
@@ -127,8 +132,11 @@ impl Transaction {
     async fn environments_with_approvals(&mut self, organization: &str) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
             SELECT environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let rows: Vec<(String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let requires_approval =
             |content: &str| serde_json::from_str::<Policy>(content).is_ok_and(|policy| policy.approval);
         Ok(rows

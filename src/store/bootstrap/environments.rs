@@ -7,6 +7,7 @@ use sqlx::types::Uuid;
 use super::{Allowance, EnvironmentConfig, Journal, until};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::columns::{fingerprint, json, micros};
+use crate::store::from_row::all_from_rows;
 use crate::store::transaction::{for_all, insert, on};
 use crate::store::{Error, Transaction};
 
@@ -59,8 +60,11 @@ impl Transaction {
             SELECT id, environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
         let policies = environments.iter().filter_map(|e| Some((e.name.as_str(), json(e.policy.as_ref()?))));
         let mut wanted: BTreeMap<&str, String> = policies.collect();
-        let open: Vec<(Uuid, String, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let mut closed = Vec::new();
         for (id, environment, content) in open {
             if wanted.get(environment.as_str()) == Some(&content) {
@@ -119,8 +123,11 @@ impl Transaction {
                 .map(|allowance| ((environment.name.as_str(), allowance.fingerprint), allowance))
         });
         let mut wanted: BTreeMap<(&str, Fingerprint), &Allowance> = listed.collect();
-        let open: Vec<OpenAllowance> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let open: Vec<OpenAllowance> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         for open in &open {
             let (environment, artifact) = (open.environment.as_str(), fingerprint(&open.fingerprint)?);
             let key = (environment, artifact);

@@ -7,6 +7,7 @@ use sqlx::types::Uuid;
 use super::{Flow, Journal};
 use crate::domain::model::Timestamp;
 use crate::store::columns::json;
+use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
@@ -60,8 +61,11 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        let open: Vec<OpenTag> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let open: Vec<OpenTag> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         for OpenTag { id, flow, tag, tag_value } in &open {
             if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
                 self.close(CLOSE, *id, now).await?;
@@ -93,8 +97,11 @@ impl Transaction {
             INSERT INTO flow_templates (id, organization, flow, version, content, created_at)
             SELECT $1, $2, $3, COALESCE(MAX(version), 0) + 1, $4, $5 FROM flow_templates
             WHERE organization = $2 AND flow = $3";
-        let open: Vec<(Uuid, String, String)> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         for (id, flow, content) in open {
             if wanted.get(flow.as_str()) == Some(&content) {
                 wanted.remove(flow.as_str());

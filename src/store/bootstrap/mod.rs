@@ -19,6 +19,7 @@ use super::columns::{fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
+use crate::store::from_row::optional_from_row;
 
 pub use plan::{
     Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PublicAddress,
@@ -118,8 +119,10 @@ impl Transaction {
             // SQLite has a single writer.
             sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
         }
-        let last: Option<(i64, Vec<u8>)> =
-            on!(self, |connection| sqlx::query_as(LAST).fetch_optional(connection).await?);
+        let last: Option<(i64, Vec<u8>)> = on!(self, |connection| sqlx::query(LAST)
+            .fetch_optional(connection)
+            .await
+            .and_then(optional_from_row)?);
         match last {
             Some((last, _)) if last > plan.generation => return Ok(Reconciliation::Outdated(last)),
             Some((last, sha256)) if last == plan.generation => {

@@ -5,6 +5,7 @@ use sqlx::types::Uuid;
 use super::{Journal, Token, until};
 use crate::domain::model::Timestamp;
 use crate::store::columns::{fingerprint, json, role, scope};
+use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
 
@@ -52,8 +53,11 @@ impl Transaction {
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
         const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
-        let open: Vec<OpenToken> =
-            on!(self, |connection| sqlx::query_as(SELECT).bind(organization).fetch_all(connection).await?);
+        let open: Vec<OpenToken> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
         let mut missing: Vec<&Token> = wanted.iter().collect();
         for row in open {
             let token = row.parse()?;

@@ -1,6 +1,6 @@
 //! The bootstrap file: errors in it, and the effects of its changes.
 
-use supercargo::service::{Service, StartError};
+use supercargo::service::{Limits, Service, StartError};
 
 use super::process::{Process, command};
 use super::test_service::{Options, bootstrap, folder, setup};
@@ -199,16 +199,25 @@ async fn lower_generation_is_ignored_and_reported_as_stale(database: Database) {
     service.report(READER, "prod", report(&[])).await.expect(403);
     let database = service.stop().await;
     // After a restart with the older file, as by `helm rollback`, the database prevails.
-    let service = TestService::start_with(database, Options { bootstrap: older, ..Options::default() }).await;
+    let limits = Limits { invalid_tokens: 2, ..Limits::default() };
+    let options = Options { bootstrap: older, limits, ..Options::default() };
+    let service = TestService::start_with(database, options).await;
     service.report(READER, "prod", report(&[])).await.expect(403);
     service.get(READER, "/trails/acme").await.expect(200);
     let ready = Response::from_request(service.http.get(format!("{}/readyz?verbose", service.admin)))
         .await
         .expect(200);
+    // The rate limit does not apply to valid tokens, although no file was applied.
+    for n in 0..20 {
+        service.get(&format!("guess-{n}"), "/trails/acme").await;
+    }
+    service.get(READER, "/trails/acme").await.expect(200);
     let warning = "[+]bootstrap ok, with a warning: the bootstrap file ";
     let numbers = "has generation 4, but the database has generation 5";
     assert!(ready.text.contains(warning) && ready.text.contains(numbers), "{}", ready.text);
-    assert!(service.metrics().await.contains("supercargo_bootstrap_stale 1"));
+    let metrics = service.metrics().await;
+    assert!(metrics.contains("supercargo_bootstrap_stale 1"), "{metrics}");
+    assert!(metrics.contains("supercargo_bootstrap_generation 5"), "{metrics}");
     service.reload(&bootstrap(5, "")).await;
     assert!(service.metrics().await.contains("supercargo_bootstrap_stale 0"));
     let database = service.stop().await;

@@ -8,10 +8,10 @@ use quick_xml::events::BytesStart;
 use super::error::Problem;
 
 /// Limit for the name of a suite or test, in characters.
-pub(crate) const MAX_NAME_CHARS: usize = 255;
+pub(super) const MAX_NAME_CHARS: usize = 255;
 
 /// The attributes of an element by local name, duplicates included.
-pub(crate) fn attributes<'a>(
+pub(super) fn attributes<'a>(
     element: &'a BytesStart<'_>,
 ) -> impl Iterator<Item = Result<(&'a str, Cow<'a, str>), Problem>> {
     let mut attributes = element.attributes();
@@ -25,7 +25,7 @@ pub(crate) fn attributes<'a>(
 }
 
 /// Parses seconds from 0 to 1e9, the interface's maximum, with or without commas between thousands.
-pub(crate) fn seconds(text: &str) -> Option<f64> {
+pub(super) fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let seconds: f64 = if text.contains('.') { text.replace(',', "").parse() } else { text.parse() }.ok()?;
     (0.0..=1e9).contains(&seconds).then_some(seconds)

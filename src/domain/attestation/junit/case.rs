@@ -19,7 +19,7 @@ enum CaseOutcome {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Case {
+pub(super) struct Case {
     outcome: CaseOutcome,
     /// The test is expected to fail for now and counts as skipped.
     is_todo: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// `is_described`: also keeps the test's name.
-    pub(crate) fn new(element: &BytesStart<'_>, is_described: bool) -> Result<Self, Problem> {
+    pub(super) fn new(element: &BytesStart<'_>, is_described: bool) -> Result<Self, Problem> {
         let mut case = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
@@ -51,7 +51,7 @@ impl Case {
 
     /// Records a child element. `flakyFailure` (of a test that passed when it was retried) and `rerunFailure`
     /// (of an attempt before the last) do not affect the outcome.
-    pub(crate) fn record_child(&mut self, child: &BytesStart<'_>, is_described: bool) -> Result<(), Problem> {
+    pub(super) fn record_child(&mut self, child: &BytesStart<'_>, is_described: bool) -> Result<(), Problem> {
         match child.local_name().as_ref() {
             name @ ("error" | "failure") => {
                 self.record(if name == "error" { CaseOutcome::Errored } else { CaseOutcome::Failed });
@@ -79,14 +79,14 @@ impl Case {
     }
 
     /// Appends text of the failure.
-    pub(crate) fn append_output(&mut self, text: &str) {
+    pub(super) fn append_output(&mut self, text: &str) {
         if self.outcome >= CaseOutcome::Failed {
             self.description.append_output(text);
         }
     }
 
     /// Takes the description of a failed test out of the case. `None` if the test did not fail.
-    pub(crate) fn take_failed_test(&mut self, suite: &str) -> Option<FailedTest> {
+    pub(super) fn take_failed_test(&mut self, suite: &str) -> Option<FailedTest> {
         let is_failed = !self.is_todo && self.outcome >= CaseOutcome::Failed;
         is_failed.then(|| FailedTest {
             suite: suite.to_owned(),
@@ -96,7 +96,7 @@ impl Case {
     }
 
     /// The result of this one test, and the number of failures that do not count.
-    pub(crate) fn count(self) -> (JunitResult, u64) {
+    pub(super) fn count(self) -> (JunitResult, u64) {
         let mut result = JunitResult { total: 1, duration: self.duration, ..JunitResult::default() };
         match self.outcome {
             _ if self.is_todo => result.skipped += 1,

@@ -10,7 +10,7 @@ use super::error::{JunitError, Problem, at};
 /// The XML declaration is searched in this many bytes.
 const MAX_DECLARATION_BYTES: usize = 1024;
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, JunitError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, JunitError> {
     if bytes.is_empty() {
         return Err(Problem::Empty.into());
     }

@@ -89,7 +89,7 @@ impl From<Problem> for JunitError {
 }
 
 /// A problem at a byte offset of a text.
-pub(crate) fn at(text: &str, offset: usize, problem: Problem) -> JunitError {
+pub(super) fn at(text: &str, offset: usize, problem: Problem) -> JunitError {
     let before = text.get(..text.floor_char_boundary(offset)).unwrap_or_default();
     let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
     let position = TextPosition { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 };

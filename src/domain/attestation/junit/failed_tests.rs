@@ -30,7 +30,7 @@ pub struct FailedTest {
 
 impl FailedTest {
     /// Records the message of a failure; an unreadable message is ignored.
-    pub(crate) fn record_message(&mut self, failure: &BytesStart<'_>) {
+    pub(super) fn record_message(&mut self, failure: &BytesStart<'_>) {
         if self.message.is_empty() {
             let message = attributes(failure).flatten().find(|(key, _)| *key == "message");
             self.message =
@@ -39,7 +39,7 @@ impl FailedTest {
     }
 
     /// Appends text of a failure, up to the limit.
-    pub(crate) fn append_output(&mut self, text: &str) {
+    pub(super) fn append_output(&mut self, text: &str) {
         let room = MAX_OUTPUT_BYTES.saturating_sub(self.output.len());
         let end = text.floor_char_boundary(room);
         self.output.push_str(text.get(..end).unwrap_or_default());
@@ -48,22 +48,22 @@ impl FailedTest {
 
 /// Collects failed tests, up to a limit.
 #[derive(Debug, Default)]
-pub(crate) struct FailedTests {
+pub(super) struct FailedTests {
     limit: usize,
-    pub(crate) tests: Vec<FailedTest>,
+    pub(super) tests: Vec<FailedTest>,
 }
 
 impl FailedTests {
-    pub(crate) fn with_limit(limit: usize) -> Self {
+    pub(super) fn with_limit(limit: usize) -> Self {
         Self { limit, tests: Vec::new() }
     }
 
     /// Whether the limit is reached. Further test cases need no description.
-    pub(crate) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.tests.len() >= self.limit
     }
 
-    pub(crate) fn push(&mut self, test: FailedTest) {
+    pub(super) fn push(&mut self, test: FailedTest) {
         if !self.is_full() {
             let output = test.output.trim().to_owned();
             self.tests.push(FailedTest { output, ..test });

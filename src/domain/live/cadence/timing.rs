@@ -63,7 +63,7 @@ impl Timing {
     }
 
     /// The interval with jitter.
-    pub(crate) fn heartbeat(&self, seed: u64) -> Duration {
+    pub(super) fn heartbeat(&self, seed: u64) -> Duration {
         let span = self.interval.saturating_mul(self.jitter).saturating_mul(2) / 100;
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let shift = Duration::from_nanos(fastrand::Rng::with_seed(seed).u64(0..=nanos));
@@ -71,31 +71,31 @@ impl Timing {
     }
 
     /// Delay after this number of consecutive failures, the last of which is transient.
-    pub(crate) fn retry_delay(&self, failures: u32, seed: u64) -> Duration {
+    pub(super) fn retry_delay(&self, failures: u32, seed: u64) -> Duration {
         nth_delay(self.backoff, failures, seed)
     }
 
     /// Delay before the final report is retried: 100 to 500 ms if the shutdown may take 5 s, so that a dozen
     /// attempts fit.
-    pub(crate) fn retry_delay_at_shutdown(&self, attempts: u32, seed: u64) -> Duration {
+    pub(super) fn retry_delay_at_shutdown(&self, attempts: u32, seed: u64) -> Duration {
         let backoff =
             Backoff { initial: self.shutdown_timeout / 50, max: self.shutdown_timeout / 10, ..self.backoff };
         nth_delay(backoff, attempts, seed)
     }
 
     /// Minimum time between the starts of two reports.
-    pub(crate) fn spacing(&self, upload: Duration) -> Duration {
+    pub(super) fn spacing(&self, upload: Duration) -> Duration {
         upload.saturating_mul(self.spacing_factor).min(self.max_spacing)
     }
 
     /// When the debounce ends.
-    pub(crate) fn debounce_deadline(&self, first: Instant, last: Instant) -> Option<Instant> {
+    pub(super) fn debounce_deadline(&self, first: Instant, last: Instant) -> Option<Instant> {
         let max = self.max_debounce.max(self.debounce);
         earliest(last.checked_add(self.debounce), first.checked_add(max))
     }
 
     /// When the live set becomes stale.
-    pub(crate) fn stale_at(&self, contact: Instant) -> Option<Instant> {
+    pub(super) fn stale_at(&self, contact: Instant) -> Option<Instant> {
         contact.checked_add(self.stale_after)
     }
 }
@@ -107,16 +107,16 @@ fn nth_delay(backoff: Backoff, failures: u32, seed: u64) -> Duration {
 }
 
 /// The earlier of two times; `None` is never reached.
-pub(crate) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+pub(super) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
 /// The time at which both are reached.
-pub(crate) fn latest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+pub(super) fn latest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.zip(other).map(|(one, other)| one.max(other))
 }
 
 /// Whether a time has been reached.
-pub(crate) fn is_reached(at: Option<Instant>, now: Instant) -> bool {
+pub(super) fn is_reached(at: Option<Instant>, now: Instant) -> bool {
     at.is_some_and(|at| at <= now)
 }

@@ -150,13 +150,13 @@ pub struct Completion {
 
 /// Consecutive failed reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Failing {
+pub(super) struct Failing {
     /// Time of the first failure.
-    pub(crate) since: Instant,
-    pub(crate) failures: u32,
+    pub(super) since: Instant,
+    pub(super) failures: u32,
     /// Reason of the next attempt.
-    pub(crate) reason: SendReason,
-    pub(crate) retry_at: Option<Instant>,
+    pub(super) reason: SendReason,
+    pub(super) retry_at: Option<Instant>,
 }
 
 impl SendReason {

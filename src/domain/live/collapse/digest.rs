@@ -9,12 +9,12 @@ use crate::domain::model::Fingerprint;
 
 /// A parsed `imageID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ImageId<'a> {
+pub(super) struct ImageId<'a> {
     /// The SHA-256 digest.
-    pub(crate) digest: Fingerprint,
+    pub(super) digest: Fingerprint,
     /// The repository of the digest. Without one, the digest is that of the image configuration, since the
     /// runtime knows no other.
-    pub(crate) repository: Option<&'a str>,
+    pub(super) repository: Option<&'a str>,
 }
 
 /// Why a container is not in the report.
@@ -46,7 +46,7 @@ impl fmt::Display for ContainerSkip {
 /// # Errors
 ///
 /// The reason to skip the container.
-pub(crate) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
+pub(super) fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     if image_id.is_empty() {
         return Err(ContainerSkip::NotStarted);
     }
@@ -73,7 +73,7 @@ pub fn digest_of(image: &str) -> Option<Fingerprint> {
 }
 
 /// Whether a name is only a digest: `sha256:H` or `H`.
-pub(crate) fn is_bare_digest(name: &str) -> bool {
+pub(super) fn is_bare_digest(name: &str) -> bool {
     Fingerprint::from_hex(name.strip_prefix("sha256:").unwrap_or(name)).is_some()
 }
 

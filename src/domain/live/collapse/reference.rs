@@ -22,7 +22,7 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Adds the registry, and `library/` for Docker Hub. Adds no tag. A name outside the grammar is unchanged.
-pub(crate) fn normalize(name: &str) -> Cow<'_, str> {
+pub(super) fn normalize(name: &str) -> Cow<'_, str> {
     let full = with_registry(name);
     if REFERENCE.as_ref().is_some_and(|grammar| grammar.is_match(&full)) { full } else { Cow::Borrowed(name) }
 }

@@ -13,7 +13,7 @@ const ENTRY_BYTES: usize = 128;
 
 /// The remaining budget of a pod, in bytes.
 #[derive(Debug)]
-pub(crate) struct SizeBudget(usize);
+pub(super) struct SizeBudget(usize);
 
 impl Default for SizeBudget {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl Default for SizeBudget {
 
 impl SizeBudget {
     /// Reserves space for an entry with these texts. Returns whether it fits.
-    pub(crate) fn reserve<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> bool {
+    pub(super) fn reserve<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> bool {
         let size = texts.into_iter().fold(ENTRY_BYTES, |size, text| size.saturating_add(text.len()));
         match self.0.checked_sub(size) {
             Some(remaining) => {
@@ -37,7 +37,7 @@ impl SizeBudget {
 
 /// The owners that fit into the budget, in order. Owners with a control character are dropped: no object has
 /// such a name (Kubernetes documentation, "Object Names and IDs"), and escaping multiplies its size by six.
-pub(crate) fn owners(mut owners: Vec<OwnerReference>, mut budget: SizeBudget) -> Box<[OwnerReference]> {
+pub(super) fn owners(mut owners: Vec<OwnerReference>, mut budget: SizeBudget) -> Box<[OwnerReference]> {
     owners.retain(|owner| {
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let texts = [api_version, kind, name, uid].map(|text| text.as_deref().unwrap_or_default());

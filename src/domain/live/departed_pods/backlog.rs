@@ -13,17 +13,17 @@ const ENTRY_BYTES: usize = 128;
 
 /// A departed pod that no accepted report contained.
 #[derive(Debug, Clone)]
-pub(crate) struct DepartedPod {
-    pub(crate) artifact: Artifact,
+pub(super) struct DepartedPod {
+    pub(super) artifact: Artifact,
     /// First revision that contained the artifact.
-    pub(crate) since: Revision,
+    pub(super) since: Revision,
     /// First revision without the artifact.
-    pub(crate) departed_at: Revision,
+    pub(super) departed_at: Revision,
 }
 
 /// Departed pods by namespace and order of departure.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Backlog {
+pub(super) struct Backlog {
     pods: BTreeMap<(Arc<str>, u64), DepartedPod>,
     /// Size of the pods of each namespace, in bytes.
     sizes: BTreeMap<Arc<str>, usize>,
@@ -46,7 +46,7 @@ impl DepartedPod {
 }
 
 impl Backlog {
-    pub(crate) fn insert(&mut self, number: u64, new: DepartedPod) {
+    pub(super) fn insert(&mut self, number: u64, new: DepartedPod) {
         let namespace = Arc::clone(&new.artifact.namespace);
         let size = new.size();
         let before = self.sizes.get(&namespace).copied().unwrap_or_default();
@@ -54,11 +54,11 @@ impl Backlog {
         self.pods.insert((namespace, number), new);
     }
 
-    pub(crate) fn get(&self, namespace: &Arc<str>, number: u64) -> Option<&DepartedPod> {
+    pub(super) fn get(&self, namespace: &Arc<str>, number: u64) -> Option<&DepartedPod> {
         self.pods.get(&(Arc::clone(namespace), number))
     }
 
-    pub(crate) fn remove(&mut self, namespace: &Arc<str>, number: u64) -> Option<DepartedPod> {
+    pub(super) fn remove(&mut self, namespace: &Arc<str>, number: u64) -> Option<DepartedPod> {
         let old = self.pods.remove(&(Arc::clone(namespace), number))?;
         let before = self.sizes.get(namespace).copied().unwrap_or_default();
         self.resize(namespace, before, before.saturating_sub(old.size()));
@@ -77,29 +77,29 @@ impl Backlog {
     }
 
     /// Removes the oldest pod of the largest namespace.
-    pub(crate) fn evict(&mut self) -> Option<(u64, DepartedPod)> {
+    pub(super) fn evict(&mut self) -> Option<(u64, DepartedPod)> {
         let namespace = Arc::clone(&self.ranks.last()?.1);
         let number = self.pods.range((Arc::clone(&namespace), 0)..).next()?.0.1;
         Some((number, self.remove(&namespace, number)?))
     }
 
-    pub(crate) fn retain(&mut self, keep: impl Fn(&DepartedPod) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl Fn(&DepartedPod) -> bool) {
         let all = std::mem::take(self);
         for ((_, number), pod) in all.pods.into_iter().filter(|(_, pod)| keep(pod)) {
             self.insert(number, pod);
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &DepartedPod)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &DepartedPod)> {
         self.pods.iter().map(|((_, number), pod)| (*number, pod))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.pods.len()
     }
 
     /// Size of all pods, in bytes.
-    pub(crate) fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.size
     }
 }

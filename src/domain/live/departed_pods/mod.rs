@@ -36,9 +36,10 @@ pub struct Limits {
 
 /// The departed pods of one environment.
 ///
-/// Invariant: a report of revision R contains every pod with `since <= R`, either as a running pod or, if it
-/// departed by then, as a departed pod. Comparing `since` with the accepted revision is therefore enough,
-/// whether a pod departed before the report was composed, while it was in flight, or later.
+/// Invariant: a report of revision R contains every pod with `since <= R` that had not departed by then, as a
+/// running pod. It contains the others as departed pods, if its [`Contents`] include those. Comparing the
+/// pod's revisions with the accepted one is therefore enough, whether it departed before the report was
+/// composed, while it was in flight, or later.
 #[derive(Debug, Clone, Default)]
 pub struct DepartedPods {
     limits: Limits,

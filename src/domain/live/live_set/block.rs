@@ -10,7 +10,7 @@ use super::marks::MAX_PODS;
 
 /// At most [`MAX_PODS`] pods.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Block {
+pub(super) struct Block {
     names: String,
     /// End of each name. Separate from the entries because a search reads only names.
     ends: Vec<usize>,
@@ -18,28 +18,28 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.len() >= MAX_PODS
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<(&str, &Entry)> {
+    pub(super) fn get(&self, index: usize) -> Option<(&str, &Entry)> {
         Some((self.name(index)?, self.entries.get(index)?))
     }
 
-    pub(crate) fn last_name(&self) -> &str {
+    pub(super) fn last_name(&self) -> &str {
         self.name(self.len().saturating_sub(1)).unwrap_or_default()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
     /// The index of a name, or the index at which to insert it.
-    pub(crate) fn find(&self, name: &str) -> Result<usize, usize> {
+    pub(super) fn find(&self, name: &str) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -52,13 +52,13 @@ impl Block {
         Err(low)
     }
 
-    pub(crate) fn replace(&mut self, index: usize, entry: Entry) {
+    pub(super) fn replace(&mut self, index: usize, entry: Entry) {
         if let Some(old) = self.entries.get_mut(index) {
             *old = entry;
         }
     }
 
-    pub(crate) fn insert(&mut self, index: usize, name: &str, entry: Entry) {
+    pub(super) fn insert(&mut self, index: usize, name: &str, entry: Entry) {
         let start = self.start(index);
         // Reserve little: most blocks hardly grow once a list is complete.
         if self.entries.len() == self.entries.capacity() {
@@ -77,7 +77,7 @@ impl Block {
         }
     }
 
-    pub(crate) fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         let Some(length) = self.name(index).map(str::len) else { return };
         let start = self.start(index);
         self.names.replace_range(start..start + length, "");
@@ -92,7 +92,7 @@ impl Block {
     }
 
     /// Removes and returns the pods from `index` on.
-    pub(crate) fn split_off(&mut self, index: usize) -> Self {
+    pub(super) fn split_off(&mut self, index: usize) -> Self {
         let start = self.start(index);
         let mut rest = Self {
             names: self.names.split_off(start),
@@ -107,7 +107,7 @@ impl Block {
     }
 
     /// Appends the pods of the next block.
-    pub(crate) fn append(&mut self, next: &Self) {
+    pub(super) fn append(&mut self, next: &Self) {
         let start = self.names.len();
         self.names.reserve_exact(next.names.len());
         self.names.push_str(&next.names);
@@ -118,7 +118,7 @@ impl Block {
     }
 
     /// Releases memory reserved for growth.
-    pub(crate) fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         self.names.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.entries.shrink_to_fit();

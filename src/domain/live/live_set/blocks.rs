@@ -14,7 +14,7 @@ const MIN_PODS: usize = MAX_PODS / 4;
 
 /// The pods of one namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks(Vec<MarkedBlock>);
+pub(super) struct Blocks(Vec<MarkedBlock>);
 
 #[derive(Debug)]
 struct MarkedBlock {
@@ -24,22 +24,22 @@ struct MarkedBlock {
 
 /// Position of a pod, or position at which to insert it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Position {
+pub(super) struct Position {
     block: usize,
     index: usize,
 }
 
 impl Blocks {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Shares the current blocks.
-    pub(crate) fn share(&self) -> impl Iterator<Item = Arc<Block>> {
+    pub(super) fn share(&self) -> impl Iterator<Item = Arc<Block>> {
         self.0.iter().map(|marked| Arc::clone(&marked.block))
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<Position, Position> {
+    pub(super) fn find(&self, name: &str) -> Result<Position, Position> {
         let block = self.0.partition_point(|marked| marked.block.last_name() < name);
         if let Some(marked) = self.0.get(block) {
             return match marked.block.find(name) {
@@ -52,34 +52,34 @@ impl Blocks {
         Err(Position { block: last, index })
     }
 
-    pub(crate) fn get(&self, at: Position) -> Option<&Entry> {
+    pub(super) fn get(&self, at: Position) -> Option<&Entry> {
         self.0.get(at.block)?.block.get(at.index).map(|(_, entry)| entry)
     }
 
-    pub(crate) fn is_marked(&self, at: Position) -> bool {
+    pub(super) fn is_marked(&self, at: Position) -> bool {
         self.0.get(at.block).is_some_and(|marked| marked.marks.has(at.index))
     }
 
-    pub(crate) fn mark(&mut self, at: Position) {
+    pub(super) fn mark(&mut self, at: Position) {
         if let Some(marked) = self.0.get_mut(at.block) {
             marked.marks.set(at.index, true);
         }
     }
 
-    pub(crate) fn clear_marks(&mut self) {
+    pub(super) fn clear_marks(&mut self) {
         for marked in &mut self.0 {
             marked.marks = Marks::default();
         }
     }
 
-    pub(crate) fn replace(&mut self, at: Position, entry: Entry) {
+    pub(super) fn replace(&mut self, at: Position, entry: Entry) {
         if let Some(marked) = self.0.get_mut(at.block) {
             Arc::make_mut(&mut marked.block).replace(at.index, entry);
         }
     }
 
     /// Inserts a pod at the position that [`Self::find`] returned as an error, and marks it.
-    pub(crate) fn insert(&mut self, at: Position, name: &str, entry: Entry) {
+    pub(super) fn insert(&mut self, at: Position, name: &str, entry: Entry) {
         let at = self.make_room(at);
         if let Some(marked) = self.0.get_mut(at.block) {
             Arc::make_mut(&mut marked.block).insert(at.index, name, entry);
@@ -87,7 +87,7 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn remove(&mut self, at: Position) {
+    pub(super) fn remove(&mut self, at: Position) {
         if let Some(marked) = self.0.get_mut(at.block) {
             Arc::make_mut(&mut marked.block).remove(at.index);
             marked.marks.remove(at.index);
@@ -96,7 +96,7 @@ impl Blocks {
     }
 
     /// Removes all pods without a mark, and passes them to `each`.
-    pub(crate) fn sweep(&mut self, mut each: impl FnMut(&str, &Entry)) {
+    pub(super) fn sweep(&mut self, mut each: impl FnMut(&str, &Entry)) {
         for marked in &mut self.0 {
             let MarkedBlock { block, marks } = marked;
             if (0..block.len()).all(|index| marks.has(index)) {
@@ -175,7 +175,7 @@ impl Blocks {
     }
 
     #[cfg(test)]
-    pub(crate) fn lengths(&self) -> Vec<usize> {
+    pub(super) fn lengths(&self) -> Vec<usize> {
         self.0.iter().map(|marked| marked.block.len()).collect()
     }
 }

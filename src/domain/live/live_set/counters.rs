@@ -15,7 +15,7 @@ use crate::domain::model::NamespaceName;
 
 /// Counters of all environments.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(super) struct Counters {
     environments: Vec<EnvironmentCounters>,
     /// Selected names of namespaces in which a pod was seen. Other names are not stored: a cluster may create
     /// any number of them.
@@ -33,22 +33,22 @@ struct EnvironmentCounters {
 
 /// Counters of one namespace.
 #[derive(Debug)]
-pub(crate) struct NamespaceCounters {
-    pub(crate) name: Arc<str>,
-    pub(crate) revision: Revision,
+pub(super) struct NamespaceCounters {
+    pub(super) name: Arc<str>,
+    pub(super) revision: Revision,
     /// The environments that select the namespace.
     environments: Box<[usize]>,
     is_seen: bool,
 }
 
 impl NamespaceCounters {
-    pub(crate) fn belongs_to(&self, environment: usize) -> bool {
+    pub(super) fn belongs_to(&self, environment: usize) -> bool {
         self.environments.contains(&environment)
     }
 }
 
 impl Counters {
-    pub(crate) fn new(selections: Vec<Selection>) -> Self {
+    pub(super) fn new(selections: Vec<Selection>) -> Self {
         let environment = |selection| EnvironmentCounters {
             selection,
             tally: Tally::default(),
@@ -60,7 +60,7 @@ impl Counters {
     }
 
     /// Counters for a namespace; `None` if no environment selects it.
-    pub(crate) fn for_namespace(&self, namespace: &str) -> Option<NamespaceCounters> {
+    pub(super) fn for_namespace(&self, namespace: &str) -> Option<NamespaceCounters> {
         let environments: Box<[usize]> = self
             .environments
             .iter()
@@ -78,7 +78,7 @@ impl Counters {
     }
 
     /// Records that a pod was seen in this namespace.
-    pub(crate) fn mark_seen(&mut self, namespace: &mut NamespaceCounters) {
+    pub(super) fn mark_seen(&mut self, namespace: &mut NamespaceCounters) {
         if std::mem::replace(&mut namespace.is_seen, true) {
             return;
         }
@@ -92,15 +92,15 @@ impl Counters {
         }
     }
 
-    pub(crate) fn has_seen(&self, namespace: &str) -> bool {
+    pub(super) fn has_seen(&self, namespace: &str) -> bool {
         self.seen.iter().any(|name| name.as_str() == namespace)
     }
 
-    pub(crate) fn has_seen_any(&self, environment: usize) -> bool {
+    pub(super) fn has_seen_any(&self, environment: usize) -> bool {
         self.environments.get(environment).is_some_and(|environment| environment.is_seen)
     }
 
-    pub(crate) fn latest(&self) -> Revision {
+    pub(super) fn latest(&self) -> Revision {
         self.latest
     }
 
@@ -111,7 +111,7 @@ impl Counters {
     }
 
     /// Records that an artifact of this namespace was added, changed or removed.
-    pub(crate) fn record_change(&mut self, namespace: &mut NamespaceCounters) -> Revision {
+    pub(super) fn record_change(&mut self, namespace: &mut NamespaceCounters) -> Revision {
         let revision = self.next_revision();
         namespace.revision = revision;
         for n in &namespace.environments {
@@ -124,7 +124,7 @@ impl Counters {
 
     /// The departure of a pod. `last` is its final state if the end is new, `own` its entry. A final state
     /// that no report can have contained gets a new revision.
-    pub(crate) fn departure(
+    pub(super) fn departure(
         &mut self,
         namespace: &NamespaceCounters,
         name: &str,
@@ -140,7 +140,7 @@ impl Counters {
     }
 
     /// Replaces the state of a pod of this namespace in the tallies; `None` if it was or is absent.
-    pub(crate) fn update_tally(
+    pub(super) fn update_tally(
         &mut self,
         namespace: &NamespaceCounters,
         before: Option<&Collapsed>,
@@ -157,15 +157,15 @@ impl Counters {
         }
     }
 
-    pub(crate) fn tally(&self, environment: usize) -> Tally {
+    pub(super) fn tally(&self, environment: usize) -> Tally {
         self.environments.get(environment).map(|environment| environment.tally.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn revision(&self, environment: usize) -> Revision {
+    pub(super) fn revision(&self, environment: usize) -> Revision {
         self.environments.get(environment).map(|environment| environment.revision).unwrap_or_default()
     }
 
-    pub(crate) fn selects(&self, environment: usize, namespace: &str) -> bool {
+    pub(super) fn selects(&self, environment: usize, namespace: &str) -> bool {
         self.environments.get(environment).is_some_and(|e| e.selection.selects(namespace))
     }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 /// The list of the cluster, or of one namespace.
 #[derive(Debug, Default)]
-pub(crate) struct ListState {
+pub(super) struct ListState {
     /// A list was completed.
-    pub(crate) is_listed: bool,
+    pub(super) is_listed: bool,
     /// A list was started and not completed.
-    pub(crate) is_open: bool,
-    pub(crate) diff: RelistDiff,
+    pub(super) is_open: bool,
+    pub(super) diff: RelistDiff,
     /// Items without a name by namespace ("" if unknown), in the last complete list and since.
     unnamed: BTreeMap<Box<str>, u64>,
     /// The same, in the list that is being read.
@@ -31,12 +31,12 @@ pub struct RelistDiff {
 }
 
 impl ListState {
-    pub(crate) fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.is_open = true;
         self.current_unnamed.clear();
     }
 
-    pub(crate) fn complete(&mut self) -> RelistDiff {
+    pub(super) fn complete(&mut self) -> RelistDiff {
         self.is_open = false;
         self.is_listed = true;
         self.unnamed = std::mem::take(&mut self.current_unnamed);
@@ -45,7 +45,7 @@ impl ListState {
 
     /// Counts an item without a name. It cannot be recognized in the next list, so each list restarts the
     /// count.
-    pub(crate) fn add_unnamed(&mut self, namespace: &str) {
+    pub(super) fn add_unnamed(&mut self, namespace: &str) {
         let counts = if self.is_open { &mut self.current_unnamed } else { &mut self.unnamed };
         match counts.get_mut(namespace) {
             Some(count) => *count += 1,
@@ -54,7 +54,7 @@ impl ListState {
     }
 
     /// Number of items without a name in the selected namespaces.
-    pub(crate) fn unnamed(&self, is_selected: impl Fn(&str) -> bool) -> u64 {
+    pub(super) fn unnamed(&self, is_selected: impl Fn(&str) -> bool) -> u64 {
         self.unnamed.iter().filter(|(namespace, _)| is_selected(namespace)).map(|(_, count)| count).sum()
     }
 }

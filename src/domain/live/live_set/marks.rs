@@ -4,20 +4,20 @@
 //! removals shift it like the pods.
 
 /// Maximum number of pods in a block, and size of the bitmap.
-pub(crate) const MAX_PODS: usize = 256;
+pub(super) const MAX_PODS: usize = 256;
 
 const BITS: usize = u64::BITS as usize;
 
 /// One mark for each of [`MAX_PODS`] positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Marks([u64; MAX_PODS / BITS]);
+pub(super) struct Marks([u64; MAX_PODS / BITS]);
 
 impl Marks {
-    pub(crate) fn has(&self, index: usize) -> bool {
+    pub(super) fn has(&self, index: usize) -> bool {
         self.0.get(index / BITS).is_some_and(|word| word >> (index % BITS) & 1 == 1)
     }
 
-    pub(crate) fn set(&mut self, index: usize, is_marked: bool) {
+    pub(super) fn set(&mut self, index: usize, is_marked: bool) {
         if let Some(word) = self.0.get_mut(index / BITS) {
             let bit = 1 << (index % BITS);
             *word = if is_marked { *word | bit } else { *word & !bit };
@@ -25,7 +25,7 @@ impl Marks {
     }
 
     /// Shifts the marks from `index` on up by one, and sets the mark at `index`.
-    pub(crate) fn insert(&mut self, index: usize, is_marked: bool) {
+    pub(super) fn insert(&mut self, index: usize, is_marked: bool) {
         let mut carry = u64::from(is_marked);
         let at = index % BITS;
         let mut below = (1 << at) - 1;
@@ -38,7 +38,7 @@ impl Marks {
     }
 
     /// Shifts the marks above `index` down by one.
-    pub(crate) fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         let mut carry = 0;
         let first = index / BITS;
         for (n, word) in self.0.iter_mut().enumerate().skip(first).rev() {
@@ -50,7 +50,7 @@ impl Marks {
     }
 
     /// Removes and returns the marks from `index` on.
-    pub(crate) fn split_off(&mut self, index: usize) -> Self {
+    pub(super) fn split_off(&mut self, index: usize) -> Self {
         let mut rest = Self::default();
         for n in index..MAX_PODS {
             rest.set(n - index, self.has(n));
@@ -60,7 +60,7 @@ impl Marks {
     }
 
     /// Appends other marks after the first `own` ones.
-    pub(crate) fn append(&mut self, own: usize, other: Self) {
+    pub(super) fn append(&mut self, own: usize, other: Self) {
         for n in own..MAX_PODS {
             self.set(n, other.has(n - own));
         }

@@ -23,7 +23,7 @@ impl LiveSet {
 
     /// The last revision that changed an artifact of this namespace; `None` if it has no pod.
     #[cfg(test)]
-    pub(crate) fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
+    pub(super) fn namespace_revision(&self, namespace: &str) -> Option<Revision> {
         self.search(namespace).ok().and_then(|n| self.namespaces.get(n)).map(|n| n.counters.revision)
     }
 

@@ -39,7 +39,7 @@ pub struct Iter<'a> {
 }
 
 impl Snapshot {
-    pub(crate) fn new(
+    pub(super) fn new(
         tally: Tally,
         revision: Revision,
         blocks: Vec<(Arc<str>, Arc<Block>)>,

@@ -29,7 +29,7 @@ impl Tally {
     }
 
     /// Adds a pod.
-    pub(crate) fn add(&mut self, pod: &Collapsed) {
+    pub(super) fn add(&mut self, pod: &Collapsed) {
         self.pods += 1;
         self.config_digests += pod.config_digests();
         match &pod.workload {
@@ -42,7 +42,7 @@ impl Tally {
     }
 
     /// Subtracts a pod that was added in the same state.
-    pub(crate) fn subtract(&mut self, pod: &Collapsed) {
+    pub(super) fn subtract(&mut self, pod: &Collapsed) {
         self.pods = self.pods.saturating_sub(1);
         self.config_digests = self.config_digests.saturating_sub(pod.config_digests());
         match &pod.workload {
@@ -55,7 +55,7 @@ impl Tally {
     }
 
     /// Adds unreadable pods without a name.
-    pub(crate) fn add_unreadable(&mut self, pods: u64) {
+    pub(super) fn add_unreadable(&mut self, pods: u64) {
         if pods > 0 {
             self.pods += pods;
             *self.skipped_pods.entry(PodSkip::Unreadable).or_default() += pods;

@@ -16,8 +16,8 @@ const MIN_SWEEP: usize = 64;
 
 /// A collapsed pod with its cached hash.
 #[derive(Debug)]
-pub(crate) struct Template {
-    pub(crate) collapsed: Collapsed,
+pub(super) struct Template {
+    pub(super) collapsed: Collapsed,
     hash: u64,
     /// Hash of a pod view that collapses to it without remembered containers.
     view_hash: Option<u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Template {
 
 /// All templates in use, and some unused ones.
 #[derive(Debug)]
-pub(crate) struct Templates {
+pub(super) struct Templates {
     all: HashSet<Arc<Template>>,
     swept_at: usize,
     /// The template of the previous pod: neighbours in a list mostly have the same owner.
@@ -55,7 +55,7 @@ impl Default for Templates {
 impl Templates {
     /// The template of a pod; `own` is its previous one. Most events do not change the content, and are
     /// recognized without collapsing the pod.
-    pub(crate) fn for_pod(
+    pub(super) fn for_pod(
         &mut self,
         pod: PodView,
         counting: Counting,
@@ -76,7 +76,7 @@ impl Templates {
     }
 
     /// The template of a skipped pod.
-    pub(crate) fn for_skip(&mut self, reason: PodSkip) -> Arc<Template> {
+    pub(super) fn for_skip(&mut self, reason: PodSkip) -> Arc<Template> {
         self.intern(Collapsed::skipped(reason), None)
     }
 
@@ -98,7 +98,7 @@ impl Templates {
     }
 
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 }

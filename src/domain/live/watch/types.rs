@@ -147,10 +147,10 @@ pub enum State {
 
 /// A failed request or response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Failure {
-    pub(crate) reason: RestartReason,
-    pub(crate) status: Option<u16>,
-    pub(crate) retry_after: Option<Duration>,
+pub(super) struct Failure {
+    pub(super) reason: RestartReason,
+    pub(super) status: Option<u16>,
+    pub(super) retry_after: Option<Duration>,
 }
 
 impl RestartReason {
@@ -198,7 +198,7 @@ impl State {
 }
 
 impl<'a> Event<'a> {
-    pub(crate) fn resource_version(self) -> &'a str {
+    pub(super) fn resource_version(self) -> &'a str {
         match self {
             Self::Added { resource_version }
             | Self::Modified { resource_version }
@@ -211,7 +211,7 @@ impl<'a> Event<'a> {
 
 impl Input<'_> {
     /// The failure that this input stands for; `None` if it is progress.
-    pub(crate) fn failure(self) -> Option<Failure> {
+    pub(super) fn failure(self) -> Option<Failure> {
         Some(match self {
             Self::Event(Event::Error { code, reason, retry_after }) => {
                 let is_expired = code == 410 || matches!(reason, "Expired" | "Gone");
@@ -229,7 +229,7 @@ impl Input<'_> {
 }
 
 impl Failure {
-    pub(crate) fn new(reason: RestartReason) -> Self {
+    pub(super) fn new(reason: RestartReason) -> Self {
         Self { reason, status: None, retry_after: None }
     }
 
@@ -239,13 +239,13 @@ impl Failure {
     }
 
     /// Whether the server rejected the request itself, so that the same request would fail again.
-    pub(crate) fn is_rejection(self) -> bool {
+    pub(super) fn is_rejection(self) -> bool {
         self.status.is_some_and(|status| classify(status) == StatusClass::Rejected)
     }
 
     /// Whether an invalid resourceVersion may be the cause. An unreachable server, missing permissions and
     /// rate limiting have other causes.
-    pub(crate) fn may_be_caused_by_version(self) -> bool {
+    pub(super) fn may_be_caused_by_version(self) -> bool {
         self.reason != RestartReason::Unreachable && !matches!(self.status, Some(401 | 403 | 429))
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::model::{Artifact, Digests, Workload};
 
 /// An event of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(super) enum Event {
     CompleteList,
     /// Empty namespaces are confirmed to exist.
     Confirm,
@@ -35,7 +35,7 @@ pub(crate) enum Event {
     ShutDown,
 }
 
-pub(crate) const EVENTS: [Event; 16] = [
+pub(super) const EVENTS: [Event; 16] = [
     CompleteList,
     Confirm,
     StartPod,
@@ -58,12 +58,12 @@ pub(crate) const EVENTS: [Event; 16] = [
 type Pods = u32;
 
 #[derive(Clone)]
-pub(crate) struct World {
+pub(super) struct World {
     timing: Timing,
     now: Instant,
     cadence: Cadence,
     departed_pods: DepartedPods,
-    pub(crate) reports_departed_pods: bool,
+    pub(super) reports_departed_pods: bool,
     workload: Arc<Workload>,
     revision: Revision,
     knowledge: Knowledge,
@@ -73,8 +73,8 @@ pub(crate) struct World {
     pods: u32,
     /// Pods that were running, or seen ended, while the agent was watching.
     observed: Pods,
-    pub(crate) step: Step,
-    pub(crate) flight: Option<(Draft, Pods, Instant)>,
+    pub(super) step: Step,
+    pub(super) flight: Option<(Draft, Pods, Instant)>,
     /// Pods of the last report that the service stored.
     stored: Option<Pods>,
     /// Pods of all reports that were accepted with a response.
@@ -85,11 +85,11 @@ pub(crate) struct World {
     shut_down: Option<Instant>,
     /// Until then, events that were missed while stale may still arrive.
     catch_up_until: Option<Instant>,
-    pub(crate) path: Vec<Event>,
+    pub(super) path: Vec<Event>,
 }
 
 impl World {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         // The clock is not read again.
         let now = Instant::now();
         let timing = Timing { jitter: 0, ..Timing::default() };
@@ -130,7 +130,7 @@ impl World {
         self.departed_pods.artifacts().iter().fold(0, |pods, artifact| pods | 1 << artifact.created_at)
     }
 
-    pub(crate) fn is_possible(&self, event: Event) -> bool {
+    pub(super) fn is_possible(&self, event: Event) -> bool {
         let is_watching = !self.is_cut_off && self.shut_down.is_none();
         let is_listed = self.knowledge != Knowledge::Unlisted;
         match event {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    pub(crate) fn apply(&mut self, event: Event) {
+    pub(super) fn apply(&mut self, event: Event) {
         self.path.push(event);
         match event {
             CompleteList => {
@@ -351,7 +351,7 @@ impl World {
 
     /// Lets all further events succeed. Asserts that the service then stores the running pods, and that
     /// accepted reports contained every observed pod.
-    pub(crate) fn assert_converges(mut self) {
+    pub(super) fn assert_converges(mut self) {
         let was_fresh =
             matches!(self.knowledge, Knowledge::Contact(at) if self.now - at < self.timing.stale_after);
         if self.shut_down.is_none() {

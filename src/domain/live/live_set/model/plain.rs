@@ -12,18 +12,18 @@ use crate::domain::live::selection::Selection;
 
 /// A pod in one event.
 #[derive(Debug, Clone)]
-pub(crate) struct Pod {
-    pub(crate) namespace: usize,
-    pub(crate) name: String,
-    pub(crate) uid: Option<u8>,
-    pub(crate) created_at: Option<i64>,
-    pub(crate) has_ended: bool,
+pub(super) struct Pod {
+    pub(super) namespace: usize,
+    pub(super) name: String,
+    pub(super) uid: Option<u8>,
+    pub(super) created_at: Option<i64>,
+    pub(super) has_ended: bool,
     /// Digest of each container by name, if known.
-    pub(crate) containers: BTreeMap<u8, Option<u8>>,
+    pub(super) containers: BTreeMap<u8, Option<u8>>,
 }
 
 impl Pod {
-    pub(crate) fn view(&self) -> PodView {
+    pub(super) fn view(&self) -> PodView {
         let container = |(name, digest): (&u8, &Option<u8>)| ContainerView {
             name: format!("c{name}"),
             image: format!("app-{name}"),
@@ -44,16 +44,16 @@ impl Pod {
 
 /// The stored state of a pod.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PlainPod {
-    pub(crate) uid: Option<(Option<u8>, Option<i64>)>,
+pub(super) struct PlainPod {
+    pub(super) uid: Option<(Option<u8>, Option<i64>)>,
     created_at: i64,
-    pub(crate) state: State,
+    pub(super) state: State,
     is_marked: bool,
-    pub(crate) since: Revision,
+    pub(super) since: Revision,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum State {
+pub(super) enum State {
     /// Last digest of each container, and the number of containers without one.
     Live(BTreeMap<u8, u8>, usize),
     /// `Live` without a creation time.
@@ -61,28 +61,28 @@ pub(crate) enum State {
     Out(PodSkip),
 }
 
-pub(crate) type Described = (String, String, i64, BTreeMap<String, u8>);
+pub(super) type Described = (String, String, i64, BTreeMap<String, u8>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Plain {
-    pub(crate) pods: BTreeMap<String, BTreeMap<String, PlainPod>>,
-    pub(crate) listed: BTreeSet<Scope>,
-    pub(crate) open: BTreeSet<Scope>,
-    pub(crate) unnamed: BTreeMap<Scope, Vec<usize>>,
-    pub(crate) current_unnamed: BTreeMap<Scope, Vec<usize>>,
-    pub(crate) diff: BTreeMap<Scope, RelistDiff>,
+pub(super) struct Plain {
+    pub(super) pods: BTreeMap<String, BTreeMap<String, PlainPod>>,
+    pub(super) listed: BTreeSet<Scope>,
+    pub(super) open: BTreeSet<Scope>,
+    pub(super) unnamed: BTreeMap<Scope, Vec<usize>>,
+    pub(super) current_unnamed: BTreeMap<Scope, Vec<usize>>,
+    pub(super) diff: BTreeMap<Scope, RelistDiff>,
 }
 
-pub(crate) fn is_selected(namespace: usize) -> bool {
+pub(super) fn is_selected(namespace: usize) -> bool {
     NAMESPACES[namespace] != "unselected"
 }
 
-pub(crate) fn digests(containers: &BTreeMap<u8, u8>) -> BTreeMap<String, u8> {
+pub(super) fn digests(containers: &BTreeMap<u8, u8>) -> BTreeMap<String, u8> {
     containers.iter().map(|(name, digest)| (format!("docker.io/library/app-{name}"), *digest)).collect()
 }
 
 impl Plain {
-    pub(crate) fn begin(&mut self, of: Scope) {
+    pub(super) fn begin(&mut self, of: Scope) {
         for (namespace, pods) in &mut self.pods {
             if of.is_none_or(|of| NAMESPACES[of] == namespace) {
                 for pod in pods.values_mut() {
@@ -95,7 +95,7 @@ impl Plain {
     }
 
     /// State of a pod if it had not ended: its digests, and the remembered ones.
-    pub(crate) fn alive(pod: &Pod, own: Option<&PlainPod>) -> State {
+    pub(super) fn alive(pod: &Pod, own: Option<&PlainPod>) -> State {
         let mut known = match own {
             Some(PlainPod { state: State::Live(known, _) | State::Timeless(known, _), .. }) => known.clone(),
             _ => BTreeMap::new(),
@@ -109,7 +109,7 @@ impl Plain {
         }
     }
 
-    pub(crate) fn own<'a>(pod: &Pod, before: Option<&'a PlainPod>) -> Option<&'a PlainPod> {
+    pub(super) fn own<'a>(pod: &Pod, before: Option<&'a PlainPod>) -> Option<&'a PlainPod> {
         let identity = (pod.uid, if pod.uid.is_some() { None } else { pod.created_at });
         before.filter(|before| before.uid == Some(identity))
     }
@@ -121,7 +121,7 @@ impl Plain {
     }
 
     /// Departure of a pod that ends or is deleted, with its revision if the set contained it.
-    pub(crate) fn ends(
+    pub(super) fn ends(
         &self,
         of: Scope,
         pod: &Pod,
@@ -150,7 +150,7 @@ impl Plain {
     }
 
     /// Returns the departures, whether the artifact changed, and whether the pod is repeated.
-    pub(crate) fn apply(&mut self, of: Scope, pod: &Pod) -> (Vec<(Described, Option<Revision>)>, bool, bool) {
+    pub(super) fn apply(&mut self, of: Scope, pod: &Pod) -> (Vec<(Described, Option<Revision>)>, bool, bool) {
         if !is_selected(pod.namespace) {
             return (vec![], false, false);
         }
@@ -207,7 +207,7 @@ impl Plain {
         (departs, differs, is_repeated)
     }
 
-    pub(crate) fn remove(&mut self, of: Scope, pod: &Pod) -> Option<(Described, Option<Revision>)> {
+    pub(super) fn remove(&mut self, of: Scope, pod: &Pod) -> Option<(Described, Option<Revision>)> {
         let before = self.pods.get(NAMESPACES[pod.namespace]).and_then(|pods| pods.get(&pod.name)).cloned();
         let own = Self::own(pod, before.as_ref());
         if !is_selected(pod.namespace) || own.is_none() && before.as_ref().is_some_and(|b| b.uid.is_some()) {
@@ -220,7 +220,7 @@ impl Plain {
         departs
     }
 
-    pub(crate) fn unreadable(&mut self, of: Scope, name: Option<&(usize, String)>) {
+    pub(super) fn unreadable(&mut self, of: Scope, name: Option<&(usize, String)>) {
         let is_open = self.open.contains(&of);
         let Some(namespace) = name.map(|(namespace, _)| *namespace).or(of) else { return };
         let Some((_, name)) = name.filter(|(_, name)| !name.is_empty()) else {
@@ -242,7 +242,7 @@ impl Plain {
         pods.insert(name.clone(), kept);
     }
 
-    pub(crate) fn complete(&mut self, of: Scope) -> (BTreeSet<(Described, Option<Revision>)>, RelistDiff) {
+    pub(super) fn complete(&mut self, of: Scope) -> (BTreeSet<(Described, Option<Revision>)>, RelistDiff) {
         if !self.open.contains(&of) {
             return Default::default();
         }
@@ -266,7 +266,7 @@ impl Plain {
     }
 
     /// The artifacts of an environment, by `namespace/name`.
-    pub(crate) fn artifacts(&self, selection: &Selection) -> Vec<Described> {
+    pub(super) fn artifacts(&self, selection: &Selection) -> Vec<Described> {
         let mut artifacts = BTreeMap::new();
         for (namespace, pods) in self.pods.iter().filter(|(namespace, _)| selection.selects(namespace)) {
             for (name, pod) in pods {
@@ -279,7 +279,7 @@ impl Plain {
         artifacts.into_values().collect()
     }
 
-    pub(crate) fn tally(&self, selection: &Selection) -> Tally {
+    pub(super) fn tally(&self, selection: &Selection) -> Tally {
         let mut tally = Tally::default();
         let taken = self.pods.iter().filter(|(namespace, _)| selection.selects(namespace));
         for pod in taken.flat_map(|(_, pods)| pods.values()) {
