@@ -128,7 +128,7 @@ fn foreign_response_is_identified_and_not_retried() {
         (html, &["unexpected response: 200 OK with text/html", "<!doctype html><title>Log in"]),
         (login, &["302 Found: redirect to https://login.example.com/?next=x is not followed"]),
         (|| Reply::Endless(200, vec![]), &["more than 64 KiB"]),
-        (|| Reply::json(200, "{\"cut"), &["{\"cut"]),
+        (|| Reply::json(200, "{\"cut"), &[": \"{\"cut\""]),
     ];
     for (reply, texts) in cases {
         let endpoint = Server::start(move |_| reply());

@@ -29,7 +29,7 @@ async fn daemon_is_live_at_once_and_ready_after_the_first_list() {
     assert_eq!(lines.len(), 4, "{text}");
     assert_eq!((lines[0], lines[3]), ("[+]running ok", "readyz check failed"));
     let assert_failed_check = |line: &str, start: &str| {
-        assert!(line.starts_with(start) && line.contains(": 403 Forbidden"), "{line}");
+        assert!(line.starts_with(start) && line.contains(": 403 Forbidden: pods is forbidden"), "{line}");
     };
     assert_failed_check(
         lines[1],
