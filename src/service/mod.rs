@@ -210,7 +210,7 @@ impl Service {
         let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
         tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
-        tasks.spawn(evaluation::expiry::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
         let renewal = Arc::new(Notify::new());

@@ -15,7 +15,16 @@ use super::error::is_busy;
 use super::url::{DatabaseUrl, SqliteLocation};
 use super::{Error, Transaction};
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+/// The migrations of both databases.
+static SHARED: Migrator = sqlx::migrate!("./migrations");
+/// Triggers, whose syntax differs.
+static SQLITE: Migrator = sqlx::migrate!("./migrations/sqlite");
+static POSTGRES: Migrator = sqlx::migrate!("./migrations/postgres");
+
+/// The shared migrations and those of one database, in the order of their numbers.
+fn migrations(own: &Migrator) -> Migrator {
+    Migrator::with_migrations(SHARED.iter().chain(own.iter()).cloned().collect())
+}
 
 /// An open database.
 #[derive(Clone)]
@@ -293,7 +302,7 @@ fn create_private(path: &Path) {
 
 async fn migrate_sqlite(pool: &SqlitePool, begin: &'static str) -> Result<(), Error> {
     let mut transaction = pool.begin_with(begin).await?;
-    MIGRATIONS.run(&mut *transaction).await?;
+    migrations(&SQLITE).run(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(())
 }
@@ -306,7 +315,7 @@ async fn open_postgres(options: &PgConnectOptions, timeouts: Timeouts) -> Result
     // and report a timeout instead of the cause.
     let connecting = timeout(timeouts.connection, PgConnection::connect_with(options));
     let mut migrating = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
-    MIGRATIONS.run(&mut migrating).await?;
+    migrations(&POSTGRES).run(&mut migrating).await?;
     migrating.close().await?;
     let options = options.clone().options([
         ("statement_timeout", milliseconds(timeouts.statement)),

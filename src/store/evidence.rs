@@ -1,36 +1,15 @@
 //! Reads the input of an evaluation: policies, attestations, approvals and allow-lists.
 //!
-//! Called by `service::evaluation`, for several environments at once.
+//! Called by `service::evaluation` and by the page of an environment.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::columns::fingerprint;
+use super::from_row::all_from_rows;
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::compliance::{
-    AllowListEntry, ApprovalEvidence, AttestationEvidence, Evidence, Policy, Requirement,
-};
+use crate::domain::evidence::compliance::{AllowListEntry, ApprovalEvidence, Evidence, Policy, Requirement};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
-
-/// Allow-list entries by environment.
-pub type Allowances = HashMap<String, Vec<(Fingerprint, AllowListEntry)>>;
-
-/// Runs a `SELECT` for some environments of an organization. The statement is cached per number of environments.
-macro_rules! of_environments {
-    ($transaction:expr, $select:literal, $organization:ident, $names:ident) => {
-        on!($transaction, |connection| {
-            let mut query = sqlx::QueryBuilder::new($select);
-            query.push(" WHERE organization = ").push_bind($organization);
-            query.push(" AND closed_at IS NULL AND environment IN (");
-            let mut list = query.separated(", ");
-            for name in $names {
-                list.push_bind(*name);
-            }
-            query.push(")").build().fetch_all(connection).await.and_then(all_from_rows)?
-        })
-    };
-}
 
 #[derive(sqlx::FromRow)]
 struct AttestedRow {
@@ -43,60 +22,50 @@ struct AttestedRow {
 impl Transaction {
     /// The policy of an environment.
     pub async fn policy(&mut self, organization: &str, environment: &str) -> Result<Option<Policy>, Error> {
-        Ok(self.policies(organization, &[environment]).await?.remove(environment))
+        const SELECT: &str = "
+            SELECT content FROM policies WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
+        let content: Option<String> = on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(organization).bind(environment).fetch_optional(connection).await?
+        });
+        content.map(|json| policy(&json)).transpose()
     }
 
-    /// The policies of environments, by name.
-    pub async fn policies(
-        &mut self,
-        organization: &str,
-        environments: &[&str],
-    ) -> Result<HashMap<String, Policy>, Error> {
-        let rows: Vec<(String, String)> =
-            of_environments!(self, "SELECT environment, content FROM policies", organization, environments);
-        let read = |(environment, content): (String, String)| {
-            let policy = serde_json::from_str(&content).map_err(|_| Error::Unreadable("a policy"))?;
-            Ok((environment, policy))
-        };
-        rows.into_iter().map(read).collect()
-    }
-
-    /// The allow-lists of environments.
-    pub async fn allowances(
-        &mut self,
-        organization: &str,
-        environments: &[&str],
-    ) -> Result<Allowances, Error> {
-        let rows: Vec<(String, Vec<u8>, Option<i64>)> = of_environments!(
-            self,
-            "SELECT environment, fingerprint, expires_at FROM allowances",
-            organization,
-            environments
-        );
-        let mut allowances = Allowances::new();
-        for (environment, artifact, until) in rows {
-            let allowed = AllowListEntry { until: until.map(Timestamp::from_micros) };
-            allowances.entry(environment).or_default().push((fingerprint(&artifact)?, allowed));
-        }
-        Ok(allowances)
-    }
-
-    /// The attestations and approvals of artifacts that any of these policies requires.
+    /// The allow-list entries of an environment, and the attestations and approvals of these artifacts that any of the
+    /// policies requires.
     pub async fn evidence(
         &mut self,
         organization: &str,
+        environment: &str,
+        policy: Option<&Policy>,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
+        let mut evidence = match policy {
+            Some(policy) => self.required_evidence(organization, &[policy], artifacts).await?,
+            None => BTreeMap::new(),
+        };
+        for (artifact, allowed) in self.allowances(organization, environment).await? {
+            if artifacts.contains(&artifact) {
+                evidence.entry(artifact).or_default().allowed.push(allowed);
+            }
+        }
+        Ok(evidence)
+    }
+
+    /// The latest attestations and the approvals of artifacts that any of these policies requires.
+    pub async fn required_evidence(
+        &mut self,
+        organization: &str,
         policies: &[&Policy],
-        artifacts: BTreeSet<Fingerprint>,
+        artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
         let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
-        let required = policies.iter().flat_map(|policy| &policy.attestations);
-        let names: BTreeSet<&str> = required.map(|required| required.name.as_str()).collect();
+        let required: BTreeSet<_> = policies.iter().flat_map(|policy| &policy.attestations).collect();
         let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
-        if !names.is_empty() {
-            for row in self.attested(organization, &names, &keys).await? {
+        if !required.is_empty() {
+            for row in self.latest_attestations(organization, &required, &keys).await? {
                 let requirement = Requirement { flow: row.flow, name: row.name };
-                let attested = AttestationEvidence { requirement, passes: row.is_compliant };
-                evidence.entry(fingerprint(&row.fingerprint)?).or_default().attestations.push(attested);
+                let evidence = evidence.entry(fingerprint(&row.fingerprint)?).or_default();
+                evidence.attestations.insert(requirement, row.is_compliant);
             }
         }
         if policies.iter().any(|policy| policy.approval) {
@@ -113,30 +82,57 @@ impl Transaction {
         Ok(evidence)
     }
 
-    /// The attestations of artifacts with these names, oldest first.
-    async fn attested(
+    async fn allowances(
         &mut self,
         organization: &str,
-        names: &BTreeSet<&str>,
+        environment: &str,
+    ) -> Result<Vec<(Fingerprint, AllowListEntry)>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, expires_at FROM allowances
+            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
+        let rows: Vec<(Vec<u8>, Option<i64>)> = on!(self, |connection| {
+            sqlx::query(SELECT)
+                .bind(organization)
+                .bind(environment)
+                .fetch_all(connection)
+                .await
+                .and_then(all_from_rows)?
+        });
+        let entry = |(artifact, until): (Vec<u8>, Option<i64>)| {
+            Ok((fingerprint(&artifact)?, AllowListEntry { until: until.map(Timestamp::from_micros) }))
+        };
+        rows.into_iter().map(entry).collect()
+    }
+
+    /// The latest attestation of each of these flows and names. May return more: flows and names are matched
+    /// independently.
+    async fn latest_attestations(
+        &mut self,
+        organization: &str,
+        required: &BTreeSet<&Requirement>,
         artifacts: &[Vec<u8>],
     ) -> Result<Vec<AttestedRow>, Error> {
+        let flows: BTreeSet<&str> = required.iter().map(|required| required.flow.as_str()).collect();
+        let names: BTreeSet<&str> = required.iter().map(|required| required.name.as_str()).collect();
         Ok(fetch_for_all!(
             self,
             |query| {
                 query.push(
-                    "SELECT x.fingerprint, a.flow, a.name, a.is_compliant
-                     FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
-                     WHERE x.organization = ",
+                    "SELECT fingerprint, flow, name, is_compliant FROM latest_attestations WHERE organization = ",
                 );
-                query.push_bind(organization).push(" AND a.name IN (");
-                let mut list = query.separated(", ");
-                for name in names {
-                    list.push_bind(*name);
+                query.push_bind(organization);
+                for (column, values) in [(" AND flow IN (", &flows), (" AND name IN (", &names)] {
+                    query.push(column);
+                    let mut list = query.separated(", ");
+                    for value in values {
+                        list.push_bind(*value);
+                    }
+                    query.push(")");
                 }
-                query.push(") AND x.fingerprint IN");
+                query.push(" AND fingerprint IN");
             },
             artifacts.iter().cloned(),
-            " ORDER BY a.created_at, a.id"
+            ""
         ))
     }
 
@@ -157,4 +153,9 @@ impl Transaction {
             ""
         ))
     }
+}
+
+/// Parses a stored policy.
+pub fn policy(json: &str) -> Result<Policy, Error> {
+    serde_json::from_str(json).map_err(|_| Error::Unreadable("a policy"))
 }

@@ -22,6 +22,7 @@ mod connect;
 pub mod deliveries;
 pub mod environment_contents;
 mod error;
+pub mod evaluation_queue;
 pub mod events;
 pub mod evidence;
 mod from_row;

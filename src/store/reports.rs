@@ -9,7 +9,7 @@ use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
+use crate::store::from_row::optional_from_row;
 
 /// An environment whose row is locked until the transaction ends.
 #[derive(Debug, Clone)]
@@ -52,7 +52,6 @@ const CREATE: &str = "
 
 #[derive(sqlx::FromRow)]
 struct EnvironmentRow {
-    name: String,
     id: Uuid,
     silent_after: Option<i64>,
     last_report_at: Option<i64>,
@@ -63,8 +62,8 @@ struct EnvironmentRow {
 }
 
 impl EnvironmentRow {
-    fn parse(self) -> Result<(String, LockedEnvironment), Error> {
-        let environment = LockedEnvironment {
+    fn parse(self) -> Result<LockedEnvironment, Error> {
+        Ok(LockedEnvironment {
             id: self.id,
             silent_after: self.silent_after.map(duration),
             last_report_at: self.last_report_at.map(Timestamp::from_micros),
@@ -72,8 +71,7 @@ impl EnvironmentRow {
             snapshot: self.snapshot,
             compliance: compliance(self.compliance.as_deref())?,
             evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
-        };
-        Ok((self.name, environment))
+        })
     }
 }
 
@@ -124,34 +122,40 @@ impl Transaction {
             let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
             create.bind(now.micros()).execute(connection).await?;
         });
-        let mut locked = self.lock_environments(organization, &[name]).await?;
-        locked.pop().map(|(_, environment)| environment).ok_or(Error::Unreadable("an environment"))
+        let locked = self.lock_existing_environment(organization, name).await?;
+        locked.ok_or(Error::Unreadable("an environment"))
     }
 
-    /// Locks the environments with these names that exist, and returns them by name.
-    pub async fn lock_environments(
+    /// Locks the environment until the transaction ends, if it exists.
+    pub async fn lock_existing_environment(
         &mut self,
         organization: &str,
-        names: &[&str],
-    ) -> Result<Vec<(String, LockedEnvironment)>, Error> {
-        // A fixed order prevents deadlocks.
-        let end = match self {
-            Self::Sqlite(_) => ") ORDER BY name",
-            Self::Postgres(_) => ") ORDER BY name FOR UPDATE",
+        name: &str,
+    ) -> Result<Option<LockedEnvironment>, Error> {
+        macro_rules! select {
+            ($end:literal) => {
+                concat!(
+                    "SELECT id, silent_after, last_report_at, report_hash, snapshot, compliance, evaluated_at
+                     FROM environments WHERE organization = $1 AND name = $2",
+                    $end
+                )
+            };
+        }
+        let row: Option<EnvironmentRow> = match self {
+            Self::Sqlite(transaction) => sqlx::query(select!(""))
+                .bind(organization)
+                .bind(name)
+                .fetch_optional(&mut **transaction)
+                .await
+                .and_then(optional_from_row)?,
+            Self::Postgres(transaction) => sqlx::query(select!(" FOR UPDATE"))
+                .bind(organization)
+                .bind(name)
+                .fetch_optional(&mut **transaction)
+                .await
+                .and_then(optional_from_row)?,
         };
-        let rows: Vec<EnvironmentRow> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT name, id, silent_after, last_report_at, report_hash, snapshot, compliance, evaluated_at
-                 FROM environments WHERE organization = ",
-            );
-            query.push_bind(organization).push(" AND name IN (");
-            let mut list = query.separated(", ");
-            for name in names {
-                list.push_bind(*name);
-            }
-            query.push(end).build().fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(EnvironmentRow::parse).collect()
+        row.map(EnvironmentRow::parse).transpose()
     }
 
     /// Records a report and the number of the current snapshot.

@@ -7,35 +7,27 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{json, verdict};
-use super::rows::{Bytes, rows};
-use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
+use super::columns::{compliance, json, verdict};
+use super::rows::{Bytes, Id, rows};
+use super::transaction::{MAX_STATEMENT_ROWS, insert, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::compliance::Compliance;
-use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
+use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
+use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
-
-/// An environment that is due for re-evaluation.
-#[derive(Debug, Clone)]
-pub struct DueEnvironment {
-    /// Its organization.
-    pub organization: String,
-    /// Its name.
-    pub name: String,
-}
 
 /// The status of an environment before and after an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusChange<'a> {
     /// Its identifier.
     pub environment: Uuid,
-    /// Its status before.
+    /// Its compliance, and the evaluated artifacts, before.
     pub before: &'a EnvironmentStatus,
-    /// Its status after.
+    /// Its compliance, and the evaluated artifacts, after.
     pub after: &'a EnvironmentStatus,
-    /// When the first allow-list entry that its compliance depends on expires.
-    pub until: Option<Timestamp>,
+    /// All of its artifacts by compliance, after.
+    pub counts: ComplianceCounts,
+    /// When the status expires; `None` if that is unchanged.
+    pub expiry: Option<Expiry>,
 }
 
 impl<'a> StatusChange<'a> {
@@ -61,6 +53,74 @@ fn only_in<'a>(
         running.verdict != Verdict::UNKNOWN
             && other.artifacts.get(*artifact).map(|other| &other.verdict) != Some(&running.verdict)
     })
+}
+
+/// An artifact that runs in an environment with a policy.
+#[derive(Debug, Clone)]
+pub struct GovernedArtifact {
+    /// The identifier of the environment.
+    pub environment: Uuid,
+    /// The name of the environment.
+    pub name: String,
+    /// The current snapshot of the environment.
+    pub snapshot: i64,
+    /// The compliance of the environment.
+    pub compliance: Compliance,
+    /// When the environment was last evaluated.
+    pub evaluated_at: Option<Timestamp>,
+    /// The running artifacts of the environment by compliance; `None` if unknown.
+    pub counts: Option<ComplianceCounts>,
+    /// The policy of the environment, as JSON.
+    pub policy: String,
+    /// Whether the artifact is in the environment's allow-list.
+    pub is_listed: bool,
+    /// The artifact in the environment.
+    pub running: RunningArtifact,
+}
+
+/// The columns in the order of `governed_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
+#[derive(sqlx::FromRow, Deserialize)]
+struct GovernedArtifactRow {
+    id: Id,
+    name: String,
+    snapshot: i64,
+    environment_compliance: Option<String>,
+    evaluated_at: Option<i64>,
+    counted_at: Option<i64>,
+    compliant_artifacts: Option<i64>,
+    unknown_artifacts: Option<i64>,
+    non_compliant_artifacts: Option<i64>,
+    policy: String,
+    is_listed: i64,
+    artifact: String,
+    pods: Option<i64>,
+    compliance: Option<String>,
+    is_allowed: i64,
+    reasons: Option<String>,
+}
+
+impl GovernedArtifactRow {
+    fn parse(self) -> Result<GovernedArtifact, Error> {
+        let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
+        let counts = [self.compliant_artifacts, self.unknown_artifacts, self.non_compliant_artifacts];
+        let counts = match counts {
+            [Some(compliant), Some(unknown), Some(non_compliant)] if self.counted_at == self.evaluated_at => {
+                Some(ComplianceCounts { compliant, unknown, non_compliant })
+            }
+            _ => None,
+        };
+        Ok(GovernedArtifact {
+            environment: self.id.0,
+            name: self.name,
+            snapshot: self.snapshot,
+            compliance: compliance(self.environment_compliance.as_deref())?,
+            evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
+            counts,
+            policy: self.policy,
+            is_listed: self.is_listed != 0,
+            running: RunningArtifact { name: self.artifact, pods: self.pods, verdict },
+        })
+    }
 }
 
 /// The columns in the order of `running_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
@@ -130,12 +190,11 @@ impl Transaction {
     /// the environments.
     pub async fn record_status_changes(
         &mut self,
-        changes: &[StatusChange<'_>],
+        changes: Vec<StatusChange<'_>>,
         at: Timestamp,
     ) -> Result<(), Error> {
         let ended: Vec<(Uuid, Vec<u8>)> = changes.iter().flat_map(StatusChange::ended).collect();
         let started: Vec<_> = changes.iter().flat_map(StatusChange::started).collect();
-        self.end_verdicts_of_stopped_artifacts(changes, at).await?;
         for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
@@ -161,41 +220,33 @@ impl Transaction {
                 values.push_bind(compliance.as_str()).push_bind(*is_allowed).push_bind(json(reasons));
             }
         );
-        on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("WITH evaluated (id, compliance, until) AS (");
-            query.push_values(changes, |mut values, change| {
-                values.push_bind(change.environment).push_bind(change.after.compliance.as_str());
-                values.push_bind(change.until.map(Timestamp::micros));
+        for chunk in changes.chunks(MAX_STATEMENT_ROWS) {
+            on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new(
+                    "WITH evaluated (id, compliance, compliant, unknown, non_compliant, has_expiry, until, next) AS (",
+                );
+                query.push_values(chunk, |mut values, change| {
+                    let ComplianceCounts { compliant, unknown, non_compliant } = change.counts;
+                    values.push_bind(change.environment).push_bind(change.after.compliance.as_str());
+                    values.push_bind(compliant).push_bind(unknown).push_bind(non_compliant);
+                    let Expiry { compliant_until, evaluate_at } = change.expiry.unwrap_or_default();
+                    values
+                        .push_bind(change.expiry.is_some())
+                        .push_bind(compliant_until.map(Timestamp::micros));
+                    values.push_bind(evaluate_at.map(Timestamp::micros));
+                });
+                query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
+                query.push(", counted_at = ").push_bind(at.micros());
+                query.push(
+                    ", compliance = evaluated.compliance, compliant_artifacts = compliant,
+                       unknown_artifacts = unknown, non_compliant_artifacts = non_compliant,
+                       compliant_until = CASE WHEN has_expiry THEN until ELSE compliant_until END,
+                       evaluate_at = CASE WHEN has_expiry THEN next ELSE evaluate_at END
+                     FROM evaluated WHERE environments.id = evaluated.id",
+                );
+                query.build().persistent(chunk.len() == 1).execute(connection).await?;
             });
-            query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
-            query.push(
-                ", compliance = evaluated.compliance, compliant_until = evaluated.until FROM evaluated
-                 WHERE environments.id = evaluated.id",
-            );
-            query.build().execute(connection).await?;
-        });
-        Ok(())
-    }
-
-    /// Ends the verdicts of artifacts that no longer run. A replica of the previous version does not end them.
-    async fn end_verdicts_of_stopped_artifacts(
-        &mut self,
-        changes: &[StatusChange<'_>],
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("UPDATE verdicts SET until_at = ");
-            query.push_bind(at.micros()).push(" WHERE until_at IS NULL AND environment IN (");
-            let mut environments = query.separated(", ");
-            for change in changes {
-                environments.push_bind(change.environment);
-            }
-            query.push(
-                ") AND NOT EXISTS (SELECT 1 FROM artifact_runs r WHERE r.environment = verdicts.environment
-                     AND r.fingerprint = verdicts.fingerprint AND r.ended_at IS NULL)",
-            );
-            query.build().execute(connection).await?;
-        });
+        }
         Ok(())
     }
 
@@ -214,54 +265,32 @@ impl Transaction {
         Ok(())
     }
 
-    /// The environments with a policy that run any of these artifacts.
-    pub async fn environments_running_any(
+    /// The environments with a policy that run an artifact.
+    pub async fn governed_artifacts(
         &mut self,
         organization: &str,
-        artifacts: impl Iterator<Item = Fingerprint>,
-    ) -> Result<Vec<String>, Error> {
-        let rows: Vec<(String,)> = fetch_for_all!(
+        artifact: Fingerprint,
+    ) -> Result<Vec<GovernedArtifact>, Error> {
+        let rows: Vec<GovernedArtifactRow> = rows!(
             self,
-            |query| {
-                query.push(
-                    "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
-                     JOIN policies p ON p.organization = e.organization AND p.environment = e.name
-                     WHERE r.organization = ",
-                );
-                query.push_bind(organization);
-                query.push(" AND r.ended_at IS NULL AND p.closed_at IS NULL AND r.fingerprint IN");
-            },
-            artifacts.map(|artifact| artifact.bytes().to_vec()),
-            ""
+            "hex(id), name, snapshot, environment_compliance, evaluated_at, counted_at, compliant_artifacts,
+             unknown_artifacts, non_compliant_artifacts, policy, is_listed, artifact, pods, compliance, is_allowed,
+             reasons",
+            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
+                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
+                    CAST(CASE WHEN EXISTS
+                      (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
+                         AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
+                      THEN 1 ELSE 0 END AS BIGINT) AS is_listed,
+                    r.name AS artifact, r.pods, v.compliance,
+                    CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
+             FROM artifact_runs r JOIN environments e ON e.id = r.environment
+               JOIN policies p ON p.organization = e.organization AND p.environment = e.name
+               LEFT JOIN verdicts v
+                 ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL AND p.closed_at IS NULL",
+            |query| query.bind(organization).bind(artifact.bytes().as_slice())
         );
-        let names: std::collections::BTreeSet<String> = rows.into_iter().map(|(name,)| name).collect();
-        Ok(names.into_iter().collect())
-    }
-
-    /// The environments that are due for re-evaluation: an allow-list entry expired, or they have a policy and were
-    /// last evaluated before `stale`. The latter because a replica of the previous version may have changed the input.
-    pub async fn due_environments(
-        &mut self,
-        now: Timestamp,
-        stale: Timestamp,
-    ) -> Result<Vec<DueEnvironment>, Error> {
-        const SELECT: &str = "
-            SELECT e.organization, e.name FROM environments e JOIN organizations o ON o.name = e.organization
-            WHERE o.closed_at IS NULL AND e.snapshot > 0
-              AND (e.compliant_until <= $1
-                   OR (e.evaluated_at IS NULL OR e.evaluated_at < $2)
-                      AND EXISTS (SELECT 1 FROM policies p
-                                  WHERE p.organization = e.organization AND p.environment = e.name
-                                    AND p.closed_at IS NULL))
-            ORDER BY e.organization, e.name";
-        let rows: Vec<(String, String)> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(now.micros())
-                .bind(stale.micros())
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        Ok(rows.into_iter().map(|(organization, name)| DueEnvironment { organization, name }).collect())
+        rows.into_iter().map(GovernedArtifactRow::parse).collect()
     }
 }

@@ -46,15 +46,6 @@ pub struct Requirement {
     pub name: String,
 }
 
-/// An attestation of an artifact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttestationEvidence {
-    /// The attestation's flow and name.
-    pub requirement: Requirement,
-    /// Whether the attestation passes.
-    pub passes: bool,
-}
-
 /// An approval of an artifact, in the state APPROVED.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalEvidence {
@@ -72,8 +63,8 @@ pub struct AllowListEntry {
 /// The evidence for an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// Attestations in the order of receipt.
-    pub attestations: Vec<AttestationEvidence>,
+    /// Whether the latest attestation of each flow and name passes.
+    pub attestations: BTreeMap<Requirement, bool>,
     /// Approvals in any order.
     pub approvals: Vec<ApprovalEvidence>,
     /// Entries in the environment's allow-list.
@@ -107,36 +98,74 @@ pub fn evaluate_artifact(
     if evidence.is_allowed(now) {
         return Ok(());
     }
-    let Some(Policy { attestations, approval }) = policy else { return Err(vec![Reason::NoPolicy]) };
-    let latest: BTreeMap<&Requirement, bool> =
-        evidence.attestations.iter().map(|attested| (&attested.requirement, attested.passes)).collect();
-    let mut reasons: Vec<_> = attestations
-        .iter()
-        .filter_map(|required| match latest.get(required) {
-            Some(true) => None,
-            Some(false) => Some(Reason::Failed(required.clone())),
-            None => Some(Reason::Missing(required.clone())),
-        })
-        .collect();
-    let is_applicable =
-        |approval: &ApprovalEvidence| approval.environment.as_ref().is_none_or(|name| name == environment);
-    if *approval && !evidence.approvals.iter().any(is_applicable) {
-        reasons.push(Reason::NotApproved);
-    }
+    let Some(policy) = policy else { return Err(vec![Reason::NoPolicy]) };
+    let reasons = policy.unfulfilled(environment, evidence);
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
-/// Evaluates an environment: its compliance is that of its worst artifact. An empty environment fulfils any
-/// policy.
-#[must_use]
-pub fn evaluate_environment(
-    policy: Option<&Policy>,
-    artifacts: impl IntoIterator<Item = Compliance>,
-) -> Compliance {
-    let mut artifacts = artifacts.into_iter().peekable();
-    let is_unknown = policy.is_none() && artifacts.peek().is_none();
-    let best = if is_unknown { Compliance::Unknown } else { Compliance::Compliant };
-    artifacts.fold(best, Compliance::max)
+impl Policy {
+    /// The requirements that an artifact does not fulfil without the allow-list.
+    fn unfulfilled(&self, environment: &EnvironmentName, evidence: &Evidence) -> Vec<Reason> {
+        let Self { attestations, approval } = self;
+        let mut reasons: Vec<_> = attestations
+            .iter()
+            .filter_map(|required| match evidence.attestations.get(required) {
+                Some(true) => None,
+                Some(false) => Some(Reason::Failed(required.clone())),
+                None => Some(Reason::Missing(required.clone())),
+            })
+            .collect();
+        let is_applicable = |approval: &ApprovalEvidence| {
+            approval.environment.as_ref().is_none_or(|name| name == environment)
+        };
+        if *approval && !evidence.approvals.iter().any(is_applicable) {
+            reasons.push(Reason::NotApproved);
+        }
+        reasons
+    }
+}
+
+/// Numbers of running artifacts of an environment by compliance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ComplianceCounts {
+    /// Compliant artifacts.
+    pub compliant: i64,
+    /// Artifacts without a verdict.
+    pub unknown: i64,
+    /// Non-compliant artifacts.
+    pub non_compliant: i64,
+}
+
+impl ComplianceCounts {
+    /// Adds a number of artifacts of this compliance, which may be negative.
+    pub fn add(&mut self, compliance: Compliance, artifacts: i64) {
+        match compliance {
+            Compliance::Compliant => self.compliant += artifacts,
+            Compliance::Unknown => self.unknown += artifacts,
+            Compliance::NonCompliant => self.non_compliant += artifacts,
+        }
+    }
+
+    /// The compliance of the environment: that of its worst artifact. An empty environment fulfils any policy.
+    #[must_use]
+    pub fn environment(self, policy: Option<&Policy>) -> Compliance {
+        match self {
+            Self { non_compliant: 1.., .. } => Compliance::NonCompliant,
+            Self { unknown: 1.., .. } => Compliance::Unknown,
+            Self { compliant: 1.., .. } => Compliance::Compliant,
+            _ if policy.is_none() => Compliance::Unknown,
+            _ => Compliance::Compliant,
+        }
+    }
+}
+
+impl FromIterator<Compliance> for ComplianceCounts {
+    fn from_iter<I: IntoIterator<Item = Compliance>>(artifacts: I) -> Self {
+        artifacts.into_iter().fold(Self::default(), |mut counts, compliance| {
+            counts.add(compliance, 1);
+            counts
+        })
+    }
 }
 
 impl Evidence {
@@ -144,6 +173,24 @@ impl Evidence {
     #[must_use]
     pub fn is_allowed(&self, now: Timestamp) -> bool {
         self.allowed.iter().any(|allowed| allowed.until.is_none_or(|until| now < until))
+    }
+
+    /// When the verdict changes by time alone: the next expiry of a valid entry of the allow-list.
+    #[must_use]
+    pub fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        self.allowed.iter().filter_map(|allowed| allowed.until).filter(|until| now < *until).min()
+    }
+
+    /// Whether the artifact is compliant only because it is allow-listed.
+    #[must_use]
+    pub fn relies_on_allow_list(
+        &self,
+        policy: Option<&Policy>,
+        environment: &EnvironmentName,
+        now: Timestamp,
+    ) -> bool {
+        let is_fulfilled = || policy.is_some_and(|policy| policy.unfulfilled(environment, self).is_empty());
+        self.is_allowed(now) && !is_fulfilled()
     }
 }
 
@@ -208,8 +255,8 @@ mod tests {
         Requirement { flow: flow.to_owned(), name: name.to_owned() }
     }
 
-    fn attested(flow: &str, name: &str, passes: bool) -> AttestationEvidence {
-        AttestationEvidence { requirement: required(flow, name), passes }
+    fn attested(flow: &str, name: &str, passes: bool) -> (Requirement, bool) {
+        (required(flow, name), passes)
     }
 
     fn prod() -> EnvironmentName {
@@ -245,22 +292,9 @@ mod tests {
                 ],
                 Ok(()),
             ),
-            // A later failure counts, and so does a later success.
             (
-                vec![
-                    attested("cart", "scan", true),
-                    attested("cart", "unit", true),
-                    attested("cart", "unit", false),
-                ],
+                vec![attested("cart", "scan", true), attested("cart", "unit", false)],
                 Err(vec![Reason::Failed(unit.clone())]),
-            ),
-            (
-                vec![
-                    attested("cart", "scan", true),
-                    attested("cart", "unit", false),
-                    attested("cart", "unit", true),
-                ],
-                Ok(()),
             ),
             // An attestation of another flow with the same name does not count.
             (
@@ -276,7 +310,8 @@ mod tests {
                 Err(vec![Reason::Missing(unit)]),
             ),
         ] {
-            let evidence = Evidence { attestations, ..Evidence::default() };
+            let evidence =
+                Evidence { attestations: attestations.into_iter().collect(), ..Evidence::default() };
             assert_eq!(verdict(Some(&policy), &evidence), expected, "{evidence:?}");
         }
     }
@@ -333,7 +368,24 @@ mod tests {
             (None, vec![Unknown, Compliant], Unknown),
             (None, vec![Compliant], Compliant),
         ] {
-            assert_eq!(evaluate_environment(policy, artifacts.clone()), expected, "{artifacts:?}");
+            let counts: ComplianceCounts = artifacts.iter().copied().collect();
+            assert_eq!(counts.environment(policy), expected, "{artifacts:?}");
+        }
+    }
+
+    #[test]
+    fn artifact_relies_on_a_valid_entry_only_if_it_does_not_fulfil_the_policy() {
+        let policy = Policy { approval: true, ..Policy::default() };
+        let approvals = vec![ApprovalEvidence { environment: None }];
+        for (policy, approvals, until, expected) in [
+            (Some(&policy), vec![], NOW + 1, true),
+            (None, vec![], NOW + 1, true),
+            (Some(&policy), approvals, NOW + 1, false),
+            (Some(&policy), vec![], NOW, false),
+        ] {
+            let allowed = vec![AllowListEntry { until: Some(at(until)) }];
+            let evidence = Evidence { approvals, allowed, ..Evidence::default() };
+            assert_eq!(evidence.relies_on_allow_list(policy, &prod(), at(NOW)), expected, "{evidence:?}");
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::compliance::{self, Compliance, Evidence, Policy};
+use super::compliance::{self, Compliance, ComplianceCounts, Evidence, Policy};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
 /// The status of an environment.
@@ -48,11 +48,31 @@ impl Verdict {
         Self { compliance: Compliance::Unknown, is_allowed: false, reasons: Vec::new() };
 }
 
-impl EnvironmentStatus {
+/// The result of an evaluation of all artifacts of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The status.
+    pub status: EnvironmentStatus,
+    /// The artifacts by compliance.
+    pub counts: ComplianceCounts,
+    /// When the status expires.
+    pub expiry: Expiry,
+}
+
+/// Expiry of allow-list entries of running artifacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expiry {
+    /// The first expiry of an entry that an artifact relies on: the compliance is unknown from then on.
+    pub compliant_until: Option<Timestamp>,
+    /// The first expiry of any entry: the evaluation is repeated then.
+    pub evaluate_at: Option<Timestamp>,
+}
+
+impl Evaluation {
     /// Evaluates an environment by its policy and the evidence for its artifacts. Artifacts without evidence have no
     /// entry in `evidence`.
     #[must_use]
-    pub fn evaluate(
+    pub fn new(
         environment: &EnvironmentName,
         policy: Option<&Policy>,
         reported: ReportedArtifacts,
@@ -60,20 +80,31 @@ impl EnvironmentStatus {
         now: Timestamp,
     ) -> Self {
         let no_evidence = Evidence::default();
+        let mut expiry = Expiry::default();
         let running = |(artifact, (name, pods))| {
             let evidence = evidence.get(&artifact).unwrap_or(&no_evidence);
-            let verdict = Verdict::new(environment, policy, evidence, now);
-            (artifact, RunningArtifact { name, pods, verdict })
+            if let Some(next) = evidence.next_expiry(now) {
+                expiry.evaluate_at = Some(expiry.evaluate_at.map_or(next, |at| at.min(next)));
+                if evidence.relies_on_allow_list(policy, environment, now) {
+                    expiry.compliant_until = Some(expiry.compliant_until.map_or(next, |at| at.min(next)));
+                }
+            }
+            (
+                artifact,
+                RunningArtifact { name, pods, verdict: Verdict::new(environment, policy, evidence, now) },
+            )
         };
         let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
-        let compliances = artifacts.values().map(|running| running.verdict.compliance);
-        let compliance = compliance::evaluate_environment(policy, compliances);
-        Self { artifacts, compliance }
+        let counts: ComplianceCounts = artifacts.values().map(|running| running.verdict.compliance).collect();
+        let status = EnvironmentStatus { artifacts, compliance: counts.environment(policy) };
+        Self { status, counts, expiry }
     }
 }
 
 impl Verdict {
-    fn new(
+    /// Evaluates an artifact in an environment.
+    #[must_use]
+    pub fn new(
         environment: &EnvironmentName,
         policy: Option<&Policy>,
         evidence: &Evidence,
@@ -92,17 +123,10 @@ impl Verdict {
     }
 }
 
-/// The first expiry of a valid allow-list entry. Verdicts change at that time without another trigger.
-#[must_use]
-pub fn next_expiry(evidence: &BTreeMap<Fingerprint, Evidence>, now: Timestamp) -> Option<Timestamp> {
-    let entries = evidence.values().flat_map(|evidence| &evidence.allowed);
-    entries.filter_map(|allowed| allowed.until).filter(|until| *until > now).min()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::compliance::AllowListEntry;
+    use crate::domain::evidence::compliance::{AllowListEntry, ApprovalEvidence};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -119,31 +143,44 @@ mod tests {
         let reported =
             || ReportedArtifacts::from([(one, ("one".into(), Some(1))), (two, ("two".into(), None))]);
         let policy = Policy { approval: true, ..Policy::default() };
-        let prod = "prod".parse().unwrap();
-        let status = EnvironmentStatus::evaluate(
-            &prod,
-            Some(&policy),
-            reported(),
-            &[(one, allowed(&[None]))].into(),
-            at(1),
-        );
+        let evaluate = |policy, evidence: &[(Fingerprint, Evidence)]| {
+            let evidence = evidence.iter().cloned().collect();
+            Evaluation::new(&"prod".parse().unwrap(), policy, reported(), &evidence, at(1))
+        };
+        let Evaluation { status, counts, expiry } = evaluate(Some(&policy), &[(one, allowed(&[None]))]);
         assert_eq!(status.compliance, Compliance::NonCompliant);
         assert!(status.artifacts[&one].verdict.is_allowed);
         assert_eq!(status.artifacts[&two].verdict.reasons, ["not approved"]);
-        let status = EnvironmentStatus::evaluate(&prod, None, reported(), &BTreeMap::new(), at(1));
+        assert_eq!(counts, ComplianceCounts { compliant: 1, unknown: 0, non_compliant: 1 });
+        assert_eq!(expiry, Expiry::default());
+        let Evaluation { status, counts, .. } = evaluate(None, &[]);
         assert_eq!(
             (status.compliance, &status.artifacts[&two].verdict),
             (Compliance::Unknown, &Verdict::UNKNOWN)
         );
+        assert_eq!(counts.unknown, 2);
     }
 
     #[test]
-    fn next_expiry_is_the_first_in_the_future() {
-        let (one, two) = (Fingerprint::from_content(b"1"), Fingerprint::from_content(b"2"));
-        let evidence =
-            BTreeMap::from([(one, allowed(&[Some(5), None])), (two, allowed(&[Some(3), Some(9)]))]);
-        for (now, expected) in [(1, Some(3)), (3, Some(5)), (5, Some(9)), (9, None)] {
-            assert_eq!(next_expiry(&evidence, at(now)), expected.map(at), "{now}");
+    fn status_expires_with_the_first_entry_that_a_running_artifact_relies_on() {
+        let [one, two, gone] = [b"1", b"2", b"3"].map(|content| Fingerprint::from_content(content));
+        let approved = vec![ApprovalEvidence { environment: None }];
+        let evidence = BTreeMap::from([
+            (one, Evidence { approvals: approved, ..allowed(&[Some(3), None]) }),
+            (two, allowed(&[Some(5), Some(9)])),
+            (gone, allowed(&[Some(2)])),
+        ]);
+        let reported =
+            ReportedArtifacts::from([(one, ("one".into(), Some(1))), (two, ("two".into(), Some(1)))]);
+        let policy = Policy { approval: true, ..Policy::default() };
+        for (now, compliant_until, evaluate_at) in
+            [(1, Some(5), Some(3)), (3, Some(5), Some(5)), (5, Some(9), Some(9)), (9, None, None)]
+        {
+            let prod = "prod".parse().unwrap();
+            let evaluated = Evaluation::new(&prod, Some(&policy), reported.clone(), &evidence, at(now));
+            let expected =
+                Expiry { compliant_until: compliant_until.map(at), evaluate_at: evaluate_at.map(at) };
+            assert_eq!(evaluated.expiry, expected, "{now}");
         }
     }
 }

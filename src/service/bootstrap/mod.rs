@@ -9,7 +9,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use file::schema;
 pub use resolve::BootstrapError;
@@ -19,8 +19,10 @@ use tokio::time::timeout;
 use super::app::App;
 use super::evaluation::audit::Audit;
 use super::evaluation::guard::Evaluating;
+use super::evaluation::queue;
 use super::notify::AddressBook;
 use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::process::error_causes::describe;
 use crate::store;
 use crate::store::bootstrap::{Plan, Reconciliation};
 
@@ -47,6 +49,9 @@ impl LoadError {
         }
     }
 }
+
+/// Time after which the evaluation of the changed environments continues in the background.
+const MAX_EVALUATION: Duration = Duration::from_secs(2);
 
 /// Timeout for reading the file and its secrets.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +91,7 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     }
 }
 
-/// Applies a file to the database, evaluates the changed environments, and replaces the addresses of notification targets.
+/// Applies a file to the database, queues the changed environments for evaluation, and replaces the addresses of notification targets.
 /// Returns the generation.
 pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let applied = try_apply(app, bootstrap).await;
@@ -119,7 +124,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
         let names: Vec<&str> = of_one.iter().map(|(_, name)| name.as_str()).collect();
         let Some((organization, _)) = of_one.first() else { continue };
-        evaluating.reevaluate(organization, &names, &cause).await?;
+        transaction.queue_evaluations(organization, &names, &cause, at).await?;
     }
     let warnings = warnings::check(&mut evaluating.transaction, &plan).await?;
     let audit = Audit::from_bootstrap(generation, journal.changes);
@@ -131,6 +136,13 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     }
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
+    }
+    let deadline = Instant::now() + MAX_EVALUATION;
+    if let Err(error) = queue::drain(app, || Instant::now() >= deadline).await {
+        tracing::warn!(
+            "failed to evaluate environments after a change of the bootstrap file: {}",
+            describe(&error)
+        );
     }
     Ok(generation)
 }

@@ -2,29 +2,29 @@
 //!
 //! [`Evaluating`] is the only way to evaluate. It acquires, in this order, the organization's lock of this process, a
 //! connection for writing, and the organization's verdict lock of the database; its owner then changes rows, evaluates and
-//! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot
-//! deadlock.
+//! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock.
+//!
+//! A report evaluates its environment, and an attestation the attested artifacts in all environments. A change that
+//! concerns all artifacts of many environments queues them ([`super::queue`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::types::Uuid;
 
 use super::audit::Audit;
-use crate::domain::evidence::compliance::Policy;
-use crate::domain::evidence::environment_status::{self, EnvironmentStatus, ReportedArtifacts};
+use crate::domain::evidence::compliance::{ComplianceCounts, Evidence, Policy};
+use crate::domain::evidence::environment_status::{
+    EnvironmentStatus, Evaluation, ReportedArtifacts, Verdict,
+};
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
-use crate::domain::model::{EnvironmentName, Timestamp, Trigger};
+use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::organization_lock::Permit;
 use crate::store::events::NewEvent;
 use crate::store::reports::LockedEnvironment;
-use crate::store::{Error, Transaction, verdicts};
-
-/// Maximum number of environments that are re-evaluated together.
-const MAX_ENVIRONMENTS: usize = 16;
-
-/// Maximum number of running artifacts in the environments that are re-evaluated together. Their statuses are kept in
-/// memory.
-const MAX_ARTIFACTS: usize = 10_000;
+use crate::store::verdicts::{GovernedArtifact, StatusChange};
+use crate::store::{self, Error, Transaction};
 
 /// A change of one or more organizations, with the locks and the transaction that it needs. Dropping it rolls back.
 #[must_use = "the change is rolled back without a commit"]
@@ -77,122 +77,140 @@ impl<'a> Evaluating<'a> {
         Self { app, transaction, triggers: vec![], notifications: 0, audits: vec![], locks }
     }
 
-    /// Evaluates environments after a change of what runs there. Records verdicts that differ, and the events.
+    /// Evaluates all artifacts of an environment after a change of what runs there. Records verdicts that differ, and the
+    /// events.
     pub(crate) async fn evaluate(
         &mut self,
         organization: &str,
-        subjects: Vec<Subject>,
+        subject: Subject,
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let names: Vec<&str> = subjects.iter().map(|subject| subject.name.as_str()).collect();
-        let policies = self.transaction.policies(organization, &names).await?;
-        let mut allowances = self.transaction.allowances(organization, &names).await?;
-        let required = subjects.iter().filter(|subject| policies.contains_key(subject.name.as_str()));
-        let artifacts = required.flat_map(|subject| subject.seen.keys().copied()).collect();
-        let policies_in_force: Vec<&Policy> = policies.values().collect();
-        let mut evidence = self.transaction.evidence(organization, &policies_in_force, artifacts).await?;
+        let Subject { name, environment, snapshot, before, seen } = subject;
+        let policy = self.transaction.policy(organization, name.as_str()).await?;
+        let artifacts = seen.keys().copied().collect();
+        let evidence =
+            self.transaction.evidence(organization, name.as_str(), policy.as_ref(), &artifacts).await?;
         // The clock decides what is still valid, not `at`, which may be later than the clock.
-        let now = self.app.site.now();
-        let mut evaluated = Vec::with_capacity(subjects.len());
-        for Subject { name, environment, snapshot, before, seen } in subjects {
-            let allowed = allowances.remove(name.as_str()).unwrap_or_default();
-            for (artifact, allowed) in &allowed {
-                evidence.entry(*artifact).or_default().allowed.push(allowed.clone());
-            }
-            let after = EnvironmentStatus::evaluate(&name, policies.get(name.as_str()), seen, &evidence, now);
-            let until = environment_status::next_expiry(&evidence, now);
-            // The next one has another list.
-            for (artifact, _) in allowed {
-                evidence.entry(artifact).or_default().allowed.clear();
-            }
-            evaluated.push((name, environment, snapshot, before, after, until));
+        let Evaluation { status, counts, expiry } =
+            Evaluation::new(&name, policy.as_ref(), seen, &evidence, self.app.site.now());
+        if snapshot > environment.snapshot {
+            self.transaction.record_snapshot_compliance(environment.id, snapshot, status.compliance).await?;
         }
-        let standings: Vec<_> = evaluated
+        let change = StatusChange {
+            environment: environment.id,
+            before: &before,
+            after: &status,
+            counts,
+            expiry: Some(expiry),
+        };
+        self.record(organization, &[(change, name.as_str(), snapshot)], cause, at).await
+    }
+
+    /// Evaluates an environment in which the same artifacts run as before. Skips an environment without a report.
+    pub(crate) async fn reevaluate(
+        &mut self,
+        organization: &str,
+        name: &str,
+        cause: &Cause,
+    ) -> Result<(), Error> {
+        let locked = self.transaction.lock_existing_environment(organization, name).await?;
+        let Some(environment) = locked.filter(|environment| environment.snapshot > 0) else {
+            return Ok(());
+        };
+        let name = environment_name(name)?;
+        let artifacts = self.transaction.running_artifacts(environment.id).await?;
+        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
+        let (seen, snapshot) = (seen.collect(), environment.snapshot);
+        let at = self.app.site.now().after(environment.evaluated_at);
+        let before = EnvironmentStatus { artifacts, compliance: environment.compliance };
+        self.evaluate(organization, Subject { name, environment, snapshot, before, seen }, cause, at).await
+    }
+
+    /// Evaluates these artifacts wherever they run, after they were attested; other artifacts of the environments keep
+    /// their verdicts. Queues environments whose status depends on more than these verdicts: on an allow-list entry, or on
+    /// counts that another version of the program left outdated.
+    pub(crate) async fn evaluate_attested(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+        cause: &Cause,
+    ) -> Result<(), Error> {
+        let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
+        let mut policies: HashMap<String, Policy> = HashMap::new();
+        let mut queued = BTreeSet::new();
+        for artifact in artifacts {
+            for governed in self.transaction.governed_artifacts(organization, *artifact).await? {
+                if !policies.contains_key(&governed.policy) {
+                    let policy = store::evidence::policy(&governed.policy)?;
+                    policies.insert(governed.policy.clone(), policy);
+                }
+                match governed.counts.filter(|_| !governed.is_listed) {
+                    Some(counts) => Affected::add(&mut affected, *artifact, governed, counts),
+                    None => drop(queued.insert(governed.name)),
+                }
+            }
+        }
+        let required: Vec<&Policy> = policies.values().collect();
+        let evidence = self.transaction.required_evidence(organization, &required, artifacts).await?;
+        let now = self.app.site.now();
+        let mut changed = Vec::new();
+        for (id, environment) in affected {
+            if queued.contains(&environment.name) {
+                continue;
+            }
+            let policy = policies.get(&environment.policy);
+            if let Some(after) = environment.evaluate(policy, &evidence, now)? {
+                changed.push((id, environment, after));
+            }
+        }
+        let queued: Vec<&str> = queued.iter().map(String::as_str).collect();
+        self.transaction.queue_evaluations(organization, &queued, cause, now).await?;
+        let at = now.after(changed.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
+        let changes: Vec<_> = changed
             .iter()
-            .map(|(_, environment, _, before, after, until)| verdicts::StatusChange {
-                environment: environment.id,
-                before,
-                after,
-                until: *until,
+            .map(|(id, environment, (after, counts))| {
+                let before = &environment.before;
+                let change = StatusChange { environment: *id, before, after, counts: *counts, expiry: None };
+                (change, environment.name.as_str(), environment.snapshot)
             })
             .collect();
-        self.transaction.record_status_changes(&standings, at).await?;
+        self.record(organization, &changes, cause, at).await
+    }
+
+    /// Records changes of environments, each with its name and current snapshot, and their events.
+    async fn record(
+        &mut self,
+        organization: &str,
+        changes: &[(StatusChange<'_>, &str, i64)],
+        cause: &Cause,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        self.transaction
+            .record_status_changes(changes.iter().map(|(change, ..)| *change).collect(), at)
+            .await?;
         let mut events = Vec::new();
-        for (name, environment, snapshot, before, after, _) in &evaluated {
-            if *snapshot > environment.snapshot {
-                self.transaction
-                    .record_snapshot_compliance(environment.id, *snapshot, after.compliance)
-                    .await?;
-            }
-            for Event { trigger, artifacts, total } in event::between(before, after) {
+        for (change, name, snapshot) in changes {
+            for Event { trigger, artifacts, total } in event::between(change.before, change.after) {
                 let content = Content {
                     trigger,
                     occurred_at: at,
                     organization: organization.to_owned(),
-                    environment: name.to_string(),
+                    environment: (*name).to_owned(),
                     snapshot_index: *snapshot,
-                    compliance: after.compliance.as_str().to_owned(),
+                    compliance: change.after.compliance.as_str().to_owned(),
                     cause: cause.clone(),
                     artifacts,
                     artifacts_total: total,
                 };
                 let content = serde_json::to_string(&content).map_err(|_| Error::Unreadable("an event"))?;
-                events.push(NewEvent {
-                    environment: environment.id,
-                    name: name.to_string(),
-                    trigger,
-                    content,
-                });
+                let (environment, name) = (change.environment, (*name).to_owned());
+                events.push(NewEvent { environment, name, trigger, content });
             }
         }
         self.triggers.extend(events.iter().map(|event| event.trigger));
         self.notifications += self.transaction.insert_events(organization, &events, at).await?;
         Ok(())
-    }
-
-    /// Evaluates environments in which the same artifacts run as before. Skips environments without a report.
-    pub(crate) async fn reevaluate(
-        &mut self,
-        organization: &str,
-        names: &[&str],
-        cause: &Cause,
-    ) -> Result<(), Error> {
-        for names in names.chunks(MAX_ENVIRONMENTS) {
-            let mut subjects = Vec::with_capacity(names.len());
-            let mut total = 0;
-            for (name, environment) in self.transaction.lock_environments(organization, names).await? {
-                if environment.snapshot == 0 {
-                    continue;
-                }
-                let name = name.parse().map_err(|_| Error::Unreadable("an environment's name"))?;
-                let artifacts = self.transaction.running_artifacts(environment.id).await?;
-                total += artifacts.len();
-                let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
-                let (seen, snapshot) = (seen.collect(), environment.snapshot);
-                let before = EnvironmentStatus { artifacts, compliance: environment.compliance };
-                subjects.push(Subject { name, environment, snapshot, before, seen });
-                if total > MAX_ARTIFACTS {
-                    self.evaluate_unchanged(organization, std::mem::take(&mut subjects), cause).await?;
-                    total = 0;
-                }
-            }
-            self.evaluate_unchanged(organization, subjects, cause).await?;
-        }
-        Ok(())
-    }
-
-    async fn evaluate_unchanged(
-        &mut self,
-        organization: &str,
-        subjects: Vec<Subject>,
-        cause: &Cause,
-    ) -> Result<(), Error> {
-        if subjects.is_empty() {
-            return Ok(());
-        }
-        let last = subjects.iter().filter_map(|subject| subject.environment.evaluated_at).max();
-        self.evaluate(organization, subjects, cause, self.app.site.now().after(last)).await
     }
 
     /// Records an audit entry with the change; [`commit`](Self::commit) logs it.
@@ -222,4 +240,67 @@ impl<'a> Evaluating<'a> {
         }
         Ok(())
     }
+}
+
+/// An environment that runs attested artifacts.
+struct Affected {
+    name: String,
+    snapshot: i64,
+    evaluated_at: Option<Timestamp>,
+    /// All of its artifacts by compliance, before.
+    counts: ComplianceCounts,
+    policy: String,
+    /// Its compliance, and the attested artifacts, before.
+    before: EnvironmentStatus,
+}
+
+impl Affected {
+    fn add(
+        all: &mut BTreeMap<Uuid, Self>,
+        artifact: Fingerprint,
+        governed: GovernedArtifact,
+        counts: ComplianceCounts,
+    ) {
+        let GovernedArtifact {
+            environment, name, snapshot, compliance, evaluated_at, policy, running, ..
+        } = governed;
+        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance };
+        let affected = all.entry(environment).or_insert_with(|| Self {
+            name,
+            snapshot,
+            evaluated_at,
+            counts,
+            policy,
+            before,
+        });
+        affected.before.artifacts.insert(artifact, running);
+    }
+
+    /// The status and the counts after the attestation; `None` if no verdict changes.
+    fn evaluate(
+        &self,
+        policy: Option<&Policy>,
+        evidence: &BTreeMap<Fingerprint, Evidence>,
+        now: Timestamp,
+    ) -> Result<Option<(EnvironmentStatus, ComplianceCounts)>, Error> {
+        let name = environment_name(&self.name)?;
+        let no_evidence = Evidence::default();
+        let (mut after, mut counts) = (self.before.clone(), self.counts);
+        for (artifact, running) in &mut after.artifacts {
+            let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
+            let verdict = Verdict::new(&name, policy, evidence, now);
+            counts.add(running.verdict.compliance, -1);
+            counts.add(verdict.compliance, 1);
+            running.verdict = verdict;
+        }
+        if after.artifacts == self.before.artifacts {
+            return Ok(None);
+        }
+        after.compliance = counts.environment(policy);
+        Ok(Some((after, counts)))
+    }
+}
+
+fn environment_name(name: &str) -> Result<EnvironmentName, Error> {
+    name.parse().map_err(|_| Error::Unreadable("an environment's name"))
 }

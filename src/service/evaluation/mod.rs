@@ -4,5 +4,5 @@
 //! `domain::evidence` decides; these modules read the evidence and record the result.
 
 pub(crate) mod audit;
-pub(crate) mod expiry;
 pub(crate) mod guard;
+pub(crate) mod queue;

@@ -50,10 +50,8 @@ pub struct Limits {
     pub invalid_tokens_within: Duration,
     /// Interval for rereading the files of the certificate.
     pub certificate_interval: Duration,
-    /// Interval of the search for expired allow-list entries.
-    pub expiry_interval: Duration,
-    /// Maximum age of an evaluation; older ones are repeated.
-    pub evaluated_within: Duration,
+    /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
+    pub evaluation_interval: Duration,
     /// Delivery of notifications.
     pub delivery: Delivery,
     /// Lifetime of browser sessions.
@@ -94,8 +92,7 @@ impl Default for Limits {
             invalid_tokens: 10,
             invalid_tokens_within: Duration::from_mins(1),
             certificate_interval: Duration::from_secs(10),
-            expiry_interval: Duration::from_secs(1),
-            evaluated_within: Duration::from_mins(10),
+            evaluation_interval: Duration::from_secs(1),
             delivery: Delivery::default(),
             session: session::Timeouts::default(),
         }

@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     notifications: Family<Delivery, Counter>,
     waiting: Gauge,
     waiting_seconds: Gauge<f64, AtomicU64>,
+    queued: Gauge,
+    queued_seconds: Gauge<f64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,6 +90,8 @@ impl Metrics {
             notifications: Family::default(),
             waiting: Gauge::default(),
             waiting_seconds: Gauge::default(),
+            queued: Gauge::default(),
+            queued_seconds: Gauge::default(),
         };
         let registry = metrics.registry.sub_registry_with_prefix(PREFIX);
         registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
@@ -145,6 +149,17 @@ impl Metrics {
             "Age of the oldest waiting notification",
             Unit::Seconds,
             metrics.waiting_seconds.clone(),
+        );
+        registry.register(
+            "evaluations_waiting",
+            "Environments that are waiting to be evaluated",
+            metrics.queued.clone(),
+        );
+        registry.register_with_unit(
+            "evaluations_waiting",
+            "Age of the oldest waiting evaluation",
+            Unit::Seconds,
+            metrics.queued_seconds.clone(),
         );
         metrics
     }
@@ -211,6 +226,12 @@ impl Metrics {
     pub(crate) fn set_waiting(&self, notifications: i64, oldest: Duration) {
         self.waiting.set(notifications);
         self.waiting_seconds.set(oldest.as_secs_f64());
+    }
+
+    /// Sets the number of environments that wait to be evaluated, and the age of the oldest.
+    pub(crate) fn set_evaluation_queue(&self, environments: i64, oldest: Duration) {
+        self.queued.set(environments);
+        self.queued_seconds.set(oldest.as_secs_f64());
     }
 
     /// All metrics, in the OpenMetrics text format.

@@ -122,10 +122,7 @@ pub(crate) async fn attest_junit(
         RecordError::Store(error) => error.into(),
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    let artifacts = sent.fingerprints().into_iter();
-    let environments = transaction.environments_running_any(&organization, artifacts).await?;
-    let environments: Vec<&str> = environments.iter().map(String::as_str).collect();
-    evaluating.reevaluate(&organization, &environments, &cause).await?;
+    evaluating.evaluate_attested(&organization, &sent.fingerprints(), &cause).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
     });

@@ -177,7 +177,7 @@ async fn record(
     let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen };
-    evaluating.evaluate(organization, vec![subject], &cause, at).await?;
+    evaluating.evaluate(organization, subject, &cause, at).await?;
     let audit = Audit::from_caller(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
         _ => format!("reported environment {environment}: pods changed"),

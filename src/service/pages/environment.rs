@@ -20,9 +20,7 @@ use super::parts::urls::EnvironmentLinks;
 use super::pure::running::{self, Counts, RunningPage, Verdicts};
 use super::session::OrganizationPage;
 use crate::domain::evidence::compliance::{Policy, Requirement};
-use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, ReportedArtifacts, RunningArtifact, Verdict,
-};
+use crate::domain::evidence::environment_status::{Evaluation, ReportedArtifacts, RunningArtifact, Verdict};
 use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::site::Site;
@@ -141,14 +139,10 @@ async fn evaluate_today(
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let artifacts: ReportedArtifacts =
         page.rows.iter().map(|row| (row.artifact, (row.image.clone(), None))).collect();
-    let policies: Vec<&Policy> = policy.into_iter().collect();
-    let mut evidence =
-        transaction.evidence(organization, &policies, artifacts.keys().copied().collect()).await?;
-    let allowances = transaction.allowances(organization, &[&environment.name]).await?;
-    for (artifact, allowed) in allowances.into_values().flatten() {
-        evidence.entry(artifact).or_default().allowed.push(allowed);
-    }
-    let status = EnvironmentStatus::evaluate(&name, policy, artifacts, &evidence, now);
+    let evidence = transaction
+        .evidence(organization, &environment.name, policy, &artifacts.keys().copied().collect())
+        .await?;
+    let Evaluation { status, .. } = Evaluation::new(&name, policy, artifacts, &evidence, now);
     let allowed = transaction.allow_list(environment.id, None).await?;
     let verdict = |(artifact, mut running): (Fingerprint, RunningArtifact)| {
         allow_list::add_allowance(&mut running.verdict, allowed.get(&artifact));

@@ -126,14 +126,15 @@ async fn approval_applies_to_its_environment_or_to_any(database: Database) {
 async fn expired_allow_list_entry_makes_the_environment_non_compliant(database: Database) {
     const EXPIRE: [&str; 2] = [
         "UPDATE allowances SET expires_at = expires_at - 3600000000",
-        "UPDATE environments SET compliant_until = compliant_until - 3600000000",
+        "UPDATE environments SET compliant_until = compliant_until - 3600000000,
+             evaluate_at = evaluate_at - 3600000000",
     ];
     let in_an_hour = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let allowed = format!(
         "{UNIT}, allowed: [{{artifact: {}, reason: r, author: kim, expires: {in_an_hour}}}]",
         digest('a')
     );
-    let limits = Limits { expiry_interval: std::time::Duration::from_millis(20), ..Limits::default() };
+    let limits = Limits { evaluation_interval: std::time::Duration::from_millis(20), ..Limits::default() };
     let service =
         TestService::start_with(database, Options { limits, ..options(declared(1, &allowed, "")) }).await;
     attest(&service, "web", "unit", 'a', 0).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
+use supercargo::domain::evidence::compliance::Policy;
 use supercargo::domain::model::{Fingerprint, Page, Timestamp};
 use supercargo::store::search::{MAX_SCANNED, SearchText};
 use supercargo::store::trails::Filter;
@@ -100,6 +101,8 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     }
     let started = Timestamp::from_micros(i64::MAX / 4);
     let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
+    let policy: Policy =
+        serde_json::from_value(json!({"attestations": [{"flow": "cart", "name": "unit"}]})).unwrap();
     let named = || [(artifact, ("shop/cart:2", 1))].into_iter().collect();
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     count! {
@@ -107,7 +110,9 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "running pods": read, |t| t.running_pods(prod.id);
         "end an artifact": write, |t| t.end_artifacts(prod.id, &one(), 1, now);
         "scale an artifact": write, |t| t.change_artifacts(prod.id, &named());
-        "environments to evaluate": read, |t| t.environments_running_any("acme", one().into_iter());
+        "environments of an attested artifact": read, |t| t.governed_artifacts("acme", artifact);
+        "evidence": read, |t| t.evidence("acme", "prod", Some(&policy), &one());
+        "environments that are due": read, |t| t.has_due(Timestamp::from_micros(0));
         "live artifacts": read, |t| t.live("acme", repository);
         "commits of live artifacts": read, |t| t.built("acme", repository, one());
         "trails of an artifact": read,

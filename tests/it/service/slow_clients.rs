@@ -170,7 +170,7 @@ async fn client_disconnect_during_begin_leaves_no_open_transaction() {
     // Background tasks must not open transactions: their slow BEGIN would look like a leak.
     let hour = Duration::from_hours(1);
     let delivery = Delivery { interval: hour, ..Delivery::default() };
-    let limits = Limits { expiry_interval: hour, delivery, ..Limits::default() };
+    let limits = Limits { evaluation_interval: hour, delivery, ..Limits::default() };
     let options = Options { database_url: Some(url), limits, ..Options::default() };
     let service = TestService::start_with(database, options).await;
     // A request may time out before the service reads it. Only completed requests count.
