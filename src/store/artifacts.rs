@@ -123,7 +123,8 @@ impl Transaction {
         artifact: Fingerprint,
     ) -> Result<AtMost<CurrentRun>, Error> {
         const SELECT: &str = "
-            SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until, r.pods,
+            SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
+                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS outdated_since, r.pods,
                    r.started_at, v.compliance, v.is_allowed, v.reasons
             FROM artifact_runs r JOIN environments e ON e.id = r.environment
               LEFT JOIN verdicts v

@@ -38,6 +38,7 @@ mod rows;
 mod runs;
 pub mod search;
 pub mod sessions;
+mod statistics;
 pub mod timeline;
 pub mod trails;
 mod transaction;

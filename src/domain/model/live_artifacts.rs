@@ -86,6 +86,10 @@ pub struct EmbeddedEnvironment {
     pub last_report_at: Timestamp,
     /// Whether the environment has been silent for longer than `silentAfter`. Not in the interface.
     pub is_silent: bool,
+    /// Time of the last evaluation, while a change of the policy, the allow-list or approvals waits to be evaluated. Not in
+    /// the interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_evaluated_at: Option<Timestamp>,
     /// Links to related resources.
     #[serde(rename = "_links")]
     pub links: BTreeMap<&'static str, Link>,

@@ -9,7 +9,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use file::schema;
 pub use resolve::BootstrapError;
@@ -49,9 +49,6 @@ impl LoadError {
         }
     }
 }
-
-/// Time after which the evaluation of the changed environments continues in the background.
-const MAX_EVALUATION: Duration = Duration::from_secs(2);
 
 /// Timeout for reading the file and its secrets.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,8 +134,8 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
     }
-    let deadline = Instant::now() + MAX_EVALUATION;
-    if let Err(error) = queue::drain(app, || Instant::now() >= deadline).await {
+    // A file that concerns few environments is in effect when it is reported as applied. The others follow.
+    if let Err(error) = queue::evaluate_batch(app, || false).await {
         tracing::warn!(
             "failed to evaluate environments after a change of the bootstrap file: {}",
             describe(&error)

@@ -36,7 +36,7 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
         let drained = async {
             queue_due(&app).await?;
             measure(&app).await?;
-            drain(&app, || shutdown.is_cancelled()).await?;
+            while evaluate_batch(&app, || shutdown.is_cancelled()).await? {}
             measure(&app).await
         };
         match drained.await {
@@ -64,29 +64,23 @@ async fn queue_due(app: &App) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// Evaluates queued environments until the queue is empty or `stop`. A failure of one environment does not stop the
-/// others.
+/// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure of one environment does
+/// not stop the others.
 ///
 /// # Errors
 ///
-/// The last error. The environments stay in the queue.
-pub(crate) async fn drain(app: &App, stop: impl Fn() -> bool) -> Result<(), store::Error> {
-    loop {
-        let queued = app.site.store.read().await?.queued_evaluations(BATCH).await?;
-        let (mut has_progress, mut outcome) = (false, Ok(()));
-        for environment in &queued {
-            if stop() {
-                return outcome;
-            }
-            match evaluate(app, environment).await {
-                Ok(()) => has_progress = true,
-                Err(error) => outcome = Err(error),
-            }
-        }
-        if !has_progress {
-            return outcome;
+/// The last error, if it evaluated none. The environments stay in the queue.
+pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
+    let queued = app.site.store.read().await?.queued_evaluations(BATCH).await?;
+    let mut outcome = Ok(false);
+    for environment in queued.iter().take_while(|_| !stop()) {
+        match evaluate(app, environment).await {
+            Ok(()) => outcome = Ok(true),
+            Err(error) if !matches!(outcome, Ok(true)) => outcome = Err(error),
+            Err(_) => {}
         }
     }
+    outcome
 }
 
 async fn evaluate(app: &App, queued: &QueuedEnvironment) -> Result<(), store::Error> {

@@ -122,7 +122,9 @@ pub(crate) async fn attest_junit(
         RecordError::Store(error) => error.into(),
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    evaluating.evaluate_attested(&organization, &sent.fingerprints(), &cause).await?;
+    let artifacts = sent.fingerprints();
+    evaluating.evaluate_attested(&organization, &artifacts, &cause).await?;
+    evaluating.transaction.analyze_after(artifacts.len()).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
     });

@@ -178,6 +178,7 @@ async fn record(
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen };
     evaluating.evaluate(organization, subject, &cause, at).await?;
+    evaluating.transaction.analyze_after(pods.started.len().max(artifacts.started.len())).await?;
     let audit = Audit::from_caller(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
         _ => format!("reported environment {environment}: pods changed"),
