@@ -7,6 +7,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
+use tokio::task::spawn_blocking;
 
 use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
@@ -65,21 +66,30 @@ pub(super) async fn page(
     let last = environment.snapshot;
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
-    let (mut http_status, mut result) = (StatusCode::OK, html! {});
+    let (mut http_status, mut result, mut sides) = (StatusCode::OK, html! {}, None);
     if let Some((from, to)) = query.from.zip(query.to) {
         let problem = [from, to].into_iter().find_map(|number| unavailable(number, &available, last));
-        result = if let Some(problem) = problem {
+        if let Some(problem) = problem {
             http_status = StatusCode::NOT_FOUND;
-            html! { p.problem role="alert" { (problem) } }
+            result = html! { p.problem role="alert" { (problem) } };
         } else {
             let from = Side::read(&mut transaction, environment.id, from, &available).await?;
             let to = Side::read(&mut transaction, environment.id, to, &available).await?;
             let workloads =
                 transaction.workloads_at_either(&organization, environment.id, (from.at, to.at)).await?;
+            sides = Some((from, to, workloads));
+        }
+    }
+    // Other requests need the connection and this thread while all artifacts are compared.
+    drop(transaction);
+    if let Some((from, to, workloads)) = sides {
+        let (site, organization, name) = (site.clone(), organization.clone(), name.clone());
+        let compare = move || {
+            let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
             Comparison { links, query, from: &from, to: &to, status }.markup(workloads)
         };
+        result = spawn_blocking(compare).await.map_err(|_| Problem::defect())?;
     }
-    drop(transaction);
     let first = available.first.unwrap_or(last);
     let selected = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));
     let content = html! {

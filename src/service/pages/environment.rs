@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
+use tokio::task::spawn_blocking;
 
 use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
@@ -23,6 +24,7 @@ use crate::domain::evidence::compliance::{Policy, Requirement};
 use crate::domain::evidence::environment_status::{Evaluation, ReportedArtifacts, RunningArtifact, Verdict};
 use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::service::http::problem::Problem;
 use crate::service::site::Site;
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
@@ -34,6 +36,17 @@ struct Past {
     at: Timestamp,
     snapshot: Option<i64>,
     coverage: HistoryCoverage,
+}
+
+/// The requested page of the artifacts.
+struct Selected {
+    page: RunningPage,
+    /// The verdicts of the artifacts on the page.
+    stored: HashMap<Fingerprint, Verdict>,
+    /// Whether there are no artifacts, whatever the filter.
+    is_empty: bool,
+    /// The totals, and the number of all rows by verdict, if the page shows the past.
+    past: Option<(Totals, Counts)>,
 }
 
 /// Number of artifacts and pods.
@@ -64,21 +77,26 @@ pub(super) async fn page(
         _ => transaction.pod_groups(&organization, environment.id, filter.at, &filter.q).await?,
     };
     let stored = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
-    let past_totals = past.map(|_| Totals::from_pod_groups(&groups));
-    let rows = running::rows(groups);
+    let policy = transaction.policy(&organization, &name).await?;
+    // Other requests need the connection and this thread while all artifacts are grouped.
+    drop(transaction);
     let is_confirmed =
         past.map_or_else(|| status.is_confirmed(), |past| past.coverage == HistoryCoverage::Known);
-    let verdicts = Verdicts { stored: &stored, is_confirmed };
-    let page = running::page(&rows, verdicts, filter.rows());
-    let policy = transaction.policy(&organization, &name).await?;
+    let wanted = filter.clone();
+    let select = move || Selected::new(groups, stored, is_confirmed, &wanted);
+    let selected = spawn_blocking(select).await.map_err(|_| Problem::defect())?;
+    let page = &selected.page;
     let today = match past {
-        Some(_) => Some(
-            evaluate_today(&mut transaction, &organization, &environment, policy.as_ref(), &page, now)
-                .await?,
-        ),
+        Some(_) => {
+            let mut transaction = site.store.read().await?;
+            Some(
+                evaluate_today(&mut transaction, &organization, &environment, policy.as_ref(), page, now)
+                    .await?,
+            )
+        }
         None => None,
     };
-    drop(transaction);
+    let verdicts = Verdicts { stored: &selected.stored, is_confirmed };
     let today = today.as_ref().map(|stored| Verdicts { stored, is_confirmed: status.is_confirmed() });
     let caption = match past {
         Some(past) => format!("Artifacts in {name} at {}", utc(past.at)),
@@ -87,20 +105,19 @@ pub(super) async fn page(
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let path = links.page();
     let artifacts_path = site.links.page(&[&organization, "artifacts"]);
-    let table =
-        Table { caption: &caption, artifacts_path: &artifacts_path, page: &page, verdicts, today, now };
+    let table = Table { caption: &caption, artifacts_path: &artifacts_path, page, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
         (current_facts(links, &environment, status, policy.as_ref()))
-        @if let Some((past, totals)) = past.zip(past_totals) {
-            (past_facts(links, past, environment.snapshot, totals, running::counts(&rows, verdicts), status))
+        @if let Some((past, (totals, counts))) = past.zip(selected.past) {
+            (past_facts(links, past, environment.snapshot, totals, counts, status))
         }
         (filter.form(&path))
         (filter.counts(&path, page.counts))
         @if page.rows.is_empty() {
-            p { (if rows.is_empty() { "No artifacts." } else { "No artifact matches the filter." }) }
+            p { (if selected.is_empty { "No artifacts." } else { "No artifact matches the filter." }) }
         } @else {
-            p { (row_count(&page)) }
+            p { (row_count(page)) }
             (table.markup())
             (page.pagination.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
@@ -132,7 +149,7 @@ async fn evaluate_today(
     organization: &str,
     environment: &EnvironmentOverview,
     policy: Option<&Policy>,
-    page: &RunningPage<'_>,
+    page: &RunningPage,
     now: Timestamp,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let name: EnvironmentName =
@@ -149,6 +166,25 @@ async fn evaluate_today(
         (artifact, running.verdict)
     };
     Ok(status.artifacts.into_iter().map(verdict).collect())
+}
+
+impl Selected {
+    /// Groups, filters and counts all artifacts of the environment.
+    fn new(
+        groups: Vec<PodGroup>,
+        mut stored: HashMap<Fingerprint, Verdict>,
+        is_confirmed: bool,
+        filter: &Filter,
+    ) -> Self {
+        let totals = filter.at.map(|_| Totals::from_pod_groups(&groups));
+        let rows = running::rows(groups);
+        let verdicts = Verdicts { stored: &stored, is_confirmed };
+        let page = running::page(&rows, verdicts, filter.rows());
+        let past = totals.map(|totals| (totals, running::counts(&rows, verdicts)));
+        let on_page: BTreeSet<_> = page.rows.iter().map(|row| row.artifact).collect();
+        stored.retain(|artifact, _| on_page.contains(artifact));
+        Self { page, stored, is_empty: rows.is_empty(), past }
+    }
 }
 
 impl Totals {

@@ -18,8 +18,10 @@ pub(crate) async fn verdicts(
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let mut verdicts = transaction.verdicts(environment, at).await?;
     let allowed = transaction.allow_list(environment, at).await?;
-    for (artifact, verdict) in &mut verdicts {
-        add_allowance(verdict, allowed.get(artifact));
+    for (artifact, allowance) in &allowed {
+        if let Some(verdict) = verdicts.get_mut(artifact) {
+            add_allowance(verdict, Some(allowance));
+        }
     }
     Ok(verdicts)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Table<'a> {
     pub(crate) caption: &'a str,
     /// The path below which the pages of artifacts are.
     pub(crate) artifacts_path: &'a str,
-    pub(crate) page: &'a RunningPage<'a>,
+    pub(crate) page: &'a RunningPage,
     /// The verdicts of the point in time that the table shows.
     pub(crate) verdicts: Verdicts<'a>,
     /// The current verdicts, if the table shows the past.
@@ -122,7 +122,7 @@ pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missin
 }
 
 /// The number of rows, and which page this is.
-pub(crate) fn row_count(page: &RunningPage<'_>) -> String {
+pub(crate) fn row_count(page: &RunningPage) -> String {
     let total = count(i64::try_from(page.total).unwrap_or(i64::MAX), "row", "rows");
     format!("{total}{}", page.pagination.label())
 }

@@ -48,9 +48,9 @@ pub(crate) struct Query<'a> {
 
 /// A page of rows.
 #[derive(Debug)]
-pub(crate) struct RunningPage<'a> {
+pub(crate) struct RunningPage {
     /// Rows of the same namespace and owner are adjacent.
-    pub(crate) rows: Vec<&'a RunningRow>,
+    pub(crate) rows: Vec<RunningRow>,
     pub(crate) pagination: Pagination,
     /// The number of rows on all pages.
     pub(crate) total: usize,
@@ -132,7 +132,7 @@ fn owner(owners: &[OwnerReference]) -> String {
 }
 
 /// The rows that match a query, limited to its page.
-pub(crate) fn page<'a>(rows: &'a [RunningRow], verdicts: Verdicts<'_>, query: Query<'_>) -> RunningPage<'a> {
+pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, query: Query<'_>) -> RunningPage {
     let text = query.q.to_lowercase();
     let mut counts = Counts::default();
     let mut selected = Vec::new();
@@ -145,7 +145,7 @@ pub(crate) fn page<'a>(rows: &'a [RunningRow], verdicts: Verdicts<'_>, query: Qu
     }
     let total = selected.len();
     let pagination = Pagination::new(total, ROWS_PER_PAGE, query.page);
-    let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).collect();
+    let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).cloned().collect();
     RunningPage { rows, pagination, total, counts }
 }
 
