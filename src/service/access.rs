@@ -30,6 +30,8 @@ use crate::store::access::Token;
 pub(super) struct Caller {
     /// The name of the token.
     pub(super) name: String,
+    /// The hash of the token: names need not be unique.
+    pub(super) token: Fingerprint,
     pub(super) role: Role,
 }
 
@@ -168,7 +170,7 @@ async fn admit(
             read_permit(app.reading_of.get(token.organization.clone()), deadline, "organization").await?;
         context.set_read_permits(ReadPermits { organization: token.organization, _permits: [own, shared] });
     }
-    Ok(Caller { name: token.name, role: token.role })
+    Ok(Caller { name: token.name, token: token.sha256, role: token.role })
 }
 
 async fn read_permit(

@@ -81,6 +81,24 @@ macro_rules! select_environments {
     };
 }
 
+/// The columns that decide the order of environments on the first page.
+#[derive(sqlx::FromRow)]
+struct OrderRow {
+    id: Uuid,
+    name: String,
+    compliance: Option<String>,
+    is_declared: bool,
+}
+
+impl OrderRow {
+    /// Non-compliant environments first, then those of the bootstrap file: a token cannot hide either by reporting many
+    /// new environments.
+    fn key(&self) -> (bool, bool, &str) {
+        let is_compliant = self.compliance.as_deref() != Some(Compliance::NonCompliant.as_str());
+        (is_compliant, !self.is_declared, &self.name)
+    }
+}
+
 impl EnvironmentOverview {
     /// The validity of its compliance. `silent_after` is the service's default.
     #[must_use]
@@ -90,30 +108,31 @@ impl EnvironmentOverview {
 }
 
 impl Transaction {
-    /// The identifiers of an organization's environments, sorted by name.
-    pub async fn environment_ids_by_name(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
-        const NAMES: &str = "SELECT name, id FROM environments WHERE organization = $1";
-        let mut names: Vec<(String, Uuid)> = on!(self, |connection| sqlx::query(NAMES)
+    /// The identifiers of an organization's environments: non-compliant ones first, then declared ones, each sorted by
+    /// name.
+    pub async fn environment_ids(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
+        const SELECT: &str =
+            "SELECT id, name, compliance, is_declared FROM environments WHERE organization = $1";
+        let mut rows: Vec<OrderRow> = on!(self, |connection| sqlx::query(SELECT)
             .bind(organization)
             .fetch_all(connection)
             .await
             .and_then(all_from_rows)?);
         // Sorted here: the database's order depends on its locale.
-        names.sort_unstable();
-        Ok(names.into_iter().map(|(_, id)| id).collect())
+        rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
+        Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
-    /// These environments, sorted by name.
-    pub async fn overview(
-        &mut self,
-        environments: impl Iterator<Item = Uuid>,
-    ) -> Result<Vec<EnvironmentOverview>, Error> {
-        let rows: Vec<EnvironmentRow> =
-            fetch_for_all!(self, |query| query.push(select_environments!("e.id IN")), environments, "");
-        let mut environments: Vec<_> =
-            rows.into_iter().map(EnvironmentRow::parse).collect::<Result<_, Error>>()?;
-        environments.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(environments)
+    /// These environments, in this order.
+    pub async fn overview(&mut self, environments: &[Uuid]) -> Result<Vec<EnvironmentOverview>, Error> {
+        let rows: Vec<EnvironmentRow> = fetch_for_all!(
+            self,
+            |query| query.push(select_environments!("e.id IN")),
+            environments.iter().copied(),
+            ""
+        );
+        let mut rows: HashMap<Uuid, EnvironmentRow> = rows.into_iter().map(|row| (row.id, row)).collect();
+        environments.iter().filter_map(|id| rows.remove(id)).map(EnvironmentRow::parse).collect()
     }
 
     /// The environment with this name.

@@ -47,8 +47,14 @@ const CONFIRM: &str = "
       AND last_report_at >= $1 - COALESCE(silent_after, $5)";
 
 const CREATE: &str = "
-    INSERT INTO environments (id, organization, name, created_at, snapshot) VALUES ($1, $2, $3, $4, 0)
+    INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
+    VALUES ($1, $2, $3, $4, $5, 0)
     ON CONFLICT DO NOTHING";
+
+const NTH_CREATED: &str = "
+    SELECT created_at FROM environments
+    WHERE organization = $1 AND created_by_token = $2 AND created_at > $3 AND NOT is_declared
+    ORDER BY created_at DESC LIMIT 1 OFFSET $4";
 
 #[derive(sqlx::FromRow)]
 struct EnvironmentRow {
@@ -110,24 +116,9 @@ impl Store {
 }
 
 impl Transaction {
-    /// Locks the environment until the transaction ends, creating it if necessary. SQLite has a single writer;
+    /// Locks the environment until the transaction ends; `None` if it does not exist. SQLite has a single writer;
     /// PostgreSQL locks the row.
     pub async fn lock_environment(
-        &mut self,
-        organization: &str,
-        name: &str,
-        now: Timestamp,
-    ) -> Result<LockedEnvironment, Error> {
-        on!(self, |connection| {
-            let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
-            create.bind(now.micros()).execute(connection).await?;
-        });
-        let locked = self.lock_existing_environment(organization, name).await?;
-        locked.ok_or(Error::Unreadable("an environment"))
-    }
-
-    /// Locks the environment until the transaction ends, if it exists.
-    pub async fn lock_existing_environment(
         &mut self,
         organization: &str,
         name: &str,
@@ -156,6 +147,39 @@ impl Transaction {
                 .and_then(optional_from_row)?,
         };
         row.map(EnvironmentRow::parse).transpose()
+    }
+
+    /// Creates the environment for a report by this token, and locks it. Another report may have created it meanwhile.
+    pub async fn create_environment(
+        &mut self,
+        organization: &str,
+        name: &str,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<LockedEnvironment, Error> {
+        on!(self, |connection| {
+            let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
+            let create = create.bind(now.micros()).bind(token.bytes().as_slice());
+            create.execute(connection).await?;
+        });
+        self.lock_environment(organization, name).await?.ok_or(Error::Unreadable("an environment"))
+    }
+
+    /// When the `number`th latest of the environments was created that a token's reports created after `since`, and that
+    /// the bootstrap file does not list; `None` if there are fewer. Counts from 1.
+    pub async fn nth_created_environment(
+        &mut self,
+        organization: &str,
+        token: Fingerprint,
+        since: Timestamp,
+        number: u32,
+    ) -> Result<Option<Timestamp>, Error> {
+        let created: Option<i64> = on!(self, |connection| {
+            let select = sqlx::query_scalar(NTH_CREATED).bind(organization).bind(token.bytes().as_slice());
+            let select = select.bind(since.micros()).bind(i64::from(number.saturating_sub(1)));
+            select.fetch_optional(connection).await?
+        });
+        Ok(created.map(Timestamp::from_micros))
     }
 
     /// Records a report and the number of the current snapshot.

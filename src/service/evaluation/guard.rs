@@ -114,7 +114,7 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<(), Error> {
-        let locked = self.transaction.lock_existing_environment(organization, name).await?;
+        let locked = self.transaction.lock_environment(organization, name).await?;
         let Some(environment) = locked.filter(|environment| environment.snapshot > 0) else {
             return Ok(());
         };

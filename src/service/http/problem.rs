@@ -37,7 +37,7 @@ pub(crate) enum ErrorResponses {
     /// The token lacks the permission
     #[response(status = 403)]
     Forbidden(ErrorBody),
-    /// Too many requests without a valid token from this address
+    /// Too many requests without a valid token from this address, or too many new environments
     #[response(status = 429)]
     TooMany(ErrorBody),
     /// Internal error
@@ -190,6 +190,19 @@ impl Problem {
     pub(crate) fn too_many(wait: Duration) -> Self {
         let message = "too many requests without a valid token from this address; \
                        Retry-After says when to retry";
+        Self::too_many_requests(message, wait)
+    }
+
+    /// 429: the reports of a token have created too many environments.
+    pub(crate) fn too_many_environments(max: u32, wait: Duration) -> Self {
+        let message = format!(
+            "the environment does not exist, and this token has reached its limit of {max} new environments in 24 hours: \
+             declare the environment in the bootstrap file, or retry after the time in Retry-After"
+        );
+        Self::too_many_requests(message, wait)
+    }
+
+    fn too_many_requests(message: impl Into<String>, wait: Duration) -> Self {
         let seconds = wait.as_millis().div_ceil(1000);
         Self { retry_after: u64::try_from(seconds).ok(), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }

@@ -23,6 +23,9 @@ pub(crate) const MAX_PAGES: usize = 3;
 /// Pages rendered at the same time per token, and per organization.
 pub(crate) const MAX_PAGES_PER_KEY: u32 = 2;
 
+/// Window of the limit of new environments.
+pub(crate) const NEW_ENVIRONMENTS_WITHIN: Duration = Duration::from_hours(24);
+
 /// Limits and durations of the service; the defaults are those of `serve`.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -48,6 +51,9 @@ pub struct Limits {
     pub invalid_tokens: u32,
     /// Window of the rate limit for invalid tokens.
     pub invalid_tokens_within: Duration,
+    /// Environments that the reports of a token may create per 24 hours, at least 1. Declared environments do not count.
+    /// On PostgreSQL, concurrent reports may exceed it by their number.
+    pub new_environments: u32,
     /// Interval for rereading the files of the certificate.
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
@@ -91,6 +97,7 @@ impl Default for Limits {
             retention_interval: Duration::from_hours(1),
             invalid_tokens: 10,
             invalid_tokens_within: Duration::from_mins(1),
+            new_environments: 1_000,
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
             delivery: Delivery::default(),

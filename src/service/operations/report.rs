@@ -19,8 +19,9 @@ use crate::service::evaluation::guard::{Evaluating, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
-use crate::store;
-use crate::store::reports::ReceivedReport;
+use crate::service::limits::NEW_ENVIRONMENTS_WITHIN;
+use crate::store::Transaction;
+use crate::store::reports::{LockedEnvironment, ReceivedReport};
 
 /// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,10 +138,13 @@ async fn record(
     environment: &EnvironmentName,
     body_hash: Fingerprint,
     reported: &NormalizedReport,
-) -> Result<Changed, store::Error> {
+) -> Result<Changed, Problem> {
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
-    let stored = transaction.lock_environment(organization, environment.as_str(), app.site.now()).await?;
+    let stored = match transaction.lock_environment(organization, environment.as_str()).await? {
+        Some(stored) => stored,
+        None => create_environment(app, transaction, caller, organization, environment).await?,
+    };
     let at = app.site.now().after(stored.last_report_at.max(stored.evaluated_at));
     let received = ReceivedReport { at, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
@@ -186,4 +190,21 @@ async fn record(
     evaluating.audit(audit, at).await?;
     evaluating.commit().await?;
     Ok(changed)
+}
+
+/// Creates the environment of a first report, unless the caller's token has reached its limit.
+async fn create_environment(
+    app: &App,
+    transaction: &mut Transaction,
+    caller: &Caller,
+    organization: &str,
+    environment: &EnvironmentName,
+) -> Result<LockedEnvironment, Problem> {
+    let (now, max) = (app.site.now(), app.limits.new_environments);
+    let since = now.earlier(NEW_ENVIRONMENTS_WITHIN);
+    let blocking = transaction.nth_created_environment(organization, caller.token, since, max).await?;
+    if let Some(created) = blocking {
+        return Err(Problem::too_many_environments(max, created.distance(since)));
+    }
+    Ok(transaction.create_environment(organization, environment.as_str(), caller.token, now).await?)
 }

@@ -37,10 +37,10 @@ pub(super) async fn page(
     let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = site.store.read().await?;
-    let all = transaction.environment_ids_by_name(&organization).await?;
+    let all = transaction.environment_ids(&organization).await?;
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
-    let environments =
-        transaction.overview(all.into_iter().skip(pagination.offset).take(CARDS_PER_PAGE)).await?;
+    let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
+    let environments = transaction.overview(on_page).await?;
     let hours = transaction.events_per_hour(&environments, since).await?;
     drop(transaction);
     let content = html! {

@@ -30,19 +30,21 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const RESET: &str = "
-            UPDATE environments SET silent_after = NULL WHERE organization = $1 AND silent_after IS NOT NULL";
+            UPDATE environments SET silent_after = NULL, is_declared = FALSE
+            WHERE organization = $1 AND (silent_after IS NOT NULL OR is_declared)";
         on!(self, |connection| {
             sqlx::query(RESET).bind(organization).execute(connection).await?;
         });
         insert!(
             self,
-            "INSERT INTO environments (id, organization, name, created_at, silent_after, snapshot) ",
-            " ON CONFLICT (organization, name) DO UPDATE SET silent_after = excluded.silent_after",
+            "INSERT INTO environments (id, organization, name, created_at, silent_after, is_declared, snapshot) ",
+            " ON CONFLICT (organization, name)
+              DO UPDATE SET silent_after = excluded.silent_after, is_declared = excluded.is_declared",
             environments,
             |values, environment| {
                 values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(environment.name.as_str());
                 values.push_bind(now.micros()).push_bind(environment.silent_after.map(micros));
-                values.push_bind(0_i64);
+                values.push_bind(true).push_bind(0_i64);
             }
         );
         self.reconcile_policies(organization, environments, now, journal).await?;

@@ -164,6 +164,34 @@ async fn environments_are_paginated(database: Database) {
     assert_eq!(browser.get("/ui/acme?page=0").await.status, 400);
 }
 
+async fn non_compliant_and_declared_environments_are_listed_first(database: Database) {
+    let declared = |generation, names: &str| {
+        let required = "{name: y-required, policy: {approval: true}}";
+        bootstrap(generation, &format!("    environments: [{names}{required}]"))
+    };
+    let file = declared(1, "{name: x-declared}, {name: w-declared}, ");
+    let service =
+        TestService::start_with(database, Options { bootstrap: file.clone(), ..Options::default() }).await;
+    for environment in ["b-new", "a-new", "y-required", "x-declared"] {
+        service.report(ADMIN, environment, report(&[pod("p", "image", 'a')])).await.expect(201);
+    }
+    let listed = async |service: &TestService| -> Vec<String> {
+        let page = Browser::read_page(service, "/ui/acme").await;
+        let cards = page.split("<h2><a href=\"/ui/acme/environments/").skip(1);
+        cards.map(|card| card.split_once('"').unwrap().0.to_owned()).collect()
+    };
+    let all = ["y-required", "w-declared", "x-declared", "a-new", "b-new"];
+    assert_eq!(listed(&service).await, all);
+    // Rows of the previous version are declared when the same file is applied at the start.
+    service.database.execute("UPDATE environments SET is_declared = FALSE").await;
+    assert_eq!(listed(&service).await, ["y-required", "a-new", "b-new", "w-declared", "x-declared"]);
+    let database = service.stop().await;
+    let service = TestService::start_with(database, Options { bootstrap: file, ..Options::default() }).await;
+    assert_eq!(listed(&service).await, all);
+    service.reload(&declared(2, "{name: b-new}, ")).await;
+    assert_eq!(listed(&service).await, ["y-required", "b-new", "a-new", "w-declared", "x-declared"]);
+}
+
 async fn pages_have_security_headers(database: Database) {
     let options =
         Options { bootstrap: bootstrap(1, "    environments: [{name: prod}]"), ..Options::default() };
@@ -227,6 +255,7 @@ super::on_both!(
     session_starts_with_a_token_and_ends_with_sign_out,
     session_ends_with_its_token_and_after_the_idle_timeout,
     environments_are_paginated,
+    non_compliant_and_declared_environments_are_listed_first,
 );
 
 super::on_sqlite!(

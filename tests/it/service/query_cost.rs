@@ -88,7 +88,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let artifact = Fingerprint::from_hex(&digest('a')).unwrap();
     let mut writing = store.write().await.unwrap();
-    let prod = writing.lock_environment("acme", "prod", now).await.unwrap();
+    let prod = writing.lock_environment("acme", "prod").await.unwrap().unwrap();
     drop(writing);
     let repository = store.read().await.unwrap().repositories("acme", "acme/cart").await.unwrap()[0].id;
     macro_rules! count {
@@ -170,4 +170,29 @@ async fn queries_do_not_scan_ended_rows() {
         .map(|((name, before), (_, after))| format!("{name}: from {before} to {after}"))
         .collect();
     assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");
+}
+
+#[tokio::test]
+async fn limit_of_new_environments_reads_no_older_ones() {
+    let service = TestService::start(Database::sqlite()).await;
+    let database = service.stop().await;
+    let token = Fingerprint::from_content(ADMIN.as_bytes());
+    let insert = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ENDED_ROWS})
+         INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
+         SELECT randomblob(16), 'acme', 'old-' || i, i, X'{token}', 1 FROM n"
+    );
+    database.execute(&insert).await;
+    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let mut transaction = store.read().await.unwrap();
+    // The first statement of a connection reads the schema.
+    transaction.environment_overview("acme", "old-1").await.unwrap().unwrap();
+    let steps = count_steps(&mut transaction).await;
+    for (since, created) in [(ENDED_ROWS, None), (0, Some(Timestamp::from_micros(ENDED_ROWS)))] {
+        let since = Timestamp::from_micros(since);
+        assert_eq!(transaction.nth_created_environment("acme", token, since, 1).await.unwrap(), created);
+    }
+    assert_eq!(steps.load(Ordering::Relaxed), 0);
+    drop(transaction);
+    store.close().await;
 }

@@ -224,7 +224,52 @@ async fn earlier_owners_of_a_pod_are_kept(database: Database) {
     assert!(owners[0].contains("cart-1") && owners[1].contains("cart-2"), "{owners:?}");
 }
 
+async fn token_creates_a_limited_number_of_environments_per_day(database: Database) {
+    let limits = Limits { new_environments: 2, ..Limits::default() };
+    let declared = |names: &str| format!("    environments: [{names}]");
+    let bootstrap_file = bootstrap(1, &declared("{name: declared}"));
+    let options = Options { limits, bootstrap: bootstrap_file, ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    for environment in ["declared", "one", "two"] {
+        service.report(ADMIN, environment, report(&[])).await.expect(201);
+    }
+    let retry_after = async |environment: &str| -> u64 {
+        let response = service.report(ADMIN, environment, report(&[])).await.expect(429);
+        let message = response.json()["message"].as_str().unwrap().to_owned();
+        for expected in
+            ["limit of 2 new environments in 24 hours", "declare the environment in the bootstrap file"]
+        {
+            assert!(message.contains(expected), "{expected}: {message}");
+        }
+        response.headers["retry-after"].to_str().unwrap().parse().unwrap()
+    };
+    assert!((1..=24 * 3600).contains(&retry_after("three").await));
+    let names = "SELECT name FROM environments ORDER BY name";
+    assert_eq!(service.database.rows(names).await, ["declared", "one", "two"]);
+    // The limit is that of one token, and existing environments are reported as before.
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    service.report(ADMIN, "one", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    // Environments of the bootstrap file do not count, even if a report created them.
+    service.reload(&bootstrap(2, &declared("{name: two}, {name: three}"))).await;
+    for environment in ["three", "four"] {
+        service.report(ADMIN, environment, report(&[])).await.expect(201);
+    }
+    // The oldest one decides when to retry.
+    let age = |environment: &str, hours: u64| {
+        format!(
+            "UPDATE environments SET created_at = created_at - {} WHERE name = '{environment}'",
+            hours * 3_600_000_000
+        )
+    };
+    service.database.execute(&age("one", 23)).await;
+    assert!((1..=3600).contains(&retry_after("five").await));
+    service.database.execute(&age("one", 1)).await;
+    service.report(ADMIN, "five", report(&[])).await.expect(201);
+    retry_after("six").await;
+}
+
 super::on_both!(
+    token_creates_a_limited_number_of_environments_per_day,
     first_report_creates_a_snapshot_and_its_repetition_none,
     scaling_creates_no_snapshot_and_a_rollout_creates_one,
     moved_tag_is_neither_exit_nor_start,

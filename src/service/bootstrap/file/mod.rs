@@ -58,7 +58,7 @@ pub(super) struct Organization {
     /// Flows with tags, a template or approvals.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,
-    /// Environments with settings other than the defaults.
+    /// Environments with settings. They precede others on pages, and do not count as new environments of a token.
     #[serde(default)]
     pub(super) environments: Vec<Environment>,
     /// Notification actions.
