@@ -142,11 +142,11 @@ fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
-            @let compliance = CurrentStatus::from_run(running, site, now).compliance();
+            @let status = CurrentStatus::from_run(running, site, now);
             tr {
                 th scope="row" { (EnvironmentLinks { site, organization, environment: &running.environment.name }.link()) }
-                td { (compliance_badge(compliance)) }
-                td { (text(&verdict_reason(Some(verdict), compliance, ""))) }
+                td { (status.badge()) }
+                td { (text(&verdict_reason(Some(verdict), status.compliance(), ""))) }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
                 td { (timestamp(running.started_at)) }
             }

@@ -211,7 +211,7 @@ fn current_facts(
     html! {
         dl.head {
             dt { "Status" }
-            dd { (compliance_badge(status.compliance())) }
+            dd { (status.badge()) }
             dt { "Last report" }
             dd { (status.last_report()) }
             dt { "Snapshot" }

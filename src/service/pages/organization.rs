@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::{compliance_badge, count};
+use super::parts::format::count;
 use super::parts::layout::{self, Navigation};
 use super::parts::pagination::{self, Pagination};
 use super::parts::refusal::Refusal;
@@ -69,7 +69,7 @@ fn card(
     html! {
         article.silent[status.is_silent()] {
             h2 { (links.link()) }
-            p { (compliance_badge(status.compliance())) }
+            p { (status.badge()) }
             dl {
                 dt { "Running" }
                 dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }

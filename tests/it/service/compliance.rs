@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use supercargo::service::Limits;
 
+use super::browser::Browser;
 use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, ATTESTER, Database, REPORTER, TestService, digest, form, pod, report};
 
@@ -123,6 +124,62 @@ async fn approval_applies_to_its_environment_or_to_any(database: Database) {
     assert_eq!(new_events(&service, &mut seen).await, ["ON_COMPLIANT_ENV"]);
 }
 
+async fn status_of_an_environment_follows_from_its_attested_and_other_artifacts(database: Database) {
+    let service = TestService::start_with(database, options(declared(1, UNIT, ""))).await;
+    let pods = [pod("p", "cart:1", 'a'), pod("q", "cart:2", 'b'), pod("r", "cart:3", 'c')];
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    let mut seen = 0;
+    new_events(&service, &mut seen).await;
+    // Each attestation changes one verdict; the last one of each row also changes the status.
+    for (attestations, expected) in [
+        (&[('a', 0), ('b', 0)][..], vec![]),
+        (&[('c', 0)], vec!["ON_COMPLIANT_ENV"]),
+        (&[('c', 0), ('a', 1)], vec!["ON_NON_COMPLIANT_ENV"]),
+        (&[('b', 1), ('a', 0)], vec![]),
+        (&[('b', 0)], vec!["ON_COMPLIANT_ENV"]),
+    ] {
+        for (artifact, failures) in attestations {
+            attest(&service, "cart", "unit", *artifact, *failures).await;
+        }
+        assert_eq!(new_events(&service, &mut seen).await, expected, "{attestations:?}");
+    }
+    // A report counts all artifacts again.
+    attest(&service, "cart", "unit", 'b', 1).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    assert_eq!(
+        new_events(&service, &mut seen).await,
+        ["ON_NON_COMPLIANT_ENV", "ON_EXITED_ARTIFACT", "ON_COMPLIANT_ENV"]
+    );
+}
+
+async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evaluated(database: Database) {
+    let interval = std::time::Duration::from_hours(1);
+    let limits = Limits { evaluation_interval: interval, ..Limits::default() };
+    let service =
+        TestService::start_with(database, Options { limits, ..options(declared(1, UNIT, "")) }).await;
+    attest(&service, "cart", "unit", 'a', 0).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let live = async || service.read("/repos/acme/live-artifacts/acme/cart").await;
+    let page = async |path: &str| Browser::read_page(&service, path).await;
+    assert_eq!(live().await["_embedded"]["environments"][0].get("last_evaluated_at"), None);
+    assert!(!page("/ui/acme").await.contains("last evaluated"));
+    // Another replica applies a bootstrap file.
+    service
+        .database
+        .execute(
+            "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
+             SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments",
+        )
+        .await;
+    assert!(live().await["_embedded"]["environments"][0]["last_evaluated_at"].is_f64());
+    for path in ["/ui/acme", "/ui/acme/environments/prod", &format!("/ui/acme/artifacts/{}", digest('a'))] {
+        assert!(page(path).await.contains("last evaluated"), "{path}");
+    }
+    // This replica evaluates it with its next change of the file.
+    service.reload(&declared(2, UNIT, "")).await;
+    assert_eq!(live().await["_embedded"]["environments"][0].get("last_evaluated_at"), None);
+}
+
 async fn expired_allow_list_entry_makes_the_environment_non_compliant(database: Database) {
     const EXPIRE: [&str; 2] = [
         "UPDATE allowances SET expires_at = expires_at - 3600000000",
@@ -238,6 +295,8 @@ async fn token_of_one_flow_cannot_change_verdicts_on_another(database: Database)
 }
 
 super::on_both!(
+    status_of_an_environment_follows_from_its_attested_and_other_artifacts,
+    environment_that_waits_for_its_evaluation_shows_when_it_was_last_evaluated,
     each_compliance_change_is_recorded_once,
     approval_applies_to_its_environment_or_to_any,
     expired_allow_list_entry_makes_the_environment_non_compliant,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::format::{duration, timestamp_with_age};
+use super::format::{compliance_badge, duration, timestamp_with_age};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
@@ -18,17 +18,21 @@ pub(crate) struct CurrentStatus {
     pub(crate) validity: Validity,
     /// The stored verdict.
     pub(crate) stored: Compliance,
+    /// The time of the stored verdict, if the environment waits to be evaluated.
+    pub(crate) outdated_since: Option<Timestamp>,
 }
 
 impl CurrentStatus {
     pub(crate) fn from_environment(environment: &EnvironmentOverview, site: &Site, now: Timestamp) -> Self {
         let validity = environment.validity(site.silent_after);
-        Self { now, validity, stored: environment.compliance }
+        let outdated_since = environment.outdated_since;
+        Self { now, validity, stored: environment.compliance, outdated_since }
     }
 
     pub(crate) fn from_run(run: &CurrentRun, site: &Site, now: Timestamp) -> Self {
         let validity = run.environment.validity(site.silent_after);
-        Self { now, validity, stored: run.verdict.compliance }
+        let outdated_since = run.environment.outdated_since;
+        Self { now, validity, stored: run.verdict.compliance, outdated_since }
     }
 
     /// Whether the agent has not reported for longer than `silentAfter`.
@@ -44,6 +48,14 @@ impl CurrentStatus {
     /// The verdict to show: an unconfirmed `COMPLIANT` becomes `UNKNOWN`.
     pub(crate) fn compliance(&self) -> Compliance {
         self.stored.confirmed(self.is_confirmed())
+    }
+
+    /// The verdict to show, with its time while a change waits to be evaluated.
+    pub(crate) fn badge(&self) -> Markup {
+        html! {
+            (compliance_badge(self.compliance()))
+            @if let Some(at) = self.outdated_since { " last evaluated " (timestamp_with_age(at, self.now)) }
+        }
     }
 
     /// The time of the last report, with a warning if the environment is silent.
