@@ -210,7 +210,9 @@ impl From<StartError> for Failure {
             | StartError::Empty
             | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {
-                store::Error::Unavailable(_) | store::Error::InDoubt(_) => Exit::Unreachable,
+                store::Error::Unavailable(_) | store::Error::Busy(_) | store::Error::InDoubt(_) => {
+                    Exit::Unreachable
+                }
                 store::Error::Newer(_) | store::Error::Migrate(_) => Exit::Usage,
                 store::Error::Failed(_) | store::Error::Unreadable(_) => Exit::Unexpected,
             },

@@ -5,7 +5,6 @@
 //! It runs before the body is read. The sign-in page uses [`find_token`].
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderMap;
@@ -13,12 +12,12 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::app::App;
 use super::http::context::{ReadPermits, RequestContext};
 use super::http::problem::Problem;
+use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Denial, Operation, Role};
 use crate::domain::model::Fingerprint;
@@ -42,7 +41,12 @@ pub(super) struct Admitted<P, Rest = ()> {
     pub(super) rest: Rest,
     pub(super) caller: Caller,
     permission: PhantomData<P>,
+    /// Permits of the organization; they end with the handler.
+    _permits: Permits,
 }
+
+/// The permit to run, and for reads, the permit to use a connection of the database.
+type Permits = (Permit, Option<Permit>);
 
 /// A permission that an operation requires, with the parameters of its path.
 pub(super) trait Permission<Rest> {
@@ -129,20 +133,21 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let caller = admit(app, &context, &parts.headers, &organization, P::operation(&rest)).await?;
-        Ok(Self { organization, rest, caller, permission: PhantomData })
+        let (caller, permits) =
+            admit(app, &context, &parts.headers, &organization, P::operation(&rest)).await?;
+        Ok(Self { organization, rest, caller, permission: PhantomData, _permits: permits })
     }
 }
 
 /// Returns 401 without a valid token, 403 outside the role, scope or organization of the token, and 429 after too many
-/// requests without a valid token.
+/// requests without a valid token. Returns 503 if the token or its organization has reached a limit.
 async fn admit(
     app: &App,
     context: &RequestContext,
     headers: &HeaderMap,
     organization: &str,
     operation: Operation<'_>,
-) -> Result<Caller, Problem> {
+) -> Result<(Caller, Permits), Problem> {
     let hash = bearer(headers).map(Fingerprint::from_content);
     app.limiter.check(context.peer, hash)?;
     let Some(token) = find_token(app, hash).await? else {
@@ -161,27 +166,38 @@ async fn admit(
         tracing::info!(token = name, role, "denied: token \"{name}\" of {home} has role {role}: {denial}");
         return Err(Problem::forbidden(denial));
     }
+    let running = run(app, organization)?;
+    let mut connection = None;
     if operation == Operation::Read {
-        // Clients that read slowly hold memory and connections to the database: both are bounded per token and per
-        // organization. The token's own permit comes first, so that its requests wait only for each other.
+        // Clients that read slowly hold memory, which is bounded per token and per organization. The token's own permit
+        // comes first, so that its requests wait only for each other.
+        const OWN: &str = "this token has reached its limit of concurrent responses";
+        const SHARED: &str = "this organization has reached its limit of concurrent responses";
         let deadline = Instant::now() + app.limits.permit_timeout;
-        let own = read_permit(app.reading_by.get(token.sha256), deadline, "token").await?;
+        let own = permit::acquire(app.reading_by.get(token.sha256), deadline, OWN).await?;
         let shared =
-            read_permit(app.reading_of.get(token.organization.clone()), deadline, "organization").await?;
+            permit::acquire(app.reading_of.get(token.organization.clone()), deadline, SHARED).await?;
+        connection = Some(use_connection(app, &token.organization, deadline).await?);
         context.set_read_permits(ReadPermits { organization: token.organization, _permits: [own, shared] });
     }
-    Ok(Caller { name: token.name, token: token.sha256, role: token.role })
+    Ok((Caller { name: token.name, token: token.sha256, role: token.role }, (running, connection)))
 }
 
-async fn read_permit(
-    permits: Arc<Semaphore>,
+/// The permit of an organization to run one more request. Never waits: a waiting request would hold one of the permits of
+/// all organizations, and the requests of one could then hold all of them.
+pub(super) fn run(app: &App, organization: &str) -> Result<Permit, store::Error> {
+    let permit = app.running_of.get(organization.to_owned()).try_acquire_owned();
+    permit.map_err(|_| store::Error::Busy("this organization has reached its limit of running requests"))
+}
+
+/// The permit of an organization to read from the database.
+pub(super) async fn use_connection(
+    app: &App,
+    organization: &str,
     deadline: Instant,
-    owner: &str,
-) -> Result<OwnedSemaphorePermit, Problem> {
-    let permit = timeout_at(deadline, permits.acquire_owned()).await;
-    permit.ok().and_then(Result::ok).ok_or_else(|| {
-        Problem::unavailable(format!("this {owner} has reached its limit of concurrent responses"))
-    })
+) -> Result<Permit, store::Error> {
+    const LIMIT: &str = "this organization has reached its limit of concurrent reads";
+    permit::acquire(app.connections_of.get(organization.to_owned()), deadline, LIMIT).await
 }
 
 /// The token with this hash, if it is open and has not expired.

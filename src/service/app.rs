@@ -14,9 +14,12 @@ use super::http::body::Budget;
 use super::http::links::Links;
 use super::invitation::Invitation;
 use super::limits::authentication::AuthenticationLimiter;
+use super::limits::connections::ConnectionShare;
 use super::limits::keyed_semaphore::KeyedSemaphore;
 use super::limits::organization_lock::OrganizationLocks;
-use super::limits::{Limits, MAX_PAGES, MAX_PAGES_PER_KEY};
+use super::limits::{
+    Limits, MAX_PAGES, MAX_PAGES_PER_KEY, MAX_RESPONSES_PER_ORGANIZATION, MAX_RESPONSES_PER_TOKEN,
+};
 use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
 use super::site::Site;
@@ -36,8 +39,9 @@ pub(super) struct Parts {
     pub(super) inbound: Budget,
     /// Memory for responses.
     pub(super) outbound: Budget,
-    /// One permit per running request.
+    /// One permit per running request: in total and per organization.
     pub(super) running: Arc<Semaphore>,
+    pub(super) running_of: KeyedSemaphore<String>,
     /// One permit per page that is rendered: in total, per token and per organization.
     pub(super) pages: Arc<Semaphore>,
     pub(super) pages_by: KeyedSemaphore<Fingerprint>,
@@ -45,6 +49,8 @@ pub(super) struct Parts {
     /// One permit per response that is read: per token and per organization.
     pub(super) reading_by: KeyedSemaphore<Fingerprint>,
     pub(super) reading_of: KeyedSemaphore<String>,
+    /// One permit per operation or page that reads from the database: per organization.
+    pub(super) connections_of: KeyedSemaphore<String>,
     /// Acquired before a transaction that evaluates.
     pub(super) organization_locks: OrganizationLocks,
     /// Notified after a commit that adds notifications to the outbox.
@@ -64,6 +70,7 @@ impl App {
         links: Links,
         allowed_internal: Vec<IpNet>,
     ) -> Self {
+        let share = ConnectionShare::new(&store);
         Self(Arc::new(Parts {
             limits: *limits,
             metrics: Metrics::new(),
@@ -71,12 +78,14 @@ impl App {
             inbound: Budget::new(limits.inbound_kibibytes),
             outbound: Budget::new(limits.outbound_kibibytes),
             running: Arc::new(Semaphore::new(limits.requests)),
+            running_of: KeyedSemaphore::new(limits.requests_per_organization()),
             pages: Arc::new(Semaphore::new(MAX_PAGES)),
             pages_by: KeyedSemaphore::new(MAX_PAGES_PER_KEY),
             pages_of: KeyedSemaphore::new(MAX_PAGES_PER_KEY),
-            reading_by: KeyedSemaphore::new(store.max_reads_per_token()),
-            reading_of: KeyedSemaphore::new(store.max_reads_per_organization()),
-            organization_locks: OrganizationLocks::new(store.max_writes_per_organization()),
+            reading_by: KeyedSemaphore::new(MAX_RESPONSES_PER_TOKEN),
+            reading_of: KeyedSemaphore::new(MAX_RESPONSES_PER_ORGANIZATION),
+            connections_of: KeyedSemaphore::new(share.reads),
+            organization_locks: OrganizationLocks::new(share.writes),
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,

@@ -57,12 +57,12 @@ impl Store {
         let row: Option<TokenRow> = match self {
             Self::Sqlite(pools) => sqlx::query(SELECT_TOKEN)
                 .bind(hash)
-                .fetch_optional(pools.readers()?)
+                .fetch_optional(pools.authentication()?)
                 .await
                 .and_then(optional_from_row)?,
             Self::Postgres(pools) => sqlx::query(SELECT_TOKEN)
                 .bind(hash)
-                .fetch_optional(&pools.readers)
+                .fetch_optional(&pools.authentication)
                 .await
                 .and_then(optional_from_row)?,
         };

@@ -3,15 +3,18 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, PgConnection, PgPool, SqlitePool};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::is_busy;
+use super::transaction::SqliteTransaction;
 use super::url::{DatabaseUrl, SqliteLocation};
 use super::{Error, Transaction};
 
@@ -35,21 +38,29 @@ pub enum Store {
     Postgres(PgPools),
 }
 
-/// Separate pools: writers that wait for a lock must not starve readers.
+/// Separate pools: writers that wait for a lock must not starve readers, and neither may starve authentication.
 #[derive(Clone)]
 pub struct PgPools {
+    /// For tokens and sessions.
+    pub(super) authentication: PgPool,
     pub(super) readers: PgPool,
     pub(super) writers: PgPool,
 }
 
-/// SQLite allows one writer at a time. Writers of this process queue for the one connection of `writer`; only
-/// heartbeats and other processes wait for the file lock.
+/// SQLite allows one writer at a time. Writers and heartbeats of this process wait in the `write_queue`; only
+/// other processes wait for the file lock.
 #[derive(Clone)]
 pub struct SqlitePools {
+    /// For tokens and sessions.
+    authentication: SqlitePool,
     readers: SqlitePool,
     writer: SqlitePool,
     /// For writes that may be lost on a power failure.
     heartbeats: SqlitePool,
+    /// One permit, granted in the order of arrival: a connection that polls for the file lock would lose against
+    /// writers that get it from each other.
+    write_queue: Arc<Semaphore>,
+    timeouts: Timeouts,
     file: Option<File>,
 }
 
@@ -64,15 +75,19 @@ struct File {
 /// Timeouts of database operations, and the size of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// To get a connection.
+    /// To get a connection. On SQLite, also for a writer in the write queue.
     pub connection: Duration,
     /// To execute a statement.
     pub statement: Duration,
-    /// To get a lock.
+    /// To get a lock. On SQLite, also for a heartbeat in the write queue.
     pub lock: Duration,
-    /// Maximum number of connections per pool. PostgreSQL has one pool for reads and one for writes.
+    /// Maximum number of connections per pool. PostgreSQL has one pool for reads and one for writes, and both databases
+    /// have [`MAX_AUTHENTICATION_CONNECTIONS`] more.
     pub max_connections: u32,
 }
+
+/// Maximum number of connections for tokens and sessions. A look-up takes less than a millisecond.
+pub const MAX_AUTHENTICATION_CONNECTIONS: u32 = 2;
 
 impl Default for Timeouts {
     fn default() -> Self {
@@ -108,7 +123,9 @@ impl Store {
     /// Returns [`Error::Unavailable`] if there is no connection.
     pub async fn read(&self) -> Result<Transaction, Error> {
         Ok(match self {
-            Self::Sqlite(pools) => Transaction::Sqlite(pools.readers()?.begin().await?),
+            Self::Sqlite(pools) => {
+                Transaction::Sqlite(SqliteTransaction::new(pools.readers()?.begin().await?, None))
+            }
             Self::Postgres(pools) => Transaction::Postgres(
                 pools.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
@@ -120,10 +137,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Unavailable`] if there is no connection.
+    /// Returns [`Error::Unavailable`] if there is no connection, and [`Error::Busy`] if other writes of this process take
+    /// too long.
     pub async fn write(&self) -> Result<Transaction, Error> {
         Ok(match self {
-            Self::Sqlite(pools) => Transaction::Sqlite(pools.writer.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Sqlite(pools) => {
+                let permit = pools.write_permit(pools.timeouts.connection).await?;
+                let transaction = pools.writer.begin_with("BEGIN IMMEDIATE").await?;
+                Transaction::Sqlite(SqliteTransaction::new(transaction, Some(permit)))
+            }
             Self::Postgres(pools) => Transaction::Postgres(pools.writers.begin().await?),
         })
     }
@@ -146,40 +168,29 @@ impl Store {
     pub fn connections(&self) -> (u32, u32) {
         let (open, idle) = match self {
             Self::Sqlite(pools) => (pools.readers.size(), pools.readers.num_idle()),
-            Self::Postgres(PgPools { readers, writers }) => {
-                (readers.size() + writers.size(), readers.num_idle() + writers.num_idle())
-            }
+            Self::Postgres(PgPools { authentication, readers, writers }) => (
+                authentication.size() + readers.size() + writers.size(),
+                authentication.num_idle() + readers.num_idle() + writers.num_idle(),
+            ),
         };
         (open, u32::try_from(idle).unwrap_or(u32::MAX))
     }
 
-    /// Maximum number of concurrent writes per organization, so that one cannot starve the others.
-    #[must_use]
-    pub fn max_writes_per_organization(&self) -> u32 {
-        match self {
-            Self::Sqlite(_) => 1,
-            Self::Postgres(pools) => pools.writers.options().get_max_connections() / 2,
-        }
-    }
-
-    /// Maximum number of concurrent reads per token.
-    #[must_use]
-    pub fn max_reads_per_token(&self) -> u32 {
-        self.readers() / 2
-    }
-
-    /// Maximum number of concurrent reads of all tokens of an organization. More than per token, so that other tokens
-    /// can read; less than all, so that other organizations and authentication get connections.
-    #[must_use]
-    pub fn max_reads_per_organization(&self) -> u32 {
-        self.readers() * 2 / 3
-    }
-
     /// The size of the pool for reads.
-    fn readers(&self) -> u32 {
+    #[must_use]
+    pub fn max_readers(&self) -> u32 {
         match self {
             Self::Sqlite(pools) => pools.readers.options().get_max_connections(),
             Self::Postgres(pools) => pools.readers.options().get_max_connections(),
+        }
+    }
+
+    /// The size of the pool for writes.
+    #[must_use]
+    pub fn max_writers(&self) -> u32 {
+        match self {
+            Self::Sqlite(pools) => pools.writer.options().get_max_connections(),
+            Self::Postgres(pools) => pools.writers.options().get_max_connections(),
         }
     }
 
@@ -187,12 +198,14 @@ impl Store {
     pub async fn close(&self) {
         match self {
             Self::Sqlite(pools) => {
+                pools.authentication.close().await;
                 pools.readers.close().await;
                 pools.heartbeats.close().await;
                 // Last: closing the last connection writes the log back into the file.
                 pools.writer.close().await;
             }
             Self::Postgres(pools) => {
+                pools.authentication.close().await;
                 pools.readers.close().await;
                 pools.writers.close().await;
             }
@@ -201,14 +214,29 @@ impl Store {
 }
 
 impl SqlitePools {
+    pub(super) fn authentication(&self) -> Result<&SqlitePool, Error> {
+        self.check_file()?;
+        Ok(&self.authentication)
+    }
+
     pub(super) fn readers(&self) -> Result<&SqlitePool, Error> {
         self.check_file()?;
         Ok(&self.readers)
     }
 
-    pub(super) fn heartbeats(&self) -> Result<&SqlitePool, Error> {
+    /// The connection for heartbeats, and the permit to write with it.
+    pub(super) async fn heartbeats(&self) -> Result<(&SqlitePool, OwnedSemaphorePermit), Error> {
         self.check_file()?;
-        Ok(&self.heartbeats)
+        Ok((&self.heartbeats, self.write_permit(self.timeouts.lock).await?))
+    }
+
+    /// Waits in the write queue.
+    async fn write_permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, Error> {
+        let permit = timeout(wait, Arc::clone(&self.write_queue).acquire_owned()).await;
+        permit
+            .ok()
+            .and_then(Result::ok)
+            .ok_or(Error::Busy("the database has reached its limit of waiting writes"))
     }
 
     /// Checks that the file was not removed or replaced: writes to a removed file are lost when this process ends.
@@ -248,12 +276,21 @@ async fn open_sqlite(
         .pragma("journal_size_limit", "67108864")
         // A container may have no writable folder but the database's.
         .pragma("temp_store", "memory");
+    let write_queue = Arc::new(Semaphore::new(1));
     let single = |options: SqliteConnectOptions| pool.clone().max_connections(1).connect_with(options);
     if location == SqliteLocation::Memory {
         // Each connection to an in-memory database opens a new database.
         let only = single(options).await?;
         migrate_sqlite(&only, "BEGIN IMMEDIATE").await?;
-        return Ok(SqlitePools { readers: only.clone(), writer: only.clone(), heartbeats: only, file: None });
+        return Ok(SqlitePools {
+            authentication: only.clone(),
+            readers: only.clone(),
+            writer: only.clone(),
+            heartbeats: only,
+            write_queue,
+            timeouts,
+            file: None,
+        });
     }
     if location == SqliteLocation::File {
         create_private(options.get_filename());
@@ -289,9 +326,13 @@ async fn open_sqlite(
     let options = options.create_if_missing(false);
     writer.set_connect_options(durable.create_if_missing(false));
     let heartbeats = single(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
-    let readers = pool.max_connections(timeouts.max_connections).min_connections(1);
-    let readers = readers.connect_with(options.clone().pragma("query_only", "ON")).await?;
-    Ok(SqlitePools { readers, writer, heartbeats, file: File::at(options.get_filename()) })
+    let file = File::at(options.get_filename());
+    let pool = pool.min_connections(1);
+    let options = options.pragma("query_only", "ON");
+    let authentication = pool.clone().max_connections(MAX_AUTHENTICATION_CONNECTIONS);
+    let authentication = authentication.connect_with(options.clone()).await?;
+    let readers = pool.max_connections(timeouts.max_connections).connect_with(options).await?;
+    Ok(SqlitePools { authentication, readers, writer, heartbeats, write_queue, timeouts, file })
 }
 
 /// Creates a file with permissions for its owner only; SQLite's log inherits them. Ignores errors: opening the
@@ -322,7 +363,9 @@ async fn open_postgres(options: &PgConnectOptions, timeouts: Timeouts) -> Result
         ("lock_timeout", milliseconds(timeouts.lock)),
         ("idle_in_transaction_session_timeout", milliseconds(2 * timeouts.statement)),
     ]);
+    let authentication = pool.clone().max_connections(MAX_AUTHENTICATION_CONNECTIONS);
+    let authentication = authentication.connect_with(options.clone()).await?;
     let readers = pool.clone().connect_with(options.clone()).await?;
     let writers = pool.connect_with(options).await?;
-    Ok(PgPools { readers, writers })
+    Ok(PgPools { authentication, readers, writers })
 }

@@ -6,6 +6,10 @@ pub enum Error {
     /// Transient: the database is unreachable, full or read-only.
     #[error("the database is not available")]
     Unavailable(#[source] sqlx::Error),
+    /// Transient: a limit of concurrent operations was reached, and a permit did not become free in time. The text
+    /// names the limit.
+    #[error("{0}")]
+    Busy(&'static str),
     /// The connection was lost during a commit.
     #[error("lost the connection to the database during a commit: the transaction may be committed or not")]
     InDoubt(#[source] sqlx::Error),

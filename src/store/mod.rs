@@ -45,8 +45,8 @@ mod transaction;
 mod url;
 pub mod verdicts;
 
-pub use connect::{Store, Timeouts};
+pub use connect::{MAX_AUTHENTICATION_CONNECTIONS, Store, Timeouts};
 pub use error::Error;
 pub use row_limit::AtMost;
-pub use transaction::Transaction;
+pub use transaction::{SqliteTransaction, Transaction};
 pub use url::{DatabaseUrl, InvalidUrl};

@@ -85,6 +85,10 @@ impl Store {
     /// Confirms the last report if its bytes are the same and there is no gap since. Returns whether it did. The time
     /// never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
     /// report repeats it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Busy`] if other writes of this process take too long on SQLite.
     pub async fn confirm(
         &self,
         organization: &str,
@@ -107,7 +111,10 @@ impl Store {
             };
         }
         let rows = match self {
-            Self::Sqlite(pools) => confirm!(pools.heartbeats()?),
+            Self::Sqlite(pools) => {
+                let (heartbeats, _permit) = pools.heartbeats().await?;
+                confirm!(heartbeats)
+            }
             // Waits for the row lock while a report of the environment is being recorded.
             Self::Postgres(pools) => confirm!(&pools.writers),
         };

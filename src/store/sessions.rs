@@ -2,7 +2,7 @@
 
 use super::columns::fingerprint;
 use super::transaction::on;
-use super::{Error, Transaction};
+use super::{Error, Store, Transaction};
 use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
@@ -14,6 +14,32 @@ pub struct Session {
     pub token: Fingerprint,
     /// When it was created and last used.
     pub times: SessionTimes,
+}
+
+impl Store {
+    /// The session with this hash, whether or not it has expired.
+    pub async fn session(&self, session: Fingerprint) -> Result<Option<Session>, Error> {
+        const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
+        let hash = session.bytes().as_slice();
+        let row: Option<(Vec<u8>, i64, i64)> = match self {
+            Self::Sqlite(pools) => sqlx::query(SELECT)
+                .bind(hash)
+                .fetch_optional(pools.authentication()?)
+                .await
+                .and_then(optional_from_row)?,
+            Self::Postgres(pools) => sqlx::query(SELECT)
+                .bind(hash)
+                .fetch_optional(&pools.authentication)
+                .await
+                .and_then(optional_from_row)?,
+        };
+        row.map(|(token, created_at, last_used_at)| {
+            let (created_at, last_used_at) =
+                (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
+            Ok(Session { token: fingerprint(&token)?, times: SessionTimes { created_at, last_used_at } })
+        })
+        .transpose()
+    }
 }
 
 impl Transaction {
@@ -40,24 +66,6 @@ impl Transaction {
             delete.execute(connection).await?;
         });
         Ok(())
-    }
-
-    /// The session with this hash, whether or not it has expired.
-    pub async fn session(&mut self, session: Fingerprint) -> Result<Option<Session>, Error> {
-        const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
-        let row: Option<(Vec<u8>, i64, i64)> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(session.bytes().as_slice())
-                .fetch_optional(connection)
-                .await
-                .and_then(optional_from_row)?
-        });
-        row.map(|(token, created_at, last_used_at)| {
-            let (created_at, last_used_at) =
-                (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
-            Ok(Session { token: fingerprint(&token)?, times: SessionTimes { created_at, last_used_at } })
-        })
-        .transpose()
     }
 
     /// Records that a session was used.

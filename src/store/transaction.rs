@@ -1,15 +1,49 @@
 //! Transactions, and macros to run the same statement on either database.
 
-use sqlx::{Postgres, Sqlite};
+use std::ops::{Deref, DerefMut};
+
+use sqlx::{Postgres, Sqlite, SqliteConnection};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Error;
 
 /// A transaction. Dropping it rolls it back.
 pub enum Transaction {
     /// On SQLite.
-    Sqlite(sqlx::Transaction<'static, Sqlite>),
+    Sqlite(SqliteTransaction),
     /// On PostgreSQL.
     Postgres(sqlx::Transaction<'static, Postgres>),
+}
+
+/// A transaction on SQLite.
+pub struct SqliteTransaction {
+    transaction: sqlx::Transaction<'static, Sqlite>,
+    /// The write permit. Dropped after the transaction, whose thread may still be rolling back then: the next writer
+    /// waits for its connection, and a heartbeat some milliseconds for the file lock.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl SqliteTransaction {
+    pub(super) fn new(
+        transaction: sqlx::Transaction<'static, Sqlite>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { transaction, _permit: permit }
+    }
+}
+
+impl Deref for SqliteTransaction {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for SqliteTransaction {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.transaction
+    }
 }
 
 /// Runs an expression on either database: `on!(tx, |connection| sqlx::query(…).execute(connection).await)`.
@@ -108,7 +142,8 @@ impl Transaction {
     /// committed.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(transaction) => transaction.commit().await?,
+            // Keeps the permit until the commit.
+            Self::Sqlite(SqliteTransaction { transaction, _permit }) => transaction.commit().await?,
             Self::Postgres(transaction) => transaction.commit().await.map_err(|error| match error {
                 sqlx::Error::Database(_) => error.into(),
                 error => Error::InDoubt(error),

@@ -1,23 +1,25 @@
 //! Rate limit for failed authentication, by address.
 //!
-//! Kept by `service` for addresses and hashes of tokens. A token that was accepted before is exempt, so that a
-//! guessing client does not lock out others behind the same proxy or NAT. Does not check tokens itself. Pure: time
-//! is an argument.
+//! Kept by `service` for addresses and hashes of tokens and of browser sessions. A token or session that was accepted
+//! before is exempt, so that a guessing client does not lock out others behind the same proxy or NAT. Does not check
+//! tokens itself. Pure: time is an argument.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Limit for stored addresses and for stored tokens, which evicts the oldest.
+/// Limit for stored addresses, tokens and sessions each, which evicts the oldest.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Recent failures by address, and accepted tokens.
+/// Recent failures by address, and accepted tokens and sessions.
 #[derive(Debug)]
 pub struct RateLimiter<Address, Token> {
     max_failures: u32,
     window: Duration,
     failures: RecentMap<Address, Failures>,
     accepted: RecentMap<Token, ()>,
+    /// Apart from tokens: a token can open any number of sessions, which must not evict other tokens.
+    sessions: RecentMap<Token, ()>,
 }
 
 /// Failures of one address.
@@ -41,13 +43,15 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
     /// Allows `max_failures` of an address within `window`.
     #[must_use]
     pub fn new(max_failures: u32, window: Duration) -> Self {
-        Self { max_failures, window, failures: RecentMap::new(), accepted: RecentMap::new() }
+        let (failures, accepted, sessions) = (RecentMap::new(), RecentMap::new(), RecentMap::new());
+        Self { max_failures, window, failures, accepted, sessions }
     }
 
-    /// The time until requests of this address with this token, or without one, are accepted again.
+    /// The time until requests of this address with this token or session, or without one, are accepted again.
     #[must_use]
     pub fn retry_after(&self, address: Address, token: Option<Token>, now: Instant) -> Option<Duration> {
-        if token.is_some_and(|token| self.accepted.get(token).is_some()) {
+        let is_accepted = |token| self.accepted.get(token).or_else(|| self.sessions.get(token)).is_some();
+        if token.is_some_and(is_accepted) {
             return None;
         }
         let failures = self.failures.get(address).filter(|failures| failures.count >= self.max_failures)?;
@@ -55,11 +59,12 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
         (!left.is_zero()).then_some(left)
     }
 
-    /// Records a failed authentication. Returns whether the address reached the limit with it. The token, if it was
-    /// accepted before, is no longer exempt.
+    /// Records a failed authentication. Returns whether the address reached the limit with it. The token or session, if
+    /// it was accepted before, is no longer exempt.
     pub fn record_failure(&mut self, address: Address, token: Option<Token>, now: Instant) -> bool {
         if let Some(token) = token {
             self.accepted.remove(token);
+            self.sessions.remove(token);
         }
         let is_recent = |failures: &&Failures| now.saturating_duration_since(failures.since) < self.window;
         let recent = self.failures.get(address).filter(is_recent).copied();
@@ -72,6 +77,11 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
     /// Records an accepted token.
     pub fn record_success(&mut self, token: Token) {
         self.accepted.insert(token, ());
+    }
+
+    /// Records an accepted session.
+    pub fn record_session(&mut self, session: Token) {
+        self.sessions.insert(session, ());
     }
 }
 
@@ -113,8 +123,10 @@ mod tests {
         Failure(u64, u8, u8),
         /// An accepted token.
         Success(u8),
+        /// An accepted session.
+        Session(u8),
     }
-    use Event::{Failure, Success};
+    use Event::{Failure, Session, Success};
 
     /// Second, address and token of a request.
     type Request = (u64, u8, Option<u8>);
@@ -144,6 +156,8 @@ mod tests {
             (&[&[Success(7)][..], &thrice].concat(), (2, 1, Some(7)), None),
             (&[&thrice[..], &[Success(7)]].concat(), (2, 1, Some(7)), None),
             (&[&[Success(7)][..], &thrice, &[Failure(3, 2, 7)]].concat(), (3, 1, Some(7)), Some(57)),
+            (&[&thrice[..], &[Session(7)]].concat(), (2, 1, Some(7)), None),
+            (&[&[Session(7)][..], &thrice, &[Failure(3, 2, 7)]].concat(), (3, 1, Some(7)), Some(57)),
         ];
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
@@ -155,6 +169,7 @@ mod tests {
                         limiter.record_failure(address, Some(token), at(second));
                     }
                     Success(token) => limiter.record_success(token),
+                    Session(session) => limiter.record_session(session),
                 }
             }
             let delay = limiter.retry_after(address, token, at(second));
@@ -181,6 +196,8 @@ mod tests {
         for address in 0..=10_000 {
             limiter.record_failure(address, Some(1_000_000 + address), now);
             limiter.record_success(address);
+            // Sessions do not evict tokens.
+            limiter.record_session(2_000_000 + address);
             // Inserted again and again.
             limiter.record_failure(5, None, now);
         }

@@ -2,12 +2,14 @@
 //!
 //! [`Evaluating`] is the only way to evaluate. It acquires, in this order, the organization's lock of this process, a
 //! connection for writing, and the organization's verdict lock of the database; its owner then changes rows, evaluates and
-//! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock.
+//! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock. Each of
+//! these waits has a timeout.
 //!
 //! A report evaluates its environment, and an attestation the attested artifacts in all environments. A change that
 //! concerns all artifacts of many environments queues them ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use sqlx::types::Uuid;
 
@@ -20,7 +22,7 @@ use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
-use crate::service::limits::organization_lock::Permit;
+use crate::service::limits::permit::Permit;
 use crate::store::events::NewEvent;
 use crate::store::reports::LockedEnvironment;
 use crate::store::verdicts::{GovernedArtifact, StatusChange};
@@ -52,19 +54,31 @@ pub(crate) struct Subject {
 }
 
 impl<'a> Evaluating<'a> {
-    /// Shares the organization with other reports: for a change of one environment.
+    /// Shares the organization with other reports: for a change of one environment. Returns [`Error::Busy`] if other
+    /// changes of the organization take too long.
     pub(crate) async fn shared(app: &'a App, organization: &str) -> Result<Self, Error> {
-        let locks = app.organization_locks.shared(organization).await.into();
+        let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?.into();
         let mut transaction = app.site.store.write().await?;
         transaction.lock_verdicts_shared(organization).await?;
         Ok(Self::new(app, transaction, locks))
     }
 
-    /// Excludes all other changes of these organizations: for an attestation, and the bootstrap file.
+    /// Excludes all other changes of these organizations: for an attestation. Returns [`Error::Busy`] if they take too
+    /// long.
     pub(crate) async fn exclusive(app: &'a App, organizations: BTreeSet<&str>) -> Result<Self, Error> {
+        Self::exclusive_within(app, organizations, app.limits.permit_timeout).await
+    }
+
+    /// As [`exclusive`](Self::exclusive), with another timeout per organization: for the bootstrap file, which no client
+    /// sends again.
+    pub(crate) async fn exclusive_within(
+        app: &'a App,
+        organizations: BTreeSet<&str>,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
         let mut locks = Vec::new();
         for organization in &organizations {
-            locks.push(app.organization_locks.exclusive(organization).await);
+            locks.push(app.organization_locks.exclusive(organization, timeout).await?);
         }
         let mut transaction = app.site.store.write().await?;
         for organization in organizations {

@@ -51,8 +51,8 @@ pub(crate) struct Share {
     bytes: usize,
 }
 
-/// Timeout of a body that waits for memory.
-const WAIT: Duration = Duration::from_secs(5);
+/// Timeout of a body or response that waits for memory.
+pub(crate) const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Granularity of shares, in KiB.
 const STEP: u32 = 64;
@@ -100,7 +100,7 @@ impl Share {
                 continue;
             }
             let more = Arc::clone(budget).acquire_many_owned(u32::try_from(missing).unwrap_or(u32::MAX));
-            let Ok(Ok(more)) = timeout(WAIT, more).await else {
+            let Ok(Ok(more)) = timeout(MEMORY_TIMEOUT, more).await else {
                 return Err(Problem::unavailable("too many request bodies are being received; retry later"));
             };
             match held {

@@ -186,9 +186,9 @@ impl Problem {
         )
     }
 
-    /// 429: too many requests without a valid token from the same address.
+    /// 429: too many requests without a valid token or session from the same address.
     pub(crate) fn too_many(wait: Duration) -> Self {
-        let message = "too many requests without a valid token from this address; \
+        let message = "too many requests without a valid token or session from this address; \
                        Retry-After says when to retry";
         Self::too_many_requests(message, wait)
     }
@@ -230,6 +230,10 @@ impl Problem {
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
+        if let store::Error::Busy(limit) = error {
+            // The access log suffices: a limit may reject many requests.
+            return Self::unavailable(format!("{limit}; retry after the time in Retry-After"));
+        }
         let causes = error_causes::describe(&error);
         if matches!(error, store::Error::Unavailable(_)) {
             tracing::warn!(kind = "unavailable", "{causes}");

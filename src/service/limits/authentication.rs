@@ -1,4 +1,4 @@
-//! Rate limit for requests without a valid token. It applies before the database is queried.
+//! Rate limit for requests without a valid token or session. It applies before the database is queried.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ impl AuthenticationLimiter {
         Self(Mutex::new(rate_limit::RateLimiter::new(limits.invalid_tokens, limits.invalid_tokens_within)))
     }
 
-    /// Returns 429 if this peer sent too many invalid tokens.
+    /// Returns 429 if this peer sent too many invalid tokens or sessions, unless this one was valid before.
     pub(crate) fn check(&self, peer: IpAddr, token: Option<Fingerprint>) -> Result<(), Problem> {
         match self.lock().retry_after(network(peer), token, Instant::now()) {
             None => Ok(()),
@@ -27,13 +27,13 @@ impl AuthenticationLimiter {
         }
     }
 
-    /// Records a request with an invalid token, or without one.
+    /// Records a request with an invalid token or session, or without one.
     pub(crate) fn refused(&self, peer: IpAddr, token: Option<Fingerprint>) {
         let waits = self.lock().record_failure(network(peer), token, Instant::now());
         if waits {
             tracing::warn!(
                 %peer,
-                "rate limit: too many invalid tokens from {peer}; its requests without a valid token get 429"
+                "rate limit: too many invalid tokens from {peer}; its requests without a valid token or session get 429"
             );
         }
     }
@@ -41,6 +41,11 @@ impl AuthenticationLimiter {
     /// Records that this token is valid.
     pub(crate) fn admitted(&self, token: Fingerprint) {
         self.lock().record_success(token);
+    }
+
+    /// Records that this session is valid.
+    pub(crate) fn session_admitted(&self, session: Fingerprint) {
+        self.lock().record_session(session);
     }
 
     fn lock(&self) -> MutexGuard<'_, rate_limit::RateLimiter<IpAddr, Fingerprint>> {

@@ -1,11 +1,13 @@
 //! Limits of the service: what is limited, per token, per organization and in total, and how long a request waits.
 //!
 //! Handlers and pages take a permit here before they read a body or use the store. The module decides neither
-//! evaluations nor records.
+//! evaluations nor records. `docs/service.md` has all limits in one table, which a test compares with the code.
 
 pub(crate) mod authentication;
+pub(crate) mod connections;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod organization_lock;
+pub(crate) mod permit;
 
 use std::time::Duration;
 
@@ -16,8 +18,14 @@ use crate::domain::retry::Backoff;
 /// The maximum size of `data_json` of an attestation, in bytes.
 pub(crate) const MAX_DATA: u64 = 1024 * 1024;
 
-/// Pages rendered at the same time. Each holds a connection of the pool that reports read with, and memory for all running
-/// artifacts: readers of pages wait for each other, and reports do not wait for them.
+/// Responses of read operations per token, until their clients have read them: they hold memory.
+pub(crate) const MAX_RESPONSES_PER_TOKEN: u32 = 5;
+
+/// As [`MAX_RESPONSES_PER_TOKEN`], per organization: more, so that one token cannot use all of them.
+pub(crate) const MAX_RESPONSES_PER_ORGANIZATION: u32 = 6;
+
+/// Pages rendered at the same time. Each holds a connection and memory for all running artifacts: readers of pages wait
+/// for each other, and read operations do not wait for them.
 pub(crate) const MAX_PAGES: usize = 3;
 
 /// Pages rendered at the same time per token, and per organization.
@@ -37,17 +45,20 @@ pub struct Limits {
     pub pace: Pace,
     /// Memory for request bodies, in KiB; one organization gets at most half of it.
     pub inbound_kibibytes: u32,
-    /// Timeout of a read or a page that waits for a permit.
+    /// Timeout of a request that waits for a permit.
     pub permit_timeout: Duration,
+    /// Timeout of the bootstrap file, which waits for the permits of each organization: longer, since no client sends it
+    /// again.
+    pub background_permit_timeout: Duration,
     /// Memory for responses until clients have read them, in KiB; one organization gets at most half of it.
     pub outbound_kibibytes: u32,
-    /// Concurrent requests, including those whose clients have disconnected.
+    /// Concurrent requests, including those whose clients have disconnected; one organization gets at most half of them.
     pub requests: usize,
     /// Default of `silent_after` of environments.
     pub silent_after: Duration,
     /// Interval of the retention.
     pub retention_interval: Duration,
-    /// Requests without a valid token that an address may send per `invalid_tokens_within`.
+    /// Requests without a valid token or session that an address may send per `invalid_tokens_within`.
     pub invalid_tokens: u32,
     /// Window of the rate limit for invalid tokens.
     pub invalid_tokens_within: Duration,
@@ -91,6 +102,7 @@ impl Default for Limits {
             pace: Pace::default(),
             inbound_kibibytes: 256 * 1024,
             permit_timeout: Duration::from_secs(10),
+            background_permit_timeout: Duration::from_mins(1),
             outbound_kibibytes: 256 * 1024,
             requests: 1024,
             silent_after: Duration::from_mins(3),
@@ -107,6 +119,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Concurrent requests of one organization.
+    pub(crate) fn requests_per_organization(&self) -> u32 {
+        u32::try_from(self.requests / 2).unwrap_or(u32::MAX)
+    }
+
     /// These limits for a process with this much memory, in bytes. Bodies and responses get a quarter each: parsing them,
     /// and the database, need the rest.
     #[must_use]
@@ -148,7 +165,54 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::task::unconstrained;
 
+    use super::connections::ConnectionShare;
     use super::*;
+    use crate::process::listener::Bounds;
+    use crate::service::http::body::MEMORY_TIMEOUT;
+    use crate::store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
+
+    #[test]
+    fn table_of_limits_in_the_documents_matches_the_code() {
+        let (limits, timeouts) = (Limits::default(), Timeouts::default());
+        let pool = timeouts.max_connections;
+        let share = ConnectionShare::from_pools(pool, pool);
+        let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+        let [inbound, outbound] = [limits.inbound_kibibytes, limits.outbound_kibibytes].map(|kibibytes| {
+            let one = mebibytes(Budget::max_per_organization(kibibytes));
+            format!("| | {one} | {} | {} s", mebibytes(u64::from(kibibytes) * 1024), MEMORY_TIMEOUT.as_secs())
+        });
+        let (requests, of_one) = (limits.requests, limits.requests_per_organization());
+        let connections = Bounds::default().connections;
+        let permit = limits.permit_timeout.as_secs();
+        let (connection, lock) = (timeouts.connection.as_secs(), timeouts.lock.as_secs());
+        let pooled = format!("{pool} | {permit} s, then {connection} s for a connection | 503");
+        let (sending, sessions) = (limits.delivery.max_targets, limits.session.max_per_token);
+        let (reads, writes, of_half) = (share.reads, share.writes, sending / 2);
+        let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
+        let table = format!(
+            "\
+| limited resource | per token | per organization | in total | wait of a request | answer above the limit |
+|---|---|---|---|---|---|
+| connections; half of them for an address or IPv6 /64 network | | | {connections} | until one is free | closed at once if the address has half |
+| running requests, also those whose clients left | | {of_one} | {requests} | {permit} s; none for its organization | 503 |
+| memory for reports and attestations until they are recorded {inbound} | 503; 413 if one needs more than its organization gets |
+| memory for responses over 64 KiB until clients have read them {outbound} | 503 |
+| responses of read operations until clients have read them | {MAX_RESPONSES_PER_TOKEN} | {MAX_RESPONSES_PER_ORGANIZATION} | | {permit} s | 503 |
+| pages that are being rendered | {MAX_PAGES_PER_KEY} | {MAX_PAGES_PER_KEY} | {MAX_PAGES} | {permit} s | 503 |
+| database connections for read operations and pages | | {reads} | {pooled} |
+| database connections for tokens and sessions | | | {MAX_AUTHENTICATION_CONNECTIONS} | {connection} s | 503 |
+| PostgreSQL: connections for reports and heartbeats | | {writes} | {pooled} |
+| PostgreSQL: attestations; reports of the organization wait for them | | 1 | {pooled} |
+| SQLite: writes | | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503 |
+| notifications that are being sent | | {of_half} | {sending} | until one is sent | sent later |
+| sessions of browsers | {sessions} | | | none | the least recently used session ends |
+| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429 without a database query |
+
+"
+        );
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/service.md")).unwrap();
+        assert!(page.contains(&table), "docs/service.md does not contain\n{table}");
+    }
 
     #[test]
     fn bodies_and_responses_get_a_quarter_of_the_memory_each() {

@@ -4,11 +4,19 @@
 //! would block every other organization. Requests of this process therefore wait here. The number of concurrent reports of
 //! an organization is limited for the same reason.
 
-use tokio::sync::OwnedSemaphorePermit;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::keyed_semaphore::KeyedSemaphore;
+use super::permit::{self, Permit};
+use crate::store::Error;
 
-/// A lock per organization: shared by reports, exclusive for attestations and the bootstrap file.
+/// The limit that all of these locks enforce.
+const LIMIT: &str = "this organization has reached its limit of concurrent writes";
+
+/// A lock per organization: shared by reports, exclusive for attestations and the bootstrap file. Each wait for it ends
+/// with [`Error::Busy`] after a timeout.
 #[derive(Debug)]
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.
@@ -17,9 +25,6 @@ pub(crate) struct OrganizationLocks {
     writing: KeyedSemaphore<String>,
 }
 
-/// Releases the lock when dropped.
-pub(crate) type Permit = Option<OwnedSemaphorePermit>;
-
 impl OrganizationLocks {
     /// At most `max_shared` holders share the lock of an organization.
     pub(crate) fn new(max_shared: u32) -> Self {
@@ -27,20 +32,27 @@ impl OrganizationLocks {
     }
 
     /// For a heartbeat, which changes no verdict: limits concurrency only.
-    pub(crate) async fn heartbeat(&self, organization: &str) -> Permit {
-        self.writing.get(organization.to_owned()).acquire_owned().await.ok()
+    pub(crate) async fn heartbeat(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
+        self.write(organization, Instant::now() + timeout).await
     }
 
     /// For a report.
-    pub(crate) async fn shared(&self, organization: &str) -> [Permit; 2] {
+    pub(crate) async fn shared(&self, organization: &str, timeout: Duration) -> Result<[Permit; 2], Error> {
+        let deadline = Instant::now() + timeout;
         // In this order: a report that waits for an exclusive holder must not occupy a heartbeat's permit.
-        let evaluating = self.evaluating.get(organization.to_owned()).acquire_owned().await.ok();
-        [evaluating, self.heartbeat(organization).await]
+        let evaluating =
+            permit::acquire(self.evaluating.get(organization.to_owned()), deadline, LIMIT).await?;
+        Ok([evaluating, self.write(organization, deadline).await?])
     }
 
     /// For an attestation, or the bootstrap file.
-    pub(crate) async fn exclusive(&self, organization: &str) -> Permit {
-        self.evaluating.get(organization.to_owned()).acquire_many_owned(self.evaluating.each).await.ok()
+    pub(crate) async fn exclusive(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
+        let (semaphore, all) = (self.evaluating.get(organization.to_owned()), self.evaluating.each);
+        permit::acquire_many(semaphore, all, Instant::now() + timeout, LIMIT).await
+    }
+
+    async fn write(&self, organization: &str, deadline: Instant) -> Result<Permit, Error> {
+        permit::acquire(self.writing.get(organization.to_owned()), deadline, LIMIT).await
     }
 }
 
@@ -52,32 +64,55 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn waiting_reports_do_not_block_heartbeats() {
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn waiting_reports_do_not_block_heartbeats() {
         let organization_locks = OrganizationLocks::new(1);
-        let attesting = organization_locks.exclusive("acme").now_or_never();
-        let mut report = pin!(organization_locks.shared("acme"));
+        let attesting = organization_locks.exclusive("acme", LONG).now_or_never();
+        let mut report = pin!(organization_locks.shared("acme", LONG));
         assert!(attesting.is_some() && report.as_mut().now_or_never().is_none());
-        assert!(organization_locks.heartbeat("acme").now_or_never().is_some());
+        assert!(organization_locks.heartbeat("acme", LONG).now_or_never().is_some());
         drop(attesting);
         assert!(report.now_or_never().is_some());
     }
 
-    #[test]
-    fn lock_is_shared_by_reports_or_exclusive_in_order_of_arrival() {
+    #[tokio::test]
+    async fn lock_is_shared_by_reports_or_exclusive_in_order_of_arrival() {
         let organization_locks = OrganizationLocks::new(2);
-        let [first, second] = [0, 1].map(|_| organization_locks.shared("acme").now_or_never());
+        let [first, second] = [0, 1].map(|_| organization_locks.shared("acme", LONG).now_or_never());
         let (mut attestation, mut third) =
-            (pin!(organization_locks.exclusive("acme")), pin!(organization_locks.shared("acme")));
+            (pin!(organization_locks.exclusive("acme", LONG)), pin!(organization_locks.shared("acme", LONG)));
         assert!(first.is_some() && second.is_some());
         assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
         drop(first);
         assert!(attestation.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
-        assert!(organization_locks.shared("another").now_or_never().is_some());
+        assert!(organization_locks.shared("another", LONG).now_or_never().is_some());
         drop(second);
         let attesting = attestation.now_or_never();
         assert!(attesting.is_some() && third.as_mut().now_or_never().is_none());
         drop(attesting);
         assert!(third.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn wait_for_the_lock_ends_after_the_timeout() {
+        let organization_locks = OrganizationLocks::new(2);
+        let attesting = organization_locks.exclusive("acme", Duration::ZERO).await.unwrap();
+        let heartbeats = [
+            organization_locks.heartbeat("acme", Duration::ZERO).await.unwrap(),
+            organization_locks.heartbeat("acme", Duration::ZERO).await.unwrap(),
+        ];
+        let is_busy = |error: Option<Error>| matches!(error, Some(Error::Busy(LIMIT)));
+        assert!(is_busy(organization_locks.shared("acme", Duration::ZERO).await.err()));
+        assert!(is_busy(organization_locks.exclusive("acme", Duration::ZERO).await.err()));
+        assert!(is_busy(organization_locks.heartbeat("acme", Duration::ZERO).await.err()));
+        drop(attesting);
+        assert!(
+            is_busy(organization_locks.shared("acme", Duration::ZERO).await.err()),
+            "all heartbeats wait"
+        );
+        drop(heartbeats);
+        assert!(organization_locks.shared("acme", Duration::ZERO).await.is_ok());
     }
 }

@@ -101,7 +101,7 @@ async fn receive(
     // A body with the same bytes as the last one needs no parsing.
     let silent_after = app.site.silent_after;
     let (name, hash) = (environment.as_str(), body.hash);
-    let permit = app.organization_locks.heartbeat(organization).await;
+    let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
     if app.site.store.confirm(organization, name, hash, app.site.now(), silent_after).await? {
         return Ok(Changed::Nothing);
     }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::parts::allow_list::add_allowance;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
-use super::parts::format::{badge, compliance_badge, count, result_badge, timestamp};
+use super::parts::format::{badge, count, result_badge, timestamp};
 use super::parts::list::{latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::table::verdict_reason;

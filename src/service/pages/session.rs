@@ -8,17 +8,17 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
 use crate::domain::evidence::access::{Operation, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::access::{PathRest, find_token, path_parameters};
+use crate::service::access::{PathRest, find_token, path_parameters, run, use_connection};
 use crate::service::app::App;
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
+use crate::service::limits::permit::{self, Permit};
 use crate::store;
 
 /// A valid session.
@@ -37,7 +37,7 @@ pub(super) struct OrganizationPage<Rest = ()> {
     pub(super) rest: Rest,
     pub(super) user: SignedIn,
     /// Permits of the token, of its organization and of all pages; they end with the handler.
-    _permits: [OwnedSemaphorePermit; 3],
+    _permits: [Permit; 5],
 }
 
 impl FromRequestParts<App> for Browser {
@@ -45,7 +45,7 @@ impl FromRequestParts<App> for Browser {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let context = RequestContext::from_request_parts(parts, app).await?;
-        Ok(Self(session(app, &context, &parts.headers).await?.map(|session| session.user)))
+        Ok(Self(signed_in(app, &context, &parts.headers).await?))
     }
 }
 
@@ -60,16 +60,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
         let Some(Session { user, token }) = session(app, &context, &parts.headers).await? else {
             return Err(Refusal::SignIn { target: app.site.links.seen(&context.target) });
         };
-        // The token's own permit comes first, so that its pages wait only for each other.
-        let permits = async {
-            let own = app.pages_by.get(token).acquire_owned().await?;
-            let shared = app.pages_of.get(user.organization.clone()).acquire_owned().await?;
-            Ok::<_, AcquireError>([own, shared, Arc::clone(&app.pages).acquire_owned().await?])
-        };
-        let permits = timeout(app.limits.permit_timeout, permits).await.ok().and_then(Result::ok);
-        let permits = permits.ok_or_else(|| {
-            Problem::unavailable("too many pages are being rendered; retry after the time in Retry-After")
-        })?;
+        let permits = permits(app, token, &user.organization).await?;
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
@@ -77,22 +68,63 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
     }
 }
 
-async fn session(
+/// The permits to render a page. The token's own permit comes first, so that its pages wait only for each other; the
+/// permit of all pages comes last, so that a page that waits for its organization does not hold it.
+async fn permits(app: &App, token: Fingerprint, organization: &str) -> Result<[Permit; 5], store::Error> {
+    const OWN: &str = "this token has reached its limit of concurrent pages";
+    const SHARED: &str = "this organization has reached its limit of concurrent pages";
+    const ALL: &str = "the service has reached its limit of concurrent pages";
+    let deadline = Instant::now() + app.limits.permit_timeout;
+    Ok([
+        run(app, organization)?,
+        permit::acquire(app.pages_by.get(token), deadline, OWN).await?,
+        permit::acquire(app.pages_of.get(organization.to_owned()), deadline, SHARED).await?,
+        use_connection(app, organization, deadline).await?,
+        permit::acquire(Arc::clone(&app.pages), deadline, ALL).await?,
+    ])
+}
+
+/// The hash of the request's session, and the session, whether or not it has expired. An unknown session counts like an
+/// invalid token: returns 429 without a database query after too many of them from one address.
+pub(super) async fn stored_session(
     app: &App,
     context: &RequestContext,
     headers: &HeaderMap,
-) -> Result<Option<Session>, store::Error> {
+) -> Result<Option<(Fingerprint, store::sessions::Session)>, Problem> {
     let Some(secret) = Cookie::from_base_url(app.site.links.base()).read(headers) else {
         return Ok(None);
     };
     let hash = Fingerprint::from_content(secret.as_bytes());
-    let session = app.site.store.read().await?.session(hash).await?;
+    app.limiter.check(context.peer, Some(hash))?;
+    let session = app.site.store.session(hash).await?;
+    if session.is_none() {
+        app.limiter.refused(context.peer, Some(hash));
+    }
+    Ok(session.map(|session| (hash, session)))
+}
+
+/// The user whom the request's session belongs to.
+pub(super) async fn signed_in(
+    app: &App,
+    context: &RequestContext,
+    headers: &HeaderMap,
+) -> Result<Option<SignedIn>, Problem> {
+    Ok(session(app, context, headers).await?.map(|session| session.user))
+}
+
+async fn session(
+    app: &App,
+    context: &RequestContext,
+    headers: &HeaderMap,
+) -> Result<Option<Session>, Problem> {
+    let Some((hash, session)) = stored_session(app, context, headers).await? else { return Ok(None) };
     let (now, timeouts) = (app.site.now(), &app.limits.session);
-    let Some(session) = session.filter(|session| !session.times.is_expired(now, timeouts)) else {
+    if session.times.is_expired(now, timeouts) {
         return Ok(None);
-    };
+    }
     // A session ends with its token.
     let Some(user) = user_of_token(app, session.token, &context.target).await? else { return Ok(None) };
+    app.limiter.session_admitted(hash);
     if session.times.needs_touch(now, timeouts)
         && let Err(error) = record_use(app, hash, now).await
     {

@@ -13,7 +13,7 @@ use url::{Position, Url, form_urlencoded};
 use super::parts::cookie::Cookie;
 use super::parts::layout;
 use super::parts::refusal::Refusal;
-use super::session::{Browser, user_of_token};
+use super::session::{Browser, signed_in, stored_session, user_of_token};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::http::body::{Paced, content_length};
@@ -57,11 +57,11 @@ pub(super) async fn home(State(app): State<App>, Browser(user): Browser) -> Redi
     })
 }
 
-/// Signs in with a one-time link, or shows the form for a token.
+/// Signs in with a one-time link, or shows the form for a token. The form needs no look-up of a session: a browser with an
+/// expired session can sign in even if its address is rate limited.
 pub(super) async fn form(
     State(app): State<App>,
     context: RequestContext,
-    Browser(user): Browser,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -82,7 +82,7 @@ pub(super) async fn form(
     {
         return open_session(&app, token, &user, &headers, "").await;
     }
-    if let Some(user) = user {
+    if let Some(user) = signed_in(&app, &context, &headers).await? {
         // The browser has used this link before.
         return Ok(Redirect::to(&app.site.links.page(&[&user.organization])).into_response());
     }
@@ -153,21 +153,25 @@ async fn open_session(
     if let Some(previous) = cookie.read(headers) {
         transaction.close_session(Fingerprint::from_content(previous.as_bytes())).await?;
     }
-    transaction
-        .open_session(Fingerprint::from_content(secret.as_bytes()), token, now, timeouts.max_per_token)
-        .await?;
+    let session = Fingerprint::from_content(secret.as_bytes());
+    transaction.open_session(session, token, now, timeouts.max_per_token).await?;
     transaction.commit().await?;
+    app.limiter.session_admitted(session);
     let next = local_path(app, next).unwrap_or_else(|| app.site.links.page(&[&user.organization]));
     Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())
 }
 
 /// Ends the session.
-pub(super) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(super) async fn sign_out(
+    State(app): State<App>,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
     let cookie = Cookie::from_base_url(app.site.links.base());
-    if let Some(secret) = cookie.read(&headers) {
+    if let Some((session, _)) = stored_session(&app, &context, &headers).await? {
         let mut transaction = app.site.store.write().await?;
-        transaction.close_session(Fingerprint::from_content(secret.as_bytes())).await?;
+        transaction.close_session(session).await?;
         transaction.commit().await?;
     }
     Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.site.links.page(&["sign-in"]))).into_response())

@@ -1,15 +1,19 @@
 //! One token, organization or address can use only a share of each resource of the service.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use supercargo::domain::model::{Fingerprint, Timestamp};
 #[cfg(target_os = "linux")]
 use supercargo::process::listener::Bounds;
-use supercargo::service::{Delivery, Limits};
+use supercargo::service::{Delivery, Limits, Pace};
+use supercargo::store::{Error, Store, Timeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -46,10 +50,10 @@ fn list() -> String {
     )
 }
 
-/// Clients that read only the head, up to the limit of one token: half of the database connections.
+/// Clients that read only the head, up to the limit of one token.
 async fn slow_readers(service: &TestService) -> Vec<TcpStream> {
     let mut slow = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         let mut stream = send_raw(service, &list()).await;
         assert_eq!(status(&mut stream).await, "200");
         slow.push(stream);
@@ -165,11 +169,11 @@ async fn organization_blocked_on_locks_does_not_block_others() {
             )
         });
     }
-    // Five lists and two pages wait on read connections, and four heartbeats on the others.
+    // Two lists or pages wait on read connections, and two heartbeats on the others: a third of eight each.
     let blocked = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
                          WHERE datname = current_database() AND wait_event_type = 'Lock'";
     eventually("all permits of the organization wait", async || {
-        service.database.rows(blocked).await == ["11"]
+        service.database.rows(blocked).await == ["4"]
     })
     .await;
     report_other().await.expect(200);
@@ -177,6 +181,118 @@ async fn organization_blocked_on_locks_does_not_block_others() {
     assert_eq!(other.get("/ui/stranger/actions").await.status, 200);
     lock.rollback().await.unwrap();
     waiting.join_all().await;
+}
+
+/// Starts to upload a report, without a body.
+async fn start_upload(service: &TestService, token: &str, organization: &str) -> TcpStream {
+    let head = format!(
+        "PUT /api/v2/environments/{organization}/prod/report/K8S HTTP/1.1\r\nHost: x\r\n\
+         Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    );
+    send_raw(service, &head).await
+}
+
+async fn organization_runs_at_most_half_of_all_requests(database: Database) {
+    let limits = Limits {
+        requests: 2,
+        permit_timeout: Duration::from_millis(200),
+        pace: Pace { grace: Duration::from_mins(10), ..Pace::default() },
+        ..Options::default().limits
+    };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let mut first = start_upload(&service, STRANGER, "stranger").await;
+    let mut second = start_upload(&service, STRANGER, "stranger").await;
+    let rejected = async {
+        tokio::select! {
+            status = status(&mut first) => status,
+            status = status(&mut second) => status,
+        }
+    };
+    let rejected = tokio::time::timeout(Duration::from_secs(30), rejected).await;
+    assert_eq!(rejected.expect("both run"), "503");
+    let response = service.get(STRANGER, "/trails/stranger").await.expect(503);
+    assert!(response.text.contains("this organization has reached its limit of running requests"));
+    service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+    // All requests together have a limit too.
+    let _third = start_upload(&service, REPORTER, "acme").await;
+    let url = format!("{}/api/v2/openapi.json", service.base);
+    eventually("both organizations are at their limits", async || {
+        let response = Response::from_request(service.http.get(&url)).await;
+        let limit = "the service has reached its limit of running requests";
+        response.status == 503
+            && response.text.contains(limit)
+            && response.headers.contains_key("retry-after")
+    })
+    .await;
+}
+
+async fn writers_wait_for_each_other_until_a_deadline(database: Database) {
+    let limits = Limits { permit_timeout: Duration::from_millis(50), ..Options::default().limits };
+    let service = Arc::new(TestService::start_with(database, Options { limits, ..Options::default() }).await);
+    let body = report(&[pod("p", "image", 'a')]);
+    service.report(REPORTER, "prod", body.clone()).await.expect(201);
+    // Another process holds the write lock, which the first of each pair waits for.
+    let mut locking = SqliteConnection::connect(&service.database.url()).await.unwrap();
+    let lock = locking.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let (mut attestations, mut heartbeats) = (JoinSet::new(), JoinSet::new());
+    for _ in 0..2 {
+        let (attesting, reporting, body) = (Arc::clone(&service), Arc::clone(&service), body.clone());
+        let data = json!({"attestation_name": "unit", "junit_results": []});
+        attestations.spawn(async move { attesting.attest(ADMIN, "cart", "t", form(&data)).await });
+        heartbeats.spawn(async move { reporting.report(REPORTER, "prod", body).await });
+    }
+    for pair in [&mut attestations, &mut heartbeats] {
+        let second = pair.join_next().await.unwrap().unwrap().expect(503);
+        let limit = "this organization has reached its limit of concurrent writes";
+        assert!(second.text.contains(limit), "{second:?}");
+        assert!(second.headers.contains_key("retry-after"), "{second:?}");
+    }
+    lock.rollback().await.unwrap();
+    attestations.join_next().await.unwrap().unwrap().expect(201);
+    heartbeats.join_next().await.unwrap().unwrap().expect(200);
+}
+
+async fn open(database: &Database, timeouts: Timeouts) -> Store {
+    Store::open(&database.url().parse().unwrap(), timeouts).await.unwrap()
+}
+
+async fn confirm(store: &Store) -> Result<bool, Error> {
+    let (hash, now) = (Fingerprint::from_content(b""), Timestamp::from_micros(0));
+    store.confirm("acme", "prod", hash, now, Duration::ZERO).await
+}
+
+async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Database) {
+    let store = open(&database, Timeouts { lock: Duration::from_secs(2), ..Timeouts::default() }).await;
+    let first = store.write().await.unwrap();
+    let mut heartbeat = pin!(confirm(&store));
+    assert!(heartbeat.as_mut().now_or_never().is_none());
+    let mut next = pin!(store.write());
+    assert!(next.as_mut().now_or_never().is_none());
+    first.commit().await.unwrap();
+    // The transaction of the next writer stays open until the heartbeat is recorded.
+    let (heartbeat, next) = tokio::join!(heartbeat, next);
+    heartbeat.unwrap();
+    // A heartbeat after a dropped transaction waits for its rollback.
+    drop(next.unwrap());
+    confirm(&store).await.unwrap();
+}
+
+async fn wait_in_the_write_queue_ends_after_a_timeout(database: Database) {
+    let short = Duration::from_millis(50);
+    let store = open(&database, Timeouts { connection: short, lock: short, ..Timeouts::default() }).await;
+    let _writing = store.write().await.unwrap();
+    assert!(matches!(store.write().await.err(), Some(Error::Busy(_))));
+    assert!(matches!(confirm(&store).await, Err(Error::Busy(_))));
+}
+
+async fn tokens_and_sessions_are_found_while_all_read_connections_are_used(database: Database) {
+    let timeouts = Timeouts { max_connections: 2, connection: Duration::from_secs(1), ..Timeouts::default() };
+    let store = open(&database, timeouts).await;
+    let _reading = [store.read().await.unwrap(), store.read().await.unwrap()];
+    assert!(store.read().await.is_err());
+    let unknown = Fingerprint::from_content(b"");
+    assert!(store.token(unknown).await.unwrap().is_none());
+    assert!(store.session(unknown).await.unwrap().is_none());
 }
 
 async fn page_flood_of_one_token_leaves_capacity_to_others(database: Database) {
@@ -421,9 +537,14 @@ super::on_both!(
     slow_reader_delays_only_its_own_token,
     report_flood_of_one_organization_does_not_block_others,
     token_has_at_most_100_sessions,
+    tokens_and_sessions_are_found_while_all_read_connections_are_used,
 );
 
 super::on_sqlite!(
+    organization_runs_at_most_half_of_all_requests,
+    writers_wait_for_each_other_until_a_deadline,
+    heartbeats_and_writers_are_served_in_order_of_arrival,
+    wait_in_the_write_queue_ends_after_a_timeout,
     token_over_its_response_limit_gets_503_with_retry_after,
     response_limit_of_an_organization_leaves_capacity_to_others,
     page_flood_of_one_token_leaves_capacity_to_others,

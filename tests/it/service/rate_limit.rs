@@ -1,10 +1,10 @@
-//! Rate limit for invalid tokens; valid tokens are never limited.
+//! Rate limit for invalid tokens and sessions; valid ones are never limited.
 
 use std::time::Duration;
 
 use supercargo::service::Limits;
 
-use super::browser::Browser;
+use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, Database, EXPIRED, READER, Response, TestService, report};
 
@@ -84,6 +84,56 @@ async fn rate_limited_request_does_not_query_the_database(database: Database) {
     service.database.set_reachable(true).await;
 }
 
+/// A browser with a session that the service does not know.
+fn guessing<'a>(service: &'a TestService, signed_in: &Browser<'a>, guess: &str) -> Browser<'a> {
+    let (name, _) = signed_in.cookie.as_ref().unwrap().split_once('=').unwrap();
+    let mut browser = Browser::new(service);
+    browser.cookie = Some(format!("{name}={guess}"));
+    browser
+}
+
+async fn unknown_sessions_are_rate_limited_without_a_database_query(database: Database) {
+    let service = start(database, &Limits { invalid_tokens: 3, ..Limits::default() }).await;
+    let mut user = Browser::signed_in(&service, READER).await;
+    for (guess, path) in [("a", "/ui"), ("b", "/ui/acme"), ("c", "/ui/acme/elsewhere/x")] {
+        // Signed-in users pass in between.
+        assert_eq!(user.get("/ui/acme").await.status, 200);
+        let response = guessing(&service, &user, guess).get(path).await;
+        assert!(response.status == 303 || response.status == 404, "{response:?}");
+    }
+    service.database.set_reachable(false).await;
+    for (guess, path) in [("a", "/ui"), ("d", "/ui/acme"), ("e", "/ui/nowhere/x")] {
+        let response = guessing(&service, &user, guess).get(path).await;
+        assert_eq!(response.status, 429, "{response:?}");
+        assert!(response.headers.contains_key("retry-after"), "{response:?}");
+        assert_contains(&response.text, &["without a valid token or session", "href=\"/ui/sign-in\""]);
+    }
+    let mut guess = guessing(&service, &user, "f");
+    assert_eq!(guess.post("/ui/sign-out", &service.base, &[]).await.status, 429);
+    // The sign-in page needs no session.
+    assert_eq!(guess.get("/ui/sign-in").await.status, 200);
+    service.database.set_reachable(true).await;
+    assert_eq!(user.get("/ui/acme").await.status, 200);
+    assert_eq!(guess.sign_in(ADMIN, "").await.status, 303);
+    assert_eq!(guess.get("/ui/acme").await.status, 200);
+}
+
+async fn browser_of_an_ended_session_can_sign_in_again(database: Database) {
+    let service = start(database, &Limits { invalid_tokens: 2, ..Limits::default() }).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let mut other = Browser::signed_in(&service, READER).await;
+    let mut stale = Browser::new(&service);
+    stale.cookie.clone_from(&browser.cookie);
+    assert_eq!(browser.post("/ui/sign-out", &service.base, &[]).await.status, 303);
+    for status in [303, 303, 429] {
+        assert_eq!(stale.get("/ui/acme").await.status, status);
+        assert_eq!(stale.get("/ui/sign-in").await.status, 200);
+    }
+    assert_eq!(other.get("/ui/acme").await.status, 200);
+    assert_eq!(stale.sign_in(READER, "").await.status, 303);
+    assert_eq!(stale.get("/ui/acme").await.status, 200);
+}
+
 async fn sign_in_link_works_for_a_rate_limited_address(database: Database) {
     let limits = Limits { invalid_tokens: 2, ..Limits::default() };
     let options = Options { limits, invites: true, ..Options::default() };
@@ -105,5 +155,7 @@ super::on_sqlite!(
     rate_limit_expires,
     removed_token_is_rate_limited,
     rate_limited_request_does_not_query_the_database,
+    unknown_sessions_are_rate_limited_without_a_database_query,
+    browser_of_an_ended_session_can_sign_in_again,
     sign_in_link_works_for_a_rate_limited_address,
 );

@@ -45,6 +45,10 @@ impl Refusal {
                     p { (text(&problem.text())) }
                     @if let Some(seconds) = problem.retry_after() { p { "Retry in " (seconds) " s." } }
                     @if let Some(path) = path { p { a href=(site.links.seen(path)) { "Open this page without parameters" } } }
+                    // A rate-limited address may still sign in with a valid token.
+                    @if problem.status() == StatusCode::TOO_MANY_REQUESTS {
+                        p { a href=(site.links.page(&["sign-in"])) { "Sign in" } }
+                    }
                 };
                 error_page(site, user, problem.status(), "Request failed", &content)
             }
