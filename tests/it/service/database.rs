@@ -83,12 +83,23 @@ impl Database {
         }
     }
 
-    /// Executes statements past the service.
+    /// A literal of a column of type BYTEA.
+    pub fn bytes(&self, hex: &str) -> String {
+        if self.is_postgres() { format!("'\\x{hex}'") } else { format!("X'{hex}'") }
+    }
+
+    /// A literal of a column of type UUID.
+    pub fn uuid(&self, id: uuid::Uuid) -> String {
+        if self.is_postgres() { format!("'{id}'") } else { format!("X'{}'", id.simple()) }
+    }
+
+    /// Executes statements past the service, also on a database that is still empty.
     pub async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match self {
             Self::Sqlite(_) => {
-                let mut connection = SqliteConnection::connect(&self.url()).await.unwrap();
+                let url = format!("{}?mode=rwc", self.url());
+                let mut connection = SqliteConnection::connect(&url).await.unwrap();
                 sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
             }
