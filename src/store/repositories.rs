@@ -28,13 +28,14 @@ impl Transaction {
     }
 
     /// Locks a repository name and returns the repositories that have it. SQLite has a single writer; PostgreSQL takes
-    /// an advisory lock.
+    /// an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
+    /// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
     async fn lock_repositories(
         &mut self,
         organization: &str,
         name: &str,
     ) -> Result<Vec<KnownRepository>, Error> {
-        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))";
+        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
         const SELECT: &str = "SELECT provider, url FROM repositories WHERE organization = $1 AND name = $2";
         if let Self::Postgres(transaction) = self {
             sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;

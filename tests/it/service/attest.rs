@@ -3,10 +3,11 @@
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 use supercargo::domain::model::Fingerprint;
 use supercargo::service::Limits;
 
-use super::test_service::Options;
+use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, ATTESTER, Database, READER, Response, TestService, digest, form, pod, report};
 
 fn passing(name: &str) -> Value {
@@ -314,6 +315,41 @@ async fn path_names_are_decoded_or_rejected(database: Database) {
             "{flow}/{trail}: {response}"
         );
     }
+}
+
+/// PostgreSQL only: SQLite has no such locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn repository_does_not_share_the_verdict_lock_of_an_organization() {
+    const OTHER: &str = "other-0123456789abcdef0123456789";
+    let more = "  - {name: verdicts, tokens: [{name: admin, role: admin, file: other}]}";
+    let options = Options {
+        bootstrap: bootstrap(1, more),
+        files: vec![("other", OTHER.to_owned())],
+        ..Options::default()
+    };
+    let service = TestService::start_with(Database::postgres().await, options).await;
+    // The verdict lock of acme, as the previous version takes it.
+    let mut connection = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut locking = connection.begin().await.unwrap();
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/acme', 0))";
+    sqlx::query(lock).execute(&mut *locking).await.unwrap();
+    let attest = async |organization: &str, token: &str| {
+        let data = json!({"attestation_name": "unit", "junit_results": [], "repo_info": {"name": "acme"}});
+        let path = format!("/attestations/{organization}/cart/trail/t/junit");
+        let request = service.request(Method::POST, token, &path).multipart(form(&data));
+        Response::from_request(request).await.expect(201);
+    };
+    let others = async {
+        let waiting =
+            "SELECT CAST(COUNT(*) AS TEXT) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        eventually("acme waits", async || service.database.rows(waiting).await == ["1"]).await;
+        attest("verdicts", OTHER).await;
+        assert_eq!(service.database.rows(waiting).await, ["1"]);
+        locking.rollback().await.unwrap();
+    };
+    tokio::join!(attest("acme", ADMIN), others);
+    connection.close().await.unwrap();
 }
 
 super::on_both!(
