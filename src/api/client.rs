@@ -45,6 +45,8 @@ pub struct Setup {
 /// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
+    /// To read the token file.
+    pub token_file: Duration,
     /// To connect.
     pub connect: Duration,
     /// For an upload without progress, and from its end to the response.
@@ -56,10 +58,11 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// 10 s, 60 s, 60 s, 2 s.
+    /// 10 s, 10 s, 60 s, 60 s, 2 s.
     fn default() -> Self {
         let minute = Duration::from_mins(1);
         Self {
+            token_file: Duration::from_secs(10),
             connect: Duration::from_secs(10),
             stall: minute,
             response: minute,
@@ -72,8 +75,9 @@ impl Timeouts {
     /// Divides all timeouts by `divisor`.
     #[must_use]
     pub fn scaled(self, divisor: u32) -> Self {
-        let Self { connect, stall, response, error_body } = self;
+        let Self { token_file, connect, stall, response, error_body } = self;
         Self {
+            token_file: token_file / divisor,
             connect: connect / divisor,
             stall: stall / divisor,
             response: response / divisor,
@@ -245,9 +249,13 @@ impl Client {
         Request { method, url: Box::new(self.base_url.operation(segments)) }
     }
 
+    async fn token(&self) -> Result<Token, Error> {
+        self.token.read(self.timeouts.token_file).await.map_err(Error::Token)
+    }
+
     /// Sends a report.
     pub(super) async fn put_report(&self, request: Request, report: &Report) -> Result<Success, Error> {
-        let token = self.token.read().map_err(Error::Token)?;
+        let token = self.token().await?;
         let progress = Progress::new(report.content_length());
         let body = reqwest::Body::wrap(Upload::from_report(report, progress.clone()));
         let builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
@@ -261,7 +269,7 @@ impl Client {
         form: Form,
         progress: &Progress,
     ) -> Result<Success, Error> {
-        let token = self.token.read().map_err(Error::Token)?;
+        let token = self.token().await?;
         let builder = self.builder(&request, &token).multipart(form);
         self.upload(request, builder, &token, progress).await
     }
@@ -289,7 +297,7 @@ impl Client {
 
     /// Sends a read, and parses the response.
     pub(super) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
-        let token = self.token.read().map_err(Error::Token)?;
+        let token = self.token().await?;
         let builder = self.builder(&request, &token).header(ACCEPT, "application/json");
         let exchange = async {
             let response = builder.send().await.map_err(|e| unreachable(&request, e))?;

@@ -4,12 +4,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::escape::{Escaped, redact_secret};
-use crate::process::files::read_regular;
+use crate::process::files::{BlockingRead, read_regular};
 
 /// Maximum size of a token file, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -40,6 +41,7 @@ pub enum TokenError {
 /// Reads the token for each request, and counts rotations.
 pub(super) struct TokenReader {
     source: TokenSource,
+    reads: BlockingRead<Result<Token, TokenError>>,
     last: Mutex<Option<SecretString>>,
     rotations: AtomicU64,
 }
@@ -108,15 +110,27 @@ impl std::fmt::Display for TokenSource {
 
 impl TokenReader {
     pub(super) fn new(source: TokenSource) -> Self {
-        Self { source, last: Mutex::default(), rotations: AtomicU64::new(0) }
+        Self { source, reads: BlockingRead::default(), last: Mutex::default(), rotations: AtomicU64::new(0) }
     }
 
     pub(super) fn source(&self) -> &TokenSource {
         &self.source
     }
 
-    pub(super) fn read(&self) -> Result<Token, TokenError> {
-        let token = self.source.read()?;
+    /// Reads the token. Reading a file fails after `within`.
+    pub(super) async fn read(&self, within: Duration) -> Result<Token, TokenError> {
+        let source = self.source.clone();
+        let token = match &self.source {
+            TokenSource::Variable(_) => source.read(),
+            TokenSource::File(path) => {
+                let timed_out = || {
+                    let error =
+                        io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {within:?}"));
+                    Err(TokenError::Unreadable(path.clone(), error))
+                };
+                self.reads.run(within, move || source.read()).await.unwrap_or_else(timed_out)
+            }
+        }?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| last.expose_secret() != token.token.expose_secret()) {
             self.rotations.fetch_add(1, Ordering::Relaxed);
@@ -190,8 +204,8 @@ mod tests {
         assert!(error.to_string().contains("got a pipe"), "{error}");
     }
 
-    #[test]
-    fn token_file_is_read_for_each_request() {
+    #[tokio::test]
+    async fn token_file_is_read_for_each_request() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let source = TokenSource::File(file.path().to_owned());
         let error = source.check().unwrap_err().to_string();
@@ -203,7 +217,7 @@ mod tests {
             [("first", "Bearer first", 0), ("first\n", "Bearer first", 0), ("second", "Bearer second", 1)]
         {
             std::fs::write(file.path(), text).unwrap();
-            assert_eq!(reader.read().unwrap().header(), header);
+            assert_eq!(reader.read(Duration::from_mins(1)).await.unwrap().header(), header);
             assert_eq!(reader.rotations(), rotations);
         }
         drop(file);

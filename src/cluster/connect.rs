@@ -28,6 +28,8 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// Timeouts of requests to an API server.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
+    /// For reading the token file. After it, the last token is used.
+    pub token_file: Duration,
     /// From sending a request to the headers of its response.
     pub headers: Duration,
     /// Between two frames of a body.
@@ -41,6 +43,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
+            token_file: Duration::from_secs(10),
             headers: Duration::from_secs(30),
             frame: Duration::from_mins(1),
             error_text: Duration::from_secs(2),
@@ -53,8 +56,9 @@ impl Timeouts {
     /// The same timeouts, divided by `factor`.
     #[must_use]
     pub fn scaled(self, factor: u32) -> Self {
-        let Self { headers, frame, error_text, read_pause } = self;
+        let Self { token_file, headers, frame, error_text, read_pause } = self;
         Self {
+            token_file: token_file / factor,
             headers: headers / factor,
             frame: frame / factor,
             error_text: error_text / factor,
@@ -125,7 +129,7 @@ impl Cluster {
             .header(ACCEPT_ENCODING, "identity")
             .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
         let message = match &self.token_file {
-            Some(file) => message.header(AUTHORIZATION, file.header()),
+            Some(file) => message.header(AUTHORIZATION, file.header(self.timeouts.token_file).await),
             None => message,
         };
         let message = message.body(Body::empty());

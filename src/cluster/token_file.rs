@@ -2,7 +2,7 @@
 //!
 //! `connect` reads it for each request. kube would cache it for a minute and include a trailing line break.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::escape::Escaped;
 use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::process::files::read_regular;
+use crate::process::files::{BlockingRead, read_regular};
 
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -23,6 +23,7 @@ const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
+    reads: Arc<BlockingRead<Result<HeaderValue, String>>>,
     last: Arc<Mutex<Last>>,
 }
 
@@ -43,7 +44,7 @@ impl TokenFile {
             format!("the token file \"{}\" {why}", Escaped(&path))
         })?;
         let last = Last { header, failures: FailureLog::new(REMINDER_INTERVAL) };
-        Ok(Self { path, last: Arc::new(Mutex::new(last)) })
+        Ok(Self { path, reads: Arc::default(), last: Arc::new(Mutex::new(last)) })
     }
 
     /// The last token that was sent.
@@ -54,10 +55,13 @@ impl TokenFile {
     }
 
     /// The Authorization header with the current token. If the file is unreadable, such as during a rotation,
-    /// the last token is used, as in client-go.
-    pub(super) fn header(&self) -> HeaderValue {
+    /// or reading it takes longer than `within`, the last token is used, as in client-go.
+    pub(super) async fn header(&self, within: Duration) -> HeaderValue {
+        let path = self.path.clone();
+        let result = self.reads.run(within, move || read(&path)).await;
+        let result = result.unwrap_or_else(|| Err(format!("is unreadable: timed out after {within:?}")));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match read(&self.path) {
+        match result {
             Ok(header) => {
                 last.header = header;
                 last.failures.recovered(Instant::now());
@@ -77,7 +81,7 @@ impl TokenFile {
 }
 
 /// Errors do not contain the content of the file.
-fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
+fn read(path: &Path) -> Result<HeaderValue, String> {
     let bytes = read_regular(MAX_BYTES, path).map_err(|error| format!("is unreadable: {error}"))?;
     let text = SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
     let token = text.expose_secret().trim();
@@ -97,25 +101,24 @@ fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn token_is_reread_for_each_request_and_kept_while_the_file_is_invalid() {
+    #[tokio::test]
+    async fn token_is_reread_for_each_request_and_kept_while_the_file_is_invalid() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let Err(error) = TokenFile::open(path.clone()) else { panic!("there is no file yet") };
         assert!(error.contains("is unreadable"), "{error}");
         std::fs::write(&path, "first\n").unwrap();
         let file = TokenFile::open(path.clone()).unwrap();
-        assert_eq!(file.header(), "Bearer first");
-        for (content, header) in
-            [("second", "Bearer second"), ("", "Bearer second"), ("a b", "Bearer second")]
-        {
+        let header = async || file.header(Duration::from_mins(1)).await;
+        assert_eq!(header().await, "Bearer first");
+        for content in ["second", "", "a b"] {
             std::fs::write(&path, content).unwrap();
-            assert_eq!(file.header(), header, "{content:?}");
+            assert_eq!(header().await, "Bearer second", "{content:?}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(file.header(), "Bearer second");
+        assert_eq!(header().await, "Bearer second");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(file.header(), "Bearer second");
-        assert!(file.header().is_sensitive());
+        assert_eq!(header().await, "Bearer second");
+        assert!(header().await.is_sensitive());
     }
 }

@@ -1,9 +1,14 @@
-//! Reads small files.
+//! Reads small files, on another thread if the caller must not block.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
 
 /// Reads a file of at most `max_bytes`.
 ///
@@ -31,4 +36,80 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     read_up_to(max_bytes, path)
+}
+
+/// Repeats a blocking read on other threads, one at a time: a read that hangs, as on a mount whose server is gone,
+/// blocks one thread.
+pub struct BlockingRead<T>(Mutex<Option<PendingRead<T>>>);
+
+/// A read that was started, and when it times out.
+type PendingRead<T> = (JoinHandle<T>, Instant);
+
+impl<T> Default for BlockingRead<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T: Send + 'static> BlockingRead<T> {
+    /// Starts `read` and returns its result, or `None` after `within`. While a read that timed out still hangs, later
+    /// calls return `None` at once; the first call after its end returns its result. Cancel safe.
+    pub async fn run(&self, within: Duration, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let deadline = Instant::now() + within;
+        let read = async {
+            let mut pending = self.0.lock().await;
+            let (running, deadline) = pending.get_or_insert_with(|| (spawn_blocking(read), deadline));
+            let ended = timeout_at(*deadline, running).await.ok()?;
+            *pending = None;
+            // Cancelled by the end of the runtime; reading does not panic.
+            ended.ok()
+        };
+        timeout_at(deadline, read).await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// A read that ends with the sender.
+    fn hanging() -> (Sender<()>, impl FnOnce() -> &'static str) {
+        let (end, ended) = channel::<()>();
+        let read = move || {
+            let _ = ended.recv();
+            "hung"
+        };
+        (end, read)
+    }
+
+    #[tokio::test]
+    async fn hanging_read_times_out_and_no_other_is_started_until_it_ends() {
+        let (reads, (end, read)) = (BlockingRead::default(), hanging());
+        let short = Duration::from_millis(20);
+        assert_eq!(reads.run(short, read).await, None);
+        for _ in 0..3 {
+            assert_eq!(reads.run(short, || "second").await, None);
+        }
+        drop(end);
+        // The result of the read that hung is used, and the next call reads again.
+        let result = loop {
+            if let Some(result) = reads.run(short, || "second").await {
+                break result;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(result, "hung");
+        assert_eq!(reads.run(Duration::from_mins(1), || "next").await, Some("next"));
+    }
+
+    #[tokio::test]
+    async fn concurrent_reads_of_a_hanging_file_time_out_together() {
+        let (reads, (_end, read)) = (BlockingRead::default(), hanging());
+        let short = Duration::from_millis(20);
+        let second = || "second";
+        let all = tokio::join!(reads.run(short, read), reads.run(short, second), reads.run(short, second));
+        assert_eq!(all, (None, None, None));
+    }
 }

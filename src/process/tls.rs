@@ -14,12 +14,11 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error as RustlsError, InconsistentKeys, ServerConfig};
 use tokio::sync::{Notify, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::error_causes;
-use super::files::read_up_to;
+use super::files::{BlockingRead, read_up_to};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::Fingerprint;
 
@@ -105,8 +104,7 @@ pub struct Identity {
     /// Fingerprints of the files' content.
     content: [Fingerprint; 2],
     current: watch::Sender<Arc<ServerConfig>>,
-    /// A read that timed out and still blocks its thread. No second one is started.
-    pending_read: Option<JoinHandle<Result<Content, TlsError>>>,
+    reads: BlockingRead<Result<Content, TlsError>>,
 }
 
 impl Identity {
@@ -116,10 +114,10 @@ impl Identity {
     ///
     /// [`TlsError`] for invalid files.
     pub async fn load(files: Files) -> Result<Self, TlsError> {
-        let mut pending_read = None;
-        let content = content(&files, &mut pending_read, READ_TIMEOUT).await?;
+        let reads = BlockingRead::default();
+        let content = content(&files, &reads, READ_TIMEOUT).await?;
         let (current, _) = watch::channel(Arc::new(config(&files, &content)?));
-        Ok(Self { files, content: content.fingerprints(), current, pending_read })
+        Ok(Self { files, content: content.fingerprints(), current, reads })
     }
 
     /// Returns a receiver of the current configuration.
@@ -154,7 +152,7 @@ impl Identity {
 
     /// Reloads both files and returns whether their content changed.
     async fn reload(&mut self) -> Result<bool, TlsError> {
-        let content = content(&self.files, &mut self.pending_read, READ_TIMEOUT).await?;
+        let content = content(&self.files, &self.reads, READ_TIMEOUT).await?;
         let fingerprints = content.fingerprints();
         if fingerprints == self.content {
             return Ok(false);
@@ -187,26 +185,15 @@ fn log_reload(failures: &mut FailureLog, result: Result<bool, TlsError>) {
     }
 }
 
-/// Reads both files. After a timeout, `pending_read` has the read that still runs.
+/// Reads both files.
 async fn content(
     files: &Files,
-    pending_read: &mut Option<JoinHandle<Result<Content, TlsError>>>,
+    reads: &BlockingRead<Result<Content, TlsError>>,
     time: Duration,
 ) -> Result<Content, TlsError> {
-    let start = || {
-        let files = files.clone();
-        spawn_blocking(move || read(&files))
-    };
-    let mut read = pending_read.take().unwrap_or_else(start);
-    match timeout(time, &mut read).await {
-        Ok(Ok(content)) => content,
-        // Cancelled by the end of the runtime; reading does not panic.
-        Ok(Err(_)) => Err(TlsError::TimedOut(files.clone())),
-        Err(_) => {
-            *pending_read = Some(read);
-            Err(TlsError::TimedOut(files.clone()))
-        }
-    }
+    let paths = files.clone();
+    let content = reads.run(time, move || read(&paths)).await;
+    content.unwrap_or_else(|| Err(TlsError::TimedOut(files.clone())))
 }
 
 fn read(files: &Files) -> Result<Content, TlsError> {
@@ -350,14 +337,19 @@ mod tests {
         let (_folder, files) = folder(&certificate, "");
         std::fs::remove_file(&files.key).unwrap();
         assert!(Command::new("mkfifo").arg(&files.key).status().unwrap().success());
-        let mut pending_read = None;
+        let reads = BlockingRead::default();
+        let short = Duration::from_millis(20);
         for _ in 0..3 {
-            let slow = content(&files, &mut pending_read, Duration::from_millis(20)).await;
-            assert!(matches!(slow, Err(TlsError::TimedOut(_))));
+            assert!(matches!(content(&files, &reads, short).await, Err(TlsError::TimedOut(_))));
         }
         // The first read opened the pipe, so it receives the key.
         std::fs::write(&files.key, &key).unwrap();
-        let content = content(&files, &mut pending_read, Duration::from_mins(1)).await.ok().unwrap();
-        assert!(content.key == key.as_bytes() && pending_read.is_none());
+        let content = loop {
+            match content(&files, &reads, short).await {
+                Err(TlsError::TimedOut(_)) => tokio::task::yield_now().await,
+                content => break content.ok().unwrap(),
+            }
+        };
+        assert!(content.key == key.as_bytes());
     }
 }

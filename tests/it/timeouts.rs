@@ -34,8 +34,13 @@ fn list(api: &Server, timeouts: cluster::Timeouts) -> Result<(), cluster::Error>
     })
 }
 
-const NO_TIMEOUTS: cluster::Timeouts =
-    cluster::Timeouts { headers: LONG, frame: LONG, error_text: LONG, read_pause: Duration::ZERO };
+const NO_TIMEOUTS: cluster::Timeouts = cluster::Timeouts {
+    token_file: LONG,
+    headers: LONG,
+    frame: LONG,
+    error_text: LONG,
+    read_pause: Duration::ZERO,
+};
 
 #[test]
 fn silent_api_server_times_out_before_and_during_the_response() {

@@ -10,6 +10,7 @@ mod credentials;
 mod endpoint;
 pub mod gate;
 mod gate_tests;
+mod hanging_files;
 mod health;
 mod invariants;
 mod lists;
