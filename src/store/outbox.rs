@@ -161,7 +161,8 @@ impl Transaction {
         Ok(leased)
     }
 
-    /// Records that a notification was sent.
+    /// Records that a notification was sent. Locks the target before the notification, as
+    /// [`record_failure`](Self::record_failure) does, so that replicas cannot deadlock.
     pub async fn record_sent(
         &mut self,
         notification: Uuid,
@@ -170,7 +171,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
         const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
-        for (statement, id) in [(SENT, notification), (SUCCESS, target)] {
+        for (statement, id) in [(SUCCESS, target), (SENT, notification)] {
             on!(self, |connection| {
                 sqlx::query(statement).bind(at.micros()).bind(id).execute(connection).await?;
             });
@@ -180,6 +181,8 @@ impl Transaction {
 
     /// Records a failed attempt: schedules the retry, and drops the target's notifications that are too old.
     /// Returns the number of dropped notifications.
+    ///
+    /// The lock of the target makes other replicas wait that drop the same notifications.
     pub async fn record_failure(&mut self, failed: &FailedDelivery<'_>, at: Timestamp) -> Result<u64, Error> {
         const RETRY: &str = "
             UPDATE notifications SET last_error = $1, due_at = $2
@@ -189,11 +192,11 @@ impl Transaction {
             WHERE target = $3 AND created_at < $4 AND sent_at IS NULL AND dropped_at IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
         on!(self, |connection| {
-            let retry = sqlx::query(RETRY).bind(failed.last_error).bind(failed.retry_at.micros());
-            retry.bind(failed.notification).execute(connection).await?;
+            sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;
         });
         on!(self, |connection| {
-            sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;
+            let retry = sqlx::query(RETRY).bind(failed.last_error).bind(failed.retry_at.micros());
+            retry.bind(failed.notification).execute(connection).await?;
         });
         Ok(on!(self, |connection| {
             let drop = sqlx::query(DROP).bind(at.micros()).bind(failed.last_error).bind(failed.target);

@@ -38,4 +38,6 @@ pub(super) enum SendError {
     Unknown,
     #[error("failed to parse the stored event")]
     Unreadable,
+    #[error("failed to serialize the notification")]
+    Serialize(#[source] serde_json::Error),
 }

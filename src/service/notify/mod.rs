@@ -16,8 +16,8 @@ use std::time::Duration;
 
 pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
 use sqlx::types::Uuid;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::task::{self, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
@@ -101,12 +101,41 @@ impl Unavailable {
     }
 }
 
+/// The attempts in progress.
+#[derive(Default)]
+struct Attempts {
+    /// Each returns whether the notification arrived.
+    tasks: JoinSet<bool>,
+    targets: HashMap<task::Id, Uuid>,
+}
+
+impl Attempts {
+    fn spawn(&mut self, target: Uuid, attempt: impl Future<Output = bool> + Send + 'static) {
+        self.targets.insert(self.tasks.spawn(attempt).id(), target);
+    }
+
+    /// The target of the next attempt that ends, and whether the notification arrived. `None` if there is no attempt.
+    ///
+    /// An attempt that panicked has failed; its notification is sent again when the lease expires.
+    async fn next(&mut self) -> Option<(Uuid, bool)> {
+        let (task, has_arrived) = match self.tasks.join_next_with_id().await? {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::error!("the task of a notification panicked");
+                (error.id(), false)
+            }
+        };
+        Some((self.targets.remove(&task)?, has_arrived))
+    }
+}
+
 /// Sends until `shutdown`; attempts in progress are completed.
 pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let limits = app.limits.delivery;
     let mut senders = SenderCache::default();
     let mut interval = tokio::time::interval(limits.interval);
-    let mut sending = JoinSet::new();
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sending = Attempts::default();
     let mut unavailable = Unavailable::default();
     let mut failures = FailureLog::new(REMINDER_INTERVAL);
     loop {
@@ -114,11 +143,8 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
             () = shutdown.cancelled() => break,
             _ = interval.tick() => measure(&app).await,
             () = app.outbox.notified() => {}
-            Some(sent) = sending.join_next() => {
-                // The target of a task that panicked stays busy until the next start.
-                if let Ok((target, has_arrived)) = sent {
-                    unavailable.finished(target, has_arrived, &limits);
-                }
+            Some((target, has_arrived)) = sending.next() => {
+                unavailable.finished(target, has_arrived, &limits);
             }
         }
         let leased = async {
@@ -132,10 +158,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
                 for (target, leased) in leased {
                     unavailable.busy.insert(target.id, target.organization.clone());
                     let (app, sender) = (app.clone(), Arc::clone(&sender));
-                    sending.spawn(async move {
-                        let has_arrived = attempt(&app, &sender, &target, leased).await;
-                        (target.id, has_arrived)
-                    });
+                    sending.spawn(target.id, async move { attempt(&app, &sender, &target, leased).await });
                 }
             }
             Err(error) => {
@@ -146,7 +169,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
             }
         }
     }
-    while sending.join_next().await.is_some() {}
+    while sending.next().await.is_some() {}
 }
 
 /// Updates the metrics of waiting notifications.
@@ -241,7 +264,7 @@ async fn send(
     let html_url = &app.site.links.environment_page(&content.organization, &content.environment);
     let whole =
         Notification { schema_version: SCHEMA_VERSION, id: id.clone(), action, html_url, content: &content };
-    let body = serde_json::to_vec(&whole).unwrap_or_default();
+    let body = serde_json::to_vec(&whole).map_err(SendError::Serialize)?;
     let message = Message { id, content: &content, html_url, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
@@ -296,4 +319,32 @@ fn delay(backoff: Backoff, id: Uuid, failures: i64) -> Duration {
     let [.., seed] = id.as_bytes();
     let earlier = usize::try_from(failures.saturating_sub(1)).unwrap_or_default().min(64);
     backoff.delays(u64::from(*seed)).nth(earlier).unwrap_or(backoff.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn target_of_an_attempt_that_panicked_is_free_and_has_failed() {
+        let limits = Delivery::default();
+        let [panics, arrives] = [1, 2].map(Uuid::from_u128);
+        let (mut attempts, mut unavailable) = (Attempts::default(), Unavailable::default());
+        for target in [panics, arrives] {
+            unavailable.busy.insert(target, "acme".to_owned());
+            attempts.spawn(target, async move {
+                assert!(target == arrives, "this attempt panics");
+                true
+            });
+        }
+        while let Some((target, has_arrived)) = attempts.next().await {
+            assert_eq!(has_arrived, target == arrives);
+            unavailable.finished(target, has_arrived, &limits);
+        }
+        assert!(unavailable.busy.is_empty() && attempts.targets.is_empty());
+        // The failed target pauses, and is sent to again afterwards.
+        let now = Instant::now();
+        assert!(unavailable.is_ready(arrives, now) && !unavailable.is_ready(panics, now));
+        assert!(unavailable.is_ready(panics, now + limits.max_pause));
+    }
 }

@@ -6,9 +6,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqlx::types::Uuid;
+use sqlx::{Connection, PgConnection};
+use supercargo::domain::model::Timestamp;
 use supercargo::domain::retry::Backoff;
 use supercargo::service::notify::signature;
 use supercargo::service::{Delivery, Limits};
+use supercargo::store::outbox::FailedDelivery;
+use supercargo::store::{Store, Timeouts};
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
@@ -230,6 +235,45 @@ async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Databas
     eventually("all arrive", async || responsive.requests().len() == 12).await;
     // Each stalled target got one attempt, not one per notification.
     assert!(stalled.requests().len() <= 3, "{}", stalled.requests().len());
+}
+
+/// PostgreSQL only: SQLite has one writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn replicas_that_fail_on_one_target_do_not_deadlock() {
+    let receiver = Server::start(|_| Reply::text(500, ""));
+    let service = start(Database::postgres().await, &receiver).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let database = service.stop().await;
+    let ids: Vec<Uuid> = database
+        .rows("SELECT id::text FROM notifications")
+        .await
+        .iter()
+        .map(|id| id.parse().unwrap())
+        .collect();
+    let target = database.rows("SELECT id::text FROM targets").await[0].parse().unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let now = Timestamp::from_micros(i64::MAX / 2);
+    let fail = async |notification: Uuid| {
+        let mut transaction = store.write().await.unwrap();
+        let failed =
+            FailedDelivery { notification, target, last_error: "no", retry_at: now, drop_before: now };
+        transaction.record_failure(&failed, now).await.unwrap();
+        transaction.commit().await.unwrap();
+    };
+    // Both replicas begin while the target is locked.
+    let mut blocking = PgConnection::connect(&database.url()).await.unwrap();
+    let mut lock = blocking.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM targets FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let unlock = async {
+        let blocked = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        eventually("both wait", async || database.rows(blocked).await == ["2"]).await;
+        lock.rollback().await.unwrap();
+    };
+    tokio::join!(fail(ids[0]), fail(ids[1]), unlock);
+    let dropped = "SELECT CAST(COUNT(*) AS TEXT) FROM notifications WHERE dropped_at IS NOT NULL";
+    assert_eq!(database.rows(dropped).await, ["2"]);
 }
 
 async fn future_timestamp_does_not_delay_notifications(database: Database) {
