@@ -23,6 +23,8 @@ pub struct Delivery {
     pub is_closed: bool,
     /// The event.
     pub content: Content,
+    /// Number of earlier events that were merged into it.
+    pub merged_events: i64,
     /// Number of attempts.
     pub attempts: i64,
     /// Whether it was sent.
@@ -52,6 +54,7 @@ struct DeliveryRow {
     id: Uuid,
     due_at: i64,
     attempts: i64,
+    merged_events: i64,
     sent_at: Option<i64>,
     dropped_at: Option<i64>,
     last_error: Option<String>,
@@ -69,7 +72,8 @@ impl DeliveryRow {
             (None, None) => DeliveryState::Pending(time(self.due_at), self.last_error),
         };
         let content = serde_json::from_str(&self.content).map_err(|_| Error::Unreadable("an event"))?;
-        Ok(Delivery { id: self.id, target, is_closed, content, attempts: self.attempts, state })
+        let Self { id, attempts, merged_events, .. } = self;
+        Ok(Delivery { id, target, is_closed, content, merged_events, attempts, state })
     }
 }
 
@@ -87,7 +91,7 @@ impl Transaction {
             WHERE organization = $1 AND action = $2";
         // One index lookup per target, however many notifications there are.
         const SELECT: &str = "
-            SELECT n.id, n.due_at, n.attempts, n.sent_at, n.dropped_at, n.last_error, v.content
+            SELECT n.id, n.due_at, n.attempts, n.merged_events, n.sent_at, n.dropped_at, n.last_error, v.content
             FROM notifications n JOIN events v ON v.id = n.event
             WHERE n.target = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3";
         let targets: Vec<TargetRow> = on!(self, |connection| {

@@ -1,8 +1,14 @@
 //! Records events and, in the same transaction, their notifications in the outbox.
+//!
+//! A target has at most `MAX_WAITING` notifications of one environment and trigger that wait for their first attempt.
+//! Further events are merged into the newest of them: a notification for the latest event replaces it, and counts the
+//! others.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::transaction::{insert, on};
+use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Timestamp, Trigger};
 use crate::store::from_row::all_from_rows;
@@ -20,20 +26,33 @@ pub struct NewEvent {
     pub content: String,
 }
 
+/// The notifications of recorded events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    /// Number of inserted notifications.
+    pub notifications: usize,
+    /// Number of notifications that were merged into a later one.
+    pub merged: usize,
+}
+
+/// Maximum number of notifications of one environment and trigger that wait for their first attempt, per target.
+const MAX_WAITING: usize = 10;
+
 /// In an action's list of environments: all environments.
 pub const ALL_ENVIRONMENTS: &str = "*";
 
 impl Transaction {
-    /// Records events, and a notification for each target of each matching action. Returns the number of
-    /// notifications.
+    /// Records events, and a notification for each target of each matching action.
+    ///
+    /// Waits for no lock of a notification or a target, so that concurrent evaluations and senders cannot deadlock.
     pub async fn insert_events(
         &mut self,
         organization: &str,
         events: &[NewEvent],
         at: Timestamp,
-    ) -> Result<usize, Error> {
+    ) -> Result<Queued, Error> {
         if events.is_empty() {
-            return Ok(0);
+            return Ok(Queued { notifications: 0, merged: 0 });
         }
         let events: Vec<(Uuid, &NewEvent)> = events.iter().map(|event| (Uuid::now_v7(), event)).collect();
         insert!(
@@ -46,25 +65,111 @@ impl Transaction {
                 values.push_bind(event.trigger.as_str()).push_bind(at.micros()).push_bind(&event.content);
             }
         );
-        let targets = self.targets(organization).await?;
-        let notifications: Vec<(Uuid, Uuid)> = events
-            .iter()
-            .flat_map(|(id, event)| {
-                targets.iter().filter(|target| target.matches(event)).map(|target| (*id, target.id))
-            })
-            .collect();
+        let mut groups: BTreeMap<Group, Vec<Uuid>> = BTreeMap::new();
+        for target in self.targets(organization).await? {
+            for (id, event) in events.iter().filter(|(_, event)| target.matches(event)) {
+                let group =
+                    Group { target: target.id, environment: event.environment, trigger: event.trigger };
+                groups.entry(group).or_default().push(*id);
+            }
+        }
+        self.queue(groups, at).await
+    }
+
+    /// Inserts notifications for the events of each group, which are in order of creation.
+    async fn queue(&mut self, groups: BTreeMap<Group, Vec<Uuid>>, at: Timestamp) -> Result<Queued, Error> {
+        let waiting = self.waiting(&groups).await?;
+        let full = waiting.values().filter(|ids| ids.len() >= MAX_WAITING);
+        let replaced = self.remove_waiting(full.filter_map(|ids| ids.iter().max().copied())).await?;
+        let matches: usize = groups.values().map(Vec::len).sum();
+        let mut notifications = Vec::new();
+        for (group, events) in groups {
+            let waiting = waiting.get(&group).map_or(0, Vec::len);
+            let earlier = replaced.get(&group).map_or(0, |merged_events| merged_events + 1);
+            let merged = merge(events, waiting, earlier);
+            notifications
+                .extend(merged.into_iter().map(|(event, merged_events)| (event, group, merged_events)));
+        }
+        // A target gets its notifications in the order of their identifiers.
+        notifications.sort_unstable();
         insert!(
             self,
-            "INSERT INTO notifications (id, event, target, created_at, due_at, attempts) ",
+            "INSERT INTO notifications (id, event, target, created_at, due_at, attempts, environment, kind, priority,
+                                        merged_events) ",
             "",
             &notifications,
-            |values, (event, target)| {
-                values.push_bind(Uuid::now_v7()).push_bind(*event).push_bind(*target);
+            |values, (event, group, merged_events)| {
+                values.push_bind(Uuid::now_v7()).push_bind(*event).push_bind(group.target);
                 // 0: due immediately, independent of clocks.
                 values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
+                values.push_bind(group.environment).push_bind(group.trigger.as_str());
+                values.push_bind(priority(group.trigger)).push_bind(*merged_events);
             }
         );
-        Ok(notifications.len())
+        let notifications = notifications.len();
+        Ok(Queued { notifications, merged: matches + replaced.len() - notifications })
+    }
+
+    /// The waiting notifications of each group.
+    async fn waiting(
+        &mut self,
+        groups: &BTreeMap<Group, Vec<Uuid>>,
+    ) -> Result<HashMap<Group, Vec<Uuid>>, Error> {
+        let environments: BTreeSet<Uuid> = groups.keys().map(|group| group.environment).collect();
+        let targets: BTreeSet<Uuid> = groups.keys().map(|group| group.target).collect();
+        let rows: Vec<WaitingRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(SELECT_ROWS);
+                query.push("COALESCE(sent_at, dropped_at) IS NULL AND attempts = 0 AND environment IN (");
+                let mut list = query.separated(", ");
+                for environment in &environments {
+                    list.push_bind(*environment);
+                }
+                query.push(") AND target IN");
+            },
+            targets,
+            ""
+        );
+        let mut waiting: HashMap<Group, Vec<Uuid>> = HashMap::new();
+        for row in rows {
+            let (group, id) = (row.group()?, row.id);
+            if groups.contains_key(&group) {
+                waiting.entry(group).or_default().push(id);
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Removes those of these notifications that still wait. Returns their numbers of merged events.
+    async fn remove_waiting(
+        &mut self,
+        ids: impl Iterator<Item = Uuid>,
+    ) -> Result<HashMap<Group, i64>, Error> {
+        // CASE, so that the primary key is used, and no index of pending rows. Skips rows that a replica is leasing.
+        let end = match self {
+            Self::Sqlite(_) => " AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END",
+            Self::Postgres(_) => {
+                " AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END
+                  FOR UPDATE SKIP LOCKED"
+            }
+        };
+        let rows: Vec<WaitingRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(SELECT_ROWS).push("id IN");
+            },
+            ids,
+            end
+        );
+        for_all!(
+            self,
+            |query| {
+                query.push("DELETE FROM notifications WHERE id IN");
+            },
+            rows.iter().map(|row| row.id)
+        );
+        rows.into_iter().map(|row| Ok((row.group()?, row.merged_events))).collect()
     }
 
     /// The open targets of an organization's actions.
@@ -90,6 +195,55 @@ impl Transaction {
     }
 }
 
+/// The events of one environment and trigger for one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Group {
+    target: Uuid,
+    environment: Uuid,
+    trigger: Trigger,
+}
+
+/// A notification that waits for its first attempt.
+#[derive(sqlx::FromRow)]
+struct WaitingRow {
+    id: Uuid,
+    target: Uuid,
+    environment: Uuid,
+    kind: String,
+    merged_events: i64,
+}
+
+const SELECT_ROWS: &str = "SELECT id, target, environment, kind, merged_events FROM notifications WHERE ";
+
+impl WaitingRow {
+    fn group(&self) -> Result<Group, Error> {
+        let trigger = self.kind.parse().map_err(|_| Error::Unreadable("a notification"))?;
+        Ok(Group { target: self.target, environment: self.environment, trigger })
+    }
+}
+
+/// The events of a group that get a notification, and the number of events that are merged into each. `waiting`: the
+/// number of notifications of the group; `earlier`: the number of events of the one that was removed.
+fn merge(mut events: Vec<Uuid>, waiting: usize, earlier: i64) -> Vec<(Uuid, i64)> {
+    let Some(last) = events.pop() else { return Vec::new() };
+    // The notification of the last event counts those that exceed the limit.
+    let singles = MAX_WAITING.saturating_sub(waiting + 1).min(events.len());
+    let merged = i64::try_from(events.split_off(singles).len()).unwrap_or(i64::MAX);
+    let singles = events.into_iter().map(|event| (event, 0));
+    singles.chain([(last, merged.saturating_add(earlier))]).collect()
+}
+
+/// The order of notifications of a target: an environment's compliance comes first.
+const fn priority(trigger: Trigger) -> i64 {
+    match trigger {
+        Trigger::NonCompliantEnvironment | Trigger::CompliantEnvironment => 0,
+        Trigger::StartedArtifact
+        | Trigger::ExitedArtifact
+        | Trigger::ScaledArtifact
+        | Trigger::AllowedArtifact => 1,
+    }
+}
+
 /// A target with the filters of its action.
 struct Target {
     id: Uuid,
@@ -101,5 +255,32 @@ impl Target {
     fn matches(&self, event: &NewEvent) -> bool {
         self.environments.iter().any(|name| name == ALL_ENVIRONMENTS || *name == event.name)
             && self.triggers.contains(&event.trigger)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_above_the_limit_are_merged_into_the_last() {
+        let ids: Vec<Uuid> = (0..30).map(Uuid::from_u128).collect();
+        for (events, waiting, earlier, expected) in [
+            (1, 0, 0, &[0][..]),
+            (3, 7, 0, &[0, 0, 0]),
+            (4, 7, 0, &[0, 0, 1]),
+            (5, 9, 0, &[4]),
+            (1, 10, 1, &[1]),
+            (30, 10, 8, &[37]),
+            // A replica is leasing the notification that would have been replaced.
+            (3, 10, 0, &[2]),
+            // An earlier limit was higher.
+            (1, 12, 1, &[1]),
+        ] {
+            let merged = merge(ids[..events].to_vec(), waiting, earlier);
+            let counts: Vec<i64> = merged.iter().map(|(_, merged_events)| *merged_events).collect();
+            assert_eq!(counts, expected, "{events} events, {waiting} waiting");
+            assert_eq!(merged.last().unwrap().0, ids[events - 1]);
+        }
     }
 }

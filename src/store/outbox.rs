@@ -42,6 +42,8 @@ pub struct LeasedNotification {
     pub created_at: Timestamp,
     /// Number of attempts, including this one.
     pub attempts: i64,
+    /// Number of earlier events that were merged into it.
+    pub merged_events: i64,
 }
 
 /// A failed attempt to send a notification.
@@ -86,11 +88,13 @@ struct LeasedRow {
     content: String,
     created_at: i64,
     attempts: i64,
+    merged_events: i64,
 }
 
 impl From<LeasedRow> for LeasedNotification {
-    fn from(LeasedRow { id, target, content, created_at, attempts }: LeasedRow) -> Self {
-        Self { id, target, content, created_at: Timestamp::from_micros(created_at), attempts }
+    fn from(LeasedRow { id, target, content, created_at, attempts, merged_events }: LeasedRow) -> Self {
+        let created_at = Timestamp::from_micros(created_at);
+        Self { id, target, content, created_at, attempts, merged_events }
     }
 }
 
@@ -119,7 +123,8 @@ impl Transaction {
         Ok(due.into_iter().map(|(_, target)| target).collect())
     }
 
-    /// Leases the first due notification of each of these targets for `lease`.
+    /// Leases the first due notification of each of these targets for `lease`: first those about compliance, then
+    /// the longest overdue.
     pub async fn lease(
         &mut self,
         targets: &[Uuid],
@@ -128,17 +133,17 @@ impl Transaction {
     ) -> Result<Vec<LeasedNotification>, Error> {
         const FIRST: &str = "
             SELECT id FROM notifications
-            WHERE target = $1 AND sent_at IS NULL AND dropped_at IS NULL AND due_at <= $2
-            ORDER BY due_at, id LIMIT 1";
-        // Skips rows that another replica is leasing.
+            WHERE target = $1 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $2
+            ORDER BY priority, due_at, id LIMIT 1";
+        // Skips rows that another replica is leasing, or that are being merged.
         const FIRST_FREE: &str = "
             SELECT id FROM notifications
-            WHERE target = $1 AND sent_at IS NULL AND dropped_at IS NULL AND due_at <= $2
-            ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
+            WHERE target = $1 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $2
+            ORDER BY priority, due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
         const LEASE: &str = "
             UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE id = $2
             RETURNING id, target, (SELECT content FROM events WHERE events.id = event) AS content, created_at,
-                      attempts";
+                      attempts, merged_events";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {
@@ -189,7 +194,7 @@ impl Transaction {
             WHERE id = $3 AND sent_at IS NULL AND dropped_at IS NULL";
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
-            WHERE target = $3 AND created_at < $4 AND sent_at IS NULL AND dropped_at IS NULL";
+            WHERE target = $3 AND created_at < $4 AND COALESCE(sent_at, dropped_at) IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
         on!(self, |connection| {
             sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;

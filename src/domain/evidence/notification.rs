@@ -22,6 +22,9 @@ pub struct Notification<'a> {
     pub action: ActionName<'a>,
     /// The environment's page.
     pub html_url: &'a str,
+    /// Number of earlier events of the same environment and trigger that were merged into this notification. They are
+    /// not sent.
+    pub merged_events: i64,
     /// The event.
     #[serde(flatten)]
     pub content: &'a Content,
@@ -119,9 +122,10 @@ impl Content {
         Escaped(&text).to_string()
     }
 
-    /// Details: a line for each artifact, a line for the number of further artifacts, and the cause.
+    /// Details: a line for each artifact, a line for the number of further artifacts, the cause, and the number of
+    /// merged events.
     #[must_use]
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, merged_events: i64) -> Vec<String> {
         let line = |artifact: &AffectedArtifact| {
             let fingerprint: String =
                 artifact.fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect();
@@ -146,6 +150,10 @@ impl Content {
             (CauseKind::Time, _) => "an expired allow-list entry".to_owned(),
         };
         lines.push(Escaped(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
+        if merged_events > 0 {
+            let events = if merged_events == 1 { "event" } else { "events" };
+            lines.push(format!("and {merged_events} more {events} of this kind; see the environment's page"));
+        }
         lines
     }
 }
@@ -186,20 +194,34 @@ mod tests {
             content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
         assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
-        assert_eq!(non_compliant.lines(), ["web:2 abababababab: unit of the flow web is missing", cause]);
+        assert_eq!(non_compliant.lines(0), ["web:2 abababababab: unit of the flow web is missing", cause]);
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
-        assert_eq!(scaled.lines()[0], "web:2 abababababab: 2 to 5 pods");
+        assert_eq!(scaled.lines(0)[0], "web:2 abababababab: 2 to 5 pods");
         let compliant = content(Trigger::CompliantEnvironment, &[], &[]);
-        assert_eq!((compliant.headline().as_str(), compliant.lines().len()), ("prod (acme) is compliant", 1));
+        assert_eq!(
+            (compliant.headline().as_str(), compliant.lines(0).len()),
+            ("prod (acme) is compliant", 1)
+        );
     }
 
     #[test]
     fn further_artifacts_are_counted_and_line_breaks_are_escaped() {
         let many = content(Trigger::StartedArtifact, &["web:1\nFrom: root"; 13], &[]);
-        let lines = many.lines();
+        let lines = many.lines(0);
         assert_eq!((lines.len(), lines[10].as_str()), (12, "and 3 more"));
         assert!(!lines.concat().contains('\n'), "{lines:?}");
+    }
+
+    #[test]
+    fn text_ends_with_the_number_of_merged_events() {
+        let content = content(Trigger::CompliantEnvironment, &[], &[]);
+        for (merged_events, expected) in [
+            (1, "and 1 more event of this kind; see the environment's page"),
+            (17, "and 17 more events of this kind; see the environment's page"),
+        ] {
+            assert_eq!(content.lines(merged_events)[1..], [expected]);
+        }
     }
 
     #[test]
@@ -211,12 +233,13 @@ mod tests {
             id: "n1".into(),
             action,
             html_url: "https://x",
+            merged_events: 3,
             content: &content,
         };
         let json = serde_json::to_string(&notification).unwrap();
         assert!(
             json.starts_with(
-                r#"{"schema_version":1,"id":"n1","action":{"number":7,"name":"ops"},"html_url":"https://x","trigger":"ON_STARTED_ARTIFACT","#
+                r#"{"schema_version":1,"id":"n1","action":{"number":7,"name":"ops"},"html_url":"https://x","merged_events":3,"trigger":"ON_STARTED_ARTIFACT","#
             ),
             "{json}"
         );

@@ -36,6 +36,7 @@ pub(crate) struct Evaluating<'a> {
     pub(crate) transaction: Transaction,
     triggers: Vec<Trigger>,
     notifications: usize,
+    merged: usize,
     audits: Vec<Audit>,
     // Dropped after the transaction.
     locks: Vec<Permit>,
@@ -88,7 +89,7 @@ impl<'a> Evaluating<'a> {
     }
 
     fn new(app: &'a App, transaction: Transaction, locks: Vec<Permit>) -> Self {
-        Self { app, transaction, triggers: vec![], notifications: 0, audits: vec![], locks }
+        Self { app, transaction, triggers: vec![], notifications: 0, merged: 0, audits: vec![], locks }
     }
 
     /// Evaluates all artifacts of an environment after a change of what runs there. Records verdicts that differ, and the
@@ -223,7 +224,9 @@ impl<'a> Evaluating<'a> {
             }
         }
         self.triggers.extend(events.iter().map(|event| event.trigger));
-        self.notifications += self.transaction.insert_events(organization, &events, at).await?;
+        let queued = self.transaction.insert_events(organization, &events, at).await?;
+        self.notifications += queued.notifications;
+        self.merged += queued.merged;
         Ok(())
     }
 
@@ -249,6 +252,7 @@ impl<'a> Evaluating<'a> {
         for trigger in self.triggers {
             self.app.metrics.event(trigger);
         }
+        self.app.metrics.merged_notifications(self.merged);
         if self.notifications > 0 {
             self.app.outbox.notify_one();
         }

@@ -30,6 +30,7 @@ pub(crate) struct Metrics {
     removed: Counter,
     events: Family<Trigger, Counter>,
     notifications: Family<Delivery, Counter>,
+    merged: Counter,
     waiting: Gauge,
     waiting_seconds: Gauge<f64, AtomicU64>,
     queued: Gauge,
@@ -88,6 +89,7 @@ impl Metrics {
             removed: Counter::default(),
             events: Family::default(),
             notifications: Family::default(),
+            merged: Counter::default(),
             waiting: Gauge::default(),
             waiting_seconds: Gauge::default(),
             queued: Gauge::default(),
@@ -138,6 +140,11 @@ impl Metrics {
             "notifications",
             "Attempts to send a notification by target type and outcome",
             metrics.notifications.clone(),
+        );
+        registry.register(
+            "notifications_merged",
+            "Notifications that were merged into a later one",
+            metrics.merged.clone(),
         );
         registry.register(
             "notifications_waiting",
@@ -220,6 +227,11 @@ impl Metrics {
     /// Counts an attempt to send a notification.
     pub(crate) fn notification(&self, target: TargetKind, outcome: &'static str) {
         self.notifications.get_or_create(&Delivery { target: target.as_str(), outcome }).inc();
+    }
+
+    /// Counts notifications that were merged into a later one.
+    pub(crate) fn merged_notifications(&self, notifications: usize) {
+        self.merged.inc_by(notifications as u64);
     }
 
     /// Sets the number of waiting notifications and the age of the oldest.

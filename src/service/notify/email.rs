@@ -42,7 +42,7 @@ pub(super) async fn send(
     for recipient in recipients {
         mail = mail.to(recipient.clone());
     }
-    let mut text = message.content.lines().join("\n");
+    let mut text = message.content.lines(message.merged_events).join("\n");
     text.insert_str(0, &format!("{}\n\n", message.content.headline()));
     text.extend(["\n\n", message.html_url]);
     let mail = mail.singlepart(SinglePart::plain(text)).map_err(SendError::Mail)?;

@@ -52,7 +52,8 @@ impl Http {
 
     /// Sends text, as incoming webhooks of chats expect it.
     pub(super) async fn chat(&self, url: &SecretString, message: &Message<'_>) -> Result<(), SendError> {
-        let lines = std::iter::once(message.content.headline()).chain(message.content.lines());
+        let details = message.content.lines(message.merged_events);
+        let lines = std::iter::once(message.content.headline()).chain(details);
         let body = serde_json::json!({ "text": format!("{}\n{}", code_block(lines), encoded_url(message.html_url)) })
             .to_string();
         self.post(url, body.into_bytes(), &[(ID, &message.id)]).await

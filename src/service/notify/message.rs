@@ -11,6 +11,8 @@ pub(super) struct Message<'a> {
     pub(super) content: &'a Content,
     /// The URL of the environment's page.
     pub(super) html_url: &'a str,
+    /// Number of earlier events that were merged into it.
+    pub(super) merged_events: i64,
     /// The body for webhooks, JSON.
     pub(super) body: Vec<u8>,
 }

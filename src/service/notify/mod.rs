@@ -262,10 +262,17 @@ async fn send(
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
     let html_url = &app.site.links.environment_page(&content.organization, &content.environment);
-    let whole =
-        Notification { schema_version: SCHEMA_VERSION, id: id.clone(), action, html_url, content: &content };
+    let merged_events = leased.merged_events;
+    let whole = Notification {
+        schema_version: SCHEMA_VERSION,
+        id: id.clone(),
+        action,
+        html_url,
+        merged_events,
+        content: &content,
+    };
     let body = serde_json::to_vec(&whole).map_err(SendError::Serialize)?;
-    let message = Message { id, content: &content, html_url, body };
+    let message = Message { id, content: &content, html_url, merged_events, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.site.now().micros() / 1_000_000;

@@ -218,7 +218,7 @@ fn deliveries(site: &Site, organization: &str, deliveries: &AtMost<Delivery>) ->
     }
 }
 
-/// The trigger and the affected artifacts.
+/// The trigger, the affected artifacts and the number of merged events.
 fn event(site: &Site, organization: &str, delivery: &Delivery) -> Markup {
     let content = &delivery.content;
     let more = content.artifacts_total.saturating_sub(content.artifacts.len().min(MAX_ARTIFACTS));
@@ -236,6 +236,7 @@ fn event(site: &Site, organization: &str, delivery: &Delivery) -> Markup {
                 @if more > 0 { li { "and " (more) " more" } }
             }
         }
+        @if delivery.merged_events > 0 { p { "and " (delivery.merged_events) " more of this kind" } }
     }
 }
 

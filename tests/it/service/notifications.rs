@@ -14,10 +14,11 @@ use supercargo::service::notify::signature;
 use supercargo::service::{Delivery, Limits};
 use supercargo::store::outbox::FailedDelivery;
 use supercargo::store::{Store, Timeouts};
+use tokio_util::sync::CancellationToken;
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
-use super::{ADMIN, Database, READER, REPORTER, TestService, digest, pod, report};
+use super::{ADMIN, Database, READER, REPORTER, TestService, digest, form, pod, report};
 use crate::fake::{Reply, Request, Server};
 
 const SECRET: &str = "whsec-0123456789abcdef0123456789";
@@ -85,14 +86,15 @@ async fn event_is_delivered_signed_and_once(database: Database) {
     assert_eq!(listed(&service, READER).await["is_failing"], Value::Null);
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     service.report(ADMIN, "test", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    eventually("two arrive", async || receiver.requests().len() >= 2).await;
     service.report(REPORTER, "prod", report(&[])).await.expect(201);
     eventually("four arrive", async || receiver.requests().len() >= 4).await;
     let all = received(&receiver);
-    let expected = ["ON_STARTED_ARTIFACT", "ON_NON_COMPLIANT_ENV", "ON_EXITED_ARTIFACT", "ON_COMPLIANT_ENV"];
+    let expected = ["ON_NON_COMPLIANT_ENV", "ON_STARTED_ARTIFACT", "ON_COMPLIANT_ENV", "ON_EXITED_ARTIFACT"];
     assert_eq!(triggers(&all), expected);
     let ids: BTreeSet<_> = all.iter().map(|n| n["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 4);
-    let mut event = all[1].clone();
+    let mut event = all[0].clone();
     assert!(event["occurred_at"].as_f64().unwrap() > 1.7e9);
     event["occurred_at"] = json!(0);
     let path = event["html_url"].as_str().unwrap().strip_prefix(&service.base).unwrap();
@@ -100,7 +102,7 @@ async fn event_is_delivered_signed_and_once(database: Database) {
     let reason = "unit of the flow cart is missing";
     let expected = json!({
         "schema_version": 1, "id": event["id"], "action": {"number": 7, "name": "tell ops"},
-        "html_url": event["html_url"], "trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 0, "organization": "acme", "environment": "prod",
+        "html_url": event["html_url"], "merged_events": 0, "trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 0, "organization": "acme", "environment": "prod",
         "snapshot_index": 1, "compliance": "NON-COMPLIANT", "cause": {"type": "REPORT", "by": "reporter"},
         "artifacts": [{
             "fingerprint": digest('a'), "name": "cart:1", "compliance": "NON-COMPLIANT", "reasons": [reason],
@@ -198,7 +200,7 @@ async fn unresponsive_target_does_not_delay_others(database: Database) {
     }
     // Three starts, two exits and one non-compliant environment.
     eventually("six arrive", async || responsive.requests().len() == 6).await;
-    let body: Value = serde_json::from_slice(&responsive.requests()[1].body).unwrap();
+    let body: Value = serde_json::from_slice(&responsive.requests()[0].body).unwrap();
     let reason = "unit of the flow cart is missing";
     let line = format!("&lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
     let text = format!(
@@ -235,6 +237,133 @@ async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Databas
     eventually("all arrive", async || responsive.requests().len() == 12).await;
     // Each stalled target got one attempt, not one per notification.
     assert!(stalled.requests().len() <= 3, "{}", stalled.requests().len());
+}
+
+/// A receiver that answers no request until the token is cancelled.
+fn blocked_receiver(release: &CancellationToken) -> Server {
+    let release = release.clone();
+    Server::start(move |_| {
+        let release = release.clone();
+        Reply::Later(Box::pin(async move {
+            release.cancelled().await;
+            Reply::text(204, "")
+        }))
+    })
+}
+
+/// Attempts that do not time out while a receiver is blocked.
+fn patient(targets: &str, files: &[(&'static str, String)]) -> Options {
+    let mut options = options(targets, files);
+    options.limits.delivery.timeout = Duration::from_mins(2);
+    options.limits.delivery.lease = Duration::from_mins(4);
+    options
+}
+
+/// The number of events that notifications stand for, and the number of events that were recorded.
+async fn counted(service: &TestService) -> [i64; 2] {
+    let count = async |sql: &str| service.database.rows(sql).await[0].parse().unwrap();
+    [
+        count("SELECT CAST(SUM(1 + merged_events) AS TEXT) FROM notifications").await,
+        count("SELECT CAST(COUNT(*) AS TEXT) FROM events").await,
+    ]
+}
+
+async fn all_are_sent(service: &TestService) -> bool {
+    let open = "SELECT CAST(COUNT(*) AS TEXT) FROM notifications WHERE sent_at IS NULL";
+    service.database.rows(open).await == ["0"]
+}
+
+async fn compliance_is_sent_first_and_repeated_events_are_merged(database: Database) {
+    let release = CancellationToken::new();
+    let receiver = blocked_receiver(&release);
+    let service = TestService::start_with(database, patient(WEBHOOK, &[("ops.url", receiver.url())])).await;
+    for digit in ['a', 'b'] {
+        let data = json!({
+            "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest(digit),
+        });
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    }
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    eventually("an attempt is in progress", async || receiver.requests().len() == 1).await;
+    // 20 starts and 19 exits of compliant artifacts, then a non-compliant one.
+    for digit in ["ab"; 10].concat().chars() {
+        service.report(REPORTER, "prod", report(&[pod("p", "cart:1", digit)])).await.expect(201);
+    }
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:2", 'c')])).await.expect(201);
+    release.cancel();
+    eventually("all are sent", async || all_are_sent(&service).await).await;
+
+    let all = received(&receiver);
+    assert_eq!(triggers(&all)[..2], ["ON_COMPLIANT_ENV", "ON_NON_COMPLIANT_ENV"]);
+    assert_eq!((all[0]["merged_events"].clone(), all[1]["merged_events"].clone()), (json!(0), json!(0)));
+    for trigger in ["ON_STARTED_ARTIFACT", "ON_EXITED_ARTIFACT"] {
+        let of: Vec<_> = all.iter().filter(|notification| notification["trigger"] == trigger).collect();
+        let merged: Vec<_> =
+            of.iter().map(|notification| notification["merged_events"].as_i64().unwrap()).collect();
+        let total = if trigger == "ON_STARTED_ARTIFACT" { 21 } else { 20 };
+        assert_eq!(merged, [0, 0, 0, 0, 0, 0, 0, 0, 0, total - 10], "{trigger}");
+        // In the order of the events; the last one is for the latest event.
+        assert!(of.is_sorted_by_key(|notification| notification["occurred_at"].as_f64().unwrap()));
+        assert_eq!(of[9]["snapshot_index"], 22);
+    }
+    assert_eq!((all.len(), counted(&service).await), (22, [43, 43]));
+    assert!(service.metrics().await.contains("supercargo_notifications_merged_total 21\n"));
+    let page = Browser::read_page(&service, "/ui/acme/actions/7").await;
+    assert_contains(&page, &["<p>and 11 more of this kind</p>", "<p>and 10 more of this kind</p>"]);
+}
+
+async fn concurrent_environments_and_senders_lose_no_event(database: Database) {
+    let release = CancellationToken::new();
+    let receiver = blocked_receiver(&release);
+    let chat = "{name: chat, type: SLACK, url: {file: ops.url}, channel: {name: c}}";
+    let mut options = patient(&format!("{WEBHOOK}, {chat}"), &[("ops.url", receiver.url())]);
+    options.bootstrap = options.bootstrap.replace("environments: [prod]", "environments: [\"*\"]");
+    let service = TestService::start_with(database, options).await;
+    let swap = async |environment: &str| {
+        for digit in ["ab"; 15].concat().chars() {
+            service.report(ADMIN, environment, report(&[pod("p", "cart:1", digit)])).await.expect(201);
+        }
+    };
+    tokio::join!(swap("prod"), swap("test"), swap("other"));
+    release.cancel();
+    tokio::join!(swap("prod"), swap("test"), swap("other"));
+    eventually("all are sent", async || all_are_sent(&service).await).await;
+    let [notified, events] = counted(&service).await;
+    assert_eq!(notified, 2 * events);
+}
+
+/// PostgreSQL only: SQLite has one writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn notification_that_is_being_leased_is_not_merged() {
+    let release = CancellationToken::new();
+    let receiver = blocked_receiver(&release);
+    let options = patient(WEBHOOK, &[("ops.url", receiver.url())]);
+    let service = TestService::start_with(Database::postgres().await, options).await;
+    service.report(REPORTER, "prod", report(&[])).await.expect(201);
+    eventually("an attempt is in progress", async || receiver.requests().len() == 1).await;
+    let swap = async |digit| {
+        service.report(REPORTER, "prod", report(&[pod("p", "cart:1", digit)])).await.expect(201);
+    };
+    for digit in ["ab"; 6].concat().chars() {
+        swap(digit).await;
+    }
+    let mut leasing = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut lease = leasing.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM notifications FOR UPDATE").execute(&mut *lease).await.unwrap();
+    // The reports do not wait for the lease: the first is not merged, and the second is merged into the first.
+    swap('a').await;
+    swap('b').await;
+    lease.rollback().await.unwrap();
+    let waiting =
+        "SELECT kind, COUNT(*)::text, SUM(merged_events)::text FROM notifications WHERE attempts = 0
+                   GROUP BY kind ORDER BY kind";
+    let merged = ["ON_EXITED_ARTIFACT|11|2", "ON_NON_COMPLIANT_ENV|1|0", "ON_STARTED_ARTIFACT|11|3"];
+    assert_eq!(service.database.rows(waiting).await, merged);
+    release.cancel();
+    eventually("all are sent", async || all_are_sent(&service).await).await;
+    let [notified, events] = counted(&service).await;
+    assert_eq!(notified, events);
 }
 
 /// PostgreSQL only: SQLite has one writer.
@@ -376,6 +505,8 @@ super::on_both!(
     failed_notification_is_retried_with_the_same_identifier,
     undeliverable_notification_is_dropped_with_its_last_error,
     backlog_of_unresponsive_targets_does_not_delay_others,
+    compliance_is_sent_first_and_repeated_events_are_merged,
+    concurrent_environments_and_senders_lose_no_event,
     future_timestamp_does_not_delay_notifications,
     closed_organization_has_no_waiting_notifications,
     removed_target_gets_no_further_notifications,

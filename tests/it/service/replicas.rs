@@ -23,16 +23,31 @@ fn start(database: &Database, receiver: &Server) -> Process {
     Process::run(command, folder)
 }
 
-/// Received notifications by identifier: trigger and artifact, and the number of deliveries.
-fn deliveries(receiver: &Server) -> BTreeMap<String, (String, usize)> {
-    let mut deliveries: BTreeMap<String, (String, usize)> = BTreeMap::new();
+/// A received notification.
+struct Delivery {
+    event: String,
+    merged_events: i64,
+    times: usize,
+}
+
+/// The trigger and artifact of an event.
+fn event(content: &Value) -> String {
+    let fingerprint = content["artifacts"][0]["fingerprint"].as_str().unwrap();
+    format!("{} {fingerprint}", content["trigger"].as_str().unwrap())
+}
+
+/// Received notifications by identifier.
+fn deliveries(receiver: &Server) -> BTreeMap<String, Delivery> {
+    let mut deliveries = BTreeMap::new();
     for seen in receiver.requests() {
         let body: Value = serde_json::from_slice(&seen.body).unwrap();
-        let (id, trigger) = (body["id"].as_str().unwrap(), body["trigger"].as_str().unwrap());
-        let event = format!("{trigger} {}", body["artifacts"][0]["fingerprint"].as_str().unwrap());
-        let known = deliveries.entry(id.to_owned()).or_insert_with(|| (event.clone(), 0));
-        assert_eq!(known.0, event, "one identifier, two notifications");
-        known.1 += 1;
+        let (event, merged_events) = (event(&body), body["merged_events"].as_i64().unwrap());
+        let id = body["id"].as_str().unwrap().to_owned();
+        let known =
+            deliveries.entry(id).or_insert(Delivery { event: event.clone(), merged_events, times: 0 });
+        let both = [(&known.event, known.merged_events), (&event, merged_events)];
+        assert_eq!(both[0], both[1], "one identifier, two notifications");
+        known.times += 1;
     }
     deliveries
 }
@@ -70,17 +85,25 @@ async fn each_event_is_delivered_while_replicas_are_killed(database: Database) {
     let deliveries = deliveries(&receiver);
     let recorded = database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM notifications").await;
     assert_eq!(recorded, [deliveries.len().to_string()]);
+    // Each event was delivered or merged once.
+    let contents = database.rows("SELECT content FROM events").await;
+    let events: BTreeSet<_> =
+        contents.iter().map(|content| event(&serde_json::from_str(content).unwrap())).collect();
+    assert_eq!(events.len(), contents.len(), "an event was recorded twice");
+    assert!(deliveries.values().all(|delivery| events.contains(&delivery.event)));
+    let delivered: i64 = deliveries.values().map(|delivery| 1 + delivery.merged_events).sum();
+    assert_eq!(delivered, i64::try_from(events.len()).unwrap());
     // Each artifact started once, and each but the last exited once. No acknowledged report is missing.
-    let events: BTreeSet<&str> = deliveries.values().map(|(event, _)| event.as_str()).collect();
-    assert_eq!(events.len(), deliveries.len(), "one event has two identifiers");
-    let (started, exited): (Vec<&str>, Vec<&str>) =
-        events.iter().partition(|event| event.contains("STARTED"));
+    let (started, exited): (Vec<_>, Vec<_>) = events.iter().partition(|event| event.contains("STARTED"));
     assert_eq!(started.len(), exited.len() + 1);
     for artifact in &acknowledged {
-        assert!(events.contains(format!("ON_STARTED_ARTIFACT {artifact}").as_str()), "{artifact}");
+        assert!(events.contains(&format!("ON_STARTED_ARTIFACT {artifact}")), "{artifact}");
     }
     // Deliveries of a killed replica were repeated with the same identifier.
-    assert!(deliveries.values().any(|(_, times)| *times > 1), "no replica was killed during a delivery");
+    assert!(
+        deliveries.values().any(|delivery| delivery.times > 1),
+        "no replica was killed during a delivery"
+    );
 }
 
 super::on_both!(each_event_is_delivered_while_replicas_are_killed);

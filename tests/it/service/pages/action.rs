@@ -135,6 +135,10 @@ async fn older_deliveries_are_on_the_next_page(database: Database) {
         let digit = char::from_digit(number % 16, 16).unwrap();
         let pods = [pod("p", &format!("cart:{number}"), digit)];
         service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+        // More than ten waiting events of a kind would be merged.
+        let waiting = "SELECT CAST(COUNT(*) AS TEXT) FROM notifications WHERE attempts = 0";
+        let is_short = async || service.database.rows(waiting).await[0].parse::<i64>().unwrap() < 20;
+        eventually("the queue is short", is_short).await;
     }
     let (mut browser, mut path) = (Browser::signed_in(&service, READER).await, PATH.to_owned());
     let (mut pages, mut seen) = (0, 0);
