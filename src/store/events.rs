@@ -36,7 +36,7 @@ pub struct Queued {
 }
 
 /// Maximum number of notifications of one environment and trigger that wait for their first attempt, per target.
-const MAX_WAITING: usize = 10;
+pub const MAX_WAITING: usize = 10;
 
 /// In an action's list of environments: all environments.
 pub const ALL_ENVIRONMENTS: &str = "*";

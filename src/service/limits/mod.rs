@@ -169,6 +169,7 @@ mod tests {
     use super::*;
     use crate::process::listener::Bounds;
     use crate::service::http::body::MEMORY_TIMEOUT;
+    use crate::store::events::MAX_WAITING;
     use crate::store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 
     #[test]
@@ -188,6 +189,7 @@ mod tests {
         let pooled = format!("{pool} | {permit} s, then {connection} s for a connection | 503");
         let (sending, sessions) = (limits.delivery.max_targets, limits.session.max_per_token);
         let (reads, writes, of_half) = (share.reads, share.writes, sending / 2);
+        let (created, day) = (limits.new_environments, NEW_ENVIRONMENTS_WITHIN.as_secs() / 3600);
         let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
         let table = format!(
             "\
@@ -205,6 +207,8 @@ mod tests {
 | PostgreSQL: attestations; reports of the organization wait for them | | 1 | {pooled} |
 | SQLite: writes | | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503 |
 | notifications that are being sent | | {of_half} | {sending} | until one is sent | sent later |
+| notifications of an environment and trigger that wait for a target | | | {MAX_WAITING} | none | merged into the newest |
+| environments that reports create, without declared ones | {created} in {day} h | | | none | 429; nothing is recorded |
 | sessions of browsers | {sessions} | | | none | the least recently used session ends |
 | requests without a valid token or session | | | {invalid} per {window} s and address | none | 429 without a database query |
 
