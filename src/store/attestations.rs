@@ -84,7 +84,7 @@ pub enum RecordError {
 }
 
 impl Transaction {
-    /// Stores a file, once per organization and content.
+    /// Stores a file, once per organization and content. Stores it again if the retention removed it.
     pub async fn insert_attachment(
         &mut self,
         organization: &str,

@@ -2,6 +2,7 @@
 
 use sqlx::types::Uuid;
 
+use super::columns::fingerprint;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, rows};
 use super::transaction::on;
@@ -67,10 +68,21 @@ pub struct AttestationDetails {
     pub external_urls: FreeForm,
     /// The commit that was tested.
     pub commit: Option<GitCommit>,
-    /// The attachment's size in bytes.
-    pub attachment: Option<i64>,
-    /// The attachment's file name.
-    pub attachment_name: Option<String>,
+    /// The attached file.
+    pub attachment: Option<Attachment>,
+}
+
+/// An attached file without its content.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    /// The hash of the content.
+    pub sha256: Fingerprint,
+    /// The file name.
+    pub name: Option<String>,
+    /// The size in bytes.
+    pub size: i64,
+    /// When the retention removed the content.
+    pub removed_at: Option<Timestamp>,
 }
 
 /// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.
@@ -188,10 +200,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT a.id, a.flow, t.name AS trail, a.name, a.targets, a.is_compliant, a.results, a.created_at,
                    a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description, a.origin_url,
-                   a.user_data, a.external_urls, a.git_commit_info, a.attachment_name,
-                   CAST(length(x.content) AS BIGINT) AS attachment
+                   a.user_data, a.external_urls, a.git_commit_info, a.attachment, a.attachment_name,
+                   COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
+                   CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
             FROM attestations a JOIN trails t ON t.id = a.trail
               LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
+              LEFT JOIN removed_attachments r ON r.organization = a.organization AND r.sha256 = a.attachment
             WHERE a.organization = $1 AND a.id = $2";
         let row: Option<DetailsRow> = on!(self, |connection| {
             sqlx::query(SELECT)
@@ -215,7 +229,7 @@ impl Transaction {
         Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
     }
 
-    /// The attachment of an attestation.
+    /// The content of the file that is attached to an attestation; `None` if there is none, or if it was removed.
     pub async fn attachment(&mut self, organization: &str, id: Uuid) -> Result<Option<Vec<u8>>, Error> {
         const SELECT: &str = "
             SELECT x.content FROM attestations a
@@ -244,13 +258,24 @@ struct DetailsRow {
     user_data: String,
     external_urls: String,
     git_commit_info: Option<String>,
+    attachment: Option<Vec<u8>>,
     attachment_name: Option<String>,
-    attachment: Option<i64>,
+    attachment_size: Option<i64>,
+    attachment_removed_at: Option<i64>,
 }
 
 impl DetailsRow {
     fn parse(self) -> Result<AttestationDetails, Error> {
         let unreadable = |_| Error::Unreadable("an attestation");
+        let attachment = match (self.attachment, self.attachment_size) {
+            (Some(sha256), Some(size)) => Some(Attachment {
+                sha256: fingerprint(&sha256)?,
+                name: self.attachment_name,
+                size,
+                removed_at: self.attachment_removed_at.map(Timestamp::from_micros),
+            }),
+            _ => None,
+        };
         let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
         Ok(AttestationDetails {
             id: self.id,
@@ -268,8 +293,7 @@ impl DetailsRow {
             user_data: serde_json::from_str(&self.user_data).map_err(unreadable)?,
             external_urls: serde_json::from_str(&self.external_urls).map_err(unreadable)?,
             commit: commit.map_err(unreadable)?,
-            attachment: self.attachment,
-            attachment_name: self.attachment_name,
+            attachment,
         })
     }
 }

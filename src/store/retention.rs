@@ -1,15 +1,17 @@
-//! Removes history that is past its retention, and records from when on the history is complete.
+//! Removes rows that are past their retention, in batches.
 //!
-//! Called periodically by `service::maintenance::retention`.
+//! Called periodically by `service::maintenance::retention`. docs/operating.md lists every table, and what removes its
+//! rows.
 
 use std::time::Duration;
 
 use sqlx::types::Uuid;
 
 use super::columns::duration;
-use super::transaction::on;
+use super::rows::Bytes;
+use super::transaction::{in_chunks, on};
 use super::{Error, Transaction};
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
 
 /// An environment with a limited retention.
@@ -17,21 +19,55 @@ use crate::store::from_row::all_from_rows;
 pub struct EnvironmentRetention {
     /// Its identifier.
     pub id: Uuid,
+    /// Its organization.
+    pub organization: String,
     /// The retention of its history.
     pub retention: Duration,
+}
+
+/// An organization, and the retention of rows that belong to no environment; `None` for unlimited.
+#[derive(Debug, Clone)]
+pub struct OrganizationRetention {
+    /// Its name.
+    pub name: String,
+    /// The retention of attached files, from the latest attestation of each.
+    pub attachments: Option<Duration>,
+    /// The retention of the audit log.
+    pub audit: Option<Duration>,
+}
+
+/// A batch of an environment's history that was removed.
+#[derive(Debug, Clone)]
+pub struct RemovedHistory {
+    /// The number of rows.
+    pub rows: u64,
+    /// The workloads of the removed pods.
+    pub workloads: Vec<Fingerprint>,
 }
 
 /// Maximum number of rows per table and transaction, so that reports can be recorded in between.
 const MAX_BATCH: i64 = 5_000;
 
-/// Removes rows that ended before the horizon. Running pods and artifacts stay, however old.
-const REMOVALS: [&str; 7] = [
-    "DELETE FROM pod_runs WHERE id IN
-     (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
+/// Maximum number of workloads per batch. Their removal excludes reports of the organization.
+pub const MAX_WORKLOADS: usize = 1_000;
+
+/// Maximum number of attached files per batch, of up to 10 MiB each. Their removal excludes reports and attestations of
+/// the organization.
+const MAX_ATTACHMENTS: i64 = 50;
+
+/// Removes pods that ended before the horizon, and returns their workloads. Running pods stay, however old.
+const REMOVE_PODS: &str = "
+    DELETE FROM pod_runs WHERE id IN
+    (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3) RETURNING workload";
+
+/// Removes other rows that ended before the horizon. A snapshot is received before it is superseded, and a gap starts
+/// before it ends: these conditions bound the range of an index.
+const REMOVALS: [&str; 6] = [
     "DELETE FROM artifact_runs WHERE environment = $1 AND (fingerprint, first_snapshot) IN
      (SELECT fingerprint, first_snapshot FROM artifact_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
     "DELETE FROM snapshots WHERE environment = $1 AND snapshot IN
-     (SELECT snapshot FROM snapshots WHERE environment = $1 AND superseded_at < $2 LIMIT $3)",
+     (SELECT snapshot FROM snapshots
+      WHERE environment = $1 AND received_at < $2 AND superseded_at < $2 LIMIT $3)",
     "DELETE FROM verdicts WHERE environment = $1 AND (fingerprint, from_at) IN
      (SELECT fingerprint, from_at FROM verdicts WHERE environment = $1 AND until_at < $2 LIMIT $3)",
     // Pending notifications stay.
@@ -43,41 +79,228 @@ const REMOVALS: [&str; 7] = [
      (SELECT e.id FROM events e WHERE e.environment = $1 AND e.occurred_at < $2
         AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.event = e.id) LIMIT $3)",
     "DELETE FROM gaps WHERE environment = $1 AND from_at IN
-     (SELECT from_at FROM gaps WHERE environment = $1 AND to_at < $2 LIMIT $3)",
+     (SELECT from_at FROM gaps WHERE environment = $1 AND from_at < $2 AND to_at < $2 LIMIT $3)",
 ];
 
+#[derive(sqlx::FromRow)]
+struct OrganizationRow {
+    name: String,
+    attachment_retention: Option<i64>,
+    audit_retention: Option<i64>,
+}
+
 impl Transaction {
-    /// The environments with a limited retention.
+    /// The environments with a limited retention, also those of closed organizations.
     pub async fn environment_retentions(&mut self) -> Result<Vec<EnvironmentRetention>, Error> {
         const SELECT: &str = "
-            SELECT e.id, o.retention FROM environments e JOIN organizations o ON o.name = e.organization
+            SELECT e.id, e.organization, o.retention
+            FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.retention IS NOT NULL";
-        let rows: Vec<(Uuid, i64)> = on!(self, |connection| sqlx::query(SELECT)
+        let rows: Vec<(Uuid, String, i64)> = on!(self, |connection| sqlx::query(SELECT)
             .fetch_all(connection)
             .await
             .and_then(all_from_rows)?);
-        let retention = |(id, micros)| EnvironmentRetention { id, retention: duration(micros) };
+        let retention = |(id, organization, micros)| EnvironmentRetention {
+            id,
+            organization,
+            retention: duration(micros),
+        };
         Ok(rows.into_iter().map(retention).collect())
     }
 
-    /// Removes a batch of the history before a horizon, and returns the number of rows. Records the horizon only if
-    /// rows were removed; otherwise the history is still complete.
-    pub async fn remove_before(&mut self, environment: Uuid, horizon: Timestamp) -> Result<u64, Error> {
+    /// All organizations, also the closed ones.
+    pub async fn organization_retentions(&mut self) -> Result<Vec<OrganizationRetention>, Error> {
+        const SELECT: &str =
+            "SELECT name, attachment_retention, audit_retention FROM organizations ORDER BY name";
+        let rows: Vec<OrganizationRow> = on!(self, |connection| sqlx::query(SELECT)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
+        let retention = |row: OrganizationRow| OrganizationRetention {
+            name: row.name,
+            attachments: row.attachment_retention.map(duration),
+            audit: row.audit_retention.map(duration),
+        };
+        Ok(rows.into_iter().map(retention).collect())
+    }
+
+    /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the
+    /// history is still complete.
+    pub async fn remove_before(
+        &mut self,
+        environment: Uuid,
+        horizon: Timestamp,
+    ) -> Result<RemovedHistory, Error> {
         const RECORD: &str = "
             UPDATE environments SET horizon_at = $2
             WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2)";
-        let mut removed = 0;
+        let workloads: Vec<(Bytes,)> = on!(self, |connection| {
+            let remove = sqlx::query(REMOVE_PODS).bind(environment).bind(horizon.micros());
+            remove.bind(MAX_BATCH).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let mut rows = workloads.len() as u64;
+        let mut workloads: Vec<Fingerprint> = workloads.into_iter().map(|(Bytes(hash),)| hash).collect();
+        workloads.sort_unstable();
+        workloads.dedup();
         for removal in REMOVALS {
-            removed += on!(self, |connection| {
+            rows += on!(self, |connection| {
                 let removal = sqlx::query(removal).bind(environment).bind(horizon.micros());
                 removal.bind(MAX_BATCH).execute(connection).await?.rows_affected()
             });
         }
-        if removed > 0 {
+        if rows > 0 {
             on!(self, |connection| {
                 sqlx::query(RECORD).bind(environment).bind(horizon.micros()).execute(connection).await?;
             });
         }
-        Ok(removed)
+        Ok(RemovedHistory { rows, workloads })
+    }
+
+    /// The workloads after this one, in the order of organizations and hashes. At most [`MAX_WORKLOADS`].
+    pub async fn workloads_after(
+        &mut self,
+        last: Option<&(String, Fingerprint)>,
+    ) -> Result<Vec<(String, Fingerprint)>, Error> {
+        const SELECT: &str = "
+            SELECT organization, hash FROM workloads WHERE (organization, hash) > ($1, $2)
+            ORDER BY organization, hash LIMIT $3";
+        let (organization, hash) = last
+            .map_or(("", Vec::new()), |(organization, hash)| (organization.as_str(), hash.bytes().to_vec()));
+        let rows: Vec<(String, Bytes)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(hash);
+            let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
+            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(rows.into_iter().map(|(organization, Bytes(hash))| (organization, hash)).collect())
+    }
+
+    /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to. A pod of another organization with the
+    /// same digests and owners counts too: distinguishing them would read all of its pods.
+    pub async fn orphaned_workloads(&mut self, hashes: &[Fingerprint]) -> Result<Vec<Fingerprint>, Error> {
+        if hashes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<(Bytes,)> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("WITH candidates (hash) AS (");
+            query.push_values(hashes, |mut values, hash| {
+                values.push_bind(hash.bytes().as_slice());
+            });
+            // One index lookup per workload on PostgreSQL too, whatever its statistics.
+            query.push(
+                ") SELECT hash FROM candidates WHERE hash IS DISTINCT FROM
+                   (SELECT p.workload FROM pod_runs p WHERE p.workload >= hash ORDER BY p.workload LIMIT 1)",
+            );
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(rows.into_iter().map(|(Bytes(hash),)| hash).collect())
+    }
+
+    /// Removes the workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to, and returns their number.
+    /// The caller has locked the organization's verdicts exclusively: a report that finds a workload relies on it until
+    /// it is committed.
+    pub async fn remove_orphaned_workloads(
+        &mut self,
+        organization: &str,
+        hashes: &[Fingerprint],
+    ) -> Result<u64, Error> {
+        let orphans = self.orphaned_workloads(hashes).await?;
+        if orphans.is_empty() {
+            return Ok(0);
+        }
+        Ok(on!(self, |connection| {
+            // Pairs: without statistics, PostgreSQL would otherwise read all workloads of the organization.
+            let mut query = sqlx::QueryBuilder::new("DELETE FROM workloads WHERE (organization, hash) IN (");
+            query.push_values(&orphans, |mut values, hash| {
+                values.push_bind(organization).push_bind(hash.bytes().as_slice());
+            });
+            query.push(")").build().persistent(false).execute(connection).await?.rows_affected()
+        }))
+    }
+
+    /// A batch of attached files whose latest attestation was received before the horizon.
+    pub async fn expired_attachments(
+        &mut self,
+        organization: &str,
+        horizon: Timestamp,
+    ) -> Result<Vec<Fingerprint>, Error> {
+        const SELECT: &str = "
+            SELECT x.sha256 FROM attachments x
+            WHERE x.organization = $1 AND x.created_at < $2
+              AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
+                            WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
+            ORDER BY x.created_at LIMIT $3";
+        let rows: Vec<(Bytes,)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(horizon.micros());
+            select.bind(MAX_ATTACHMENTS).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(rows.into_iter().map(|(Bytes(sha256),)| sha256).collect())
+    }
+
+    /// Removes a batch of attached files whose latest attestation was received before the horizon, and returns their
+    /// number. Their hashes and sizes are kept. The caller has locked the organization's verdicts exclusively: an
+    /// attestation that finds its file relies on it until it is committed.
+    pub async fn remove_attachments(
+        &mut self,
+        organization: &str,
+        horizon: Timestamp,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let expired = self.expired_attachments(organization, horizon).await?;
+        let keys = || expired.iter().map(|sha256| sha256.bytes().to_vec());
+        in_chunks!(
+            self,
+            |query| {
+                query.push(
+                    "INSERT INTO removed_attachments (organization, sha256, size, removed_at)
+                     SELECT organization, sha256, length(content), ",
+                );
+                query.push_bind(now.micros());
+                query.push(" FROM attachments WHERE organization = ").push_bind(organization);
+                query.push(" AND sha256 IN");
+            },
+            keys(),
+            " ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at",
+            |connection| {
+                query.build().persistent(false).execute(connection).await?;
+            }
+        );
+        let mut rows = 0;
+        in_chunks!(
+            self,
+            |query| {
+                query.push("DELETE FROM attachments WHERE organization = ").push_bind(organization);
+                query.push(" AND sha256 IN");
+            },
+            keys(),
+            "",
+            |connection| {
+                rows += query.build().persistent(false).execute(connection).await?.rows_affected();
+            }
+        );
+        Ok(rows)
+    }
+
+    /// Removes a batch of an organization's audit entries before the horizon, and returns their number.
+    pub async fn remove_audit(&mut self, organization: &str, horizon: Timestamp) -> Result<u64, Error> {
+        const DELETE: &str = "
+            DELETE FROM audit WHERE id IN
+            (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
+        Ok(on!(self, |connection| {
+            let delete = sqlx::query(DELETE).bind(organization).bind(horizon.micros());
+            delete.bind(MAX_BATCH).execute(connection).await?.rows_affected()
+        }))
+    }
+
+    /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
+    /// long before, except for targets that were closed: theirs are never sent.
+    pub async fn remove_notifications(&mut self, horizon: Timestamp) -> Result<u64, Error> {
+        // The order makes PostgreSQL use the index, whatever its statistics.
+        const DELETE: &str = "
+            DELETE FROM notifications WHERE id IN
+            (SELECT id FROM notifications WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
+        Ok(on!(self, |connection| {
+            let delete = sqlx::query(DELETE).bind(horizon.micros());
+            delete.bind(MAX_BATCH).execute(connection).await?.rows_affected()
+        }))
     }
 }

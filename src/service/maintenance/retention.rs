@@ -1,66 +1,196 @@
-//! The retention: removes ended runs, snapshots and gaps that are past their environment's retention, every hour.
+//! The retention: removes rows that are past it, every hour, one batch per transaction.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::model::Fingerprint;
 use crate::process::error_causes;
 use crate::service::app::App;
+use crate::service::evaluation::guard::Evaluating;
 use crate::store;
-use crate::store::retention::EnvironmentRetention;
+use crate::store::retention::{EnvironmentRetention, MAX_WORKLOADS};
+
+/// Age at which notifications are removed, whether or not they were sent. Their events stay.
+const NOTIFICATION_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 /// Removes rows until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut interval = tokio::time::interval(app.limits.retention_interval);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Workloads may have lost their pods to an earlier version, or to a process that was killed between two batches.
+    let mut sweep_is_due = true;
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
             _ = interval.tick() => {}
         }
-        let environments = match environments(&app).await {
-            Ok(environments) => environments,
-            Err(error) => {
-                log_failure(&error);
-                continue;
-            }
-        };
-        let mut removed = 0;
-        for environment in environments {
-            // A failure of one environment does not stop the others.
-            match remove(&app, &environment, &shutdown).await {
-                Ok(rows) => removed += rows,
-                Err(error) => log_failure(&error),
-            }
+        let mut round = Round { app: &app, shutdown: &shutdown, removed: 0, failed: false };
+        if let Err(error) = round.run(sweep_is_due).await {
+            round.record_failure(&error);
         }
+        sweep_is_due = round.failed;
+        let removed = round.removed;
         if removed > 0 {
             tracing::info!(removed, "removed {removed} rows past their retention");
         }
     }
 }
 
-fn log_failure(error: &store::Error) {
-    tracing::warn!("failed to remove rows past their retention: {}", error_causes::describe(error));
+/// One pass over all environments and organizations.
+struct Round<'a> {
+    app: &'a App,
+    shutdown: &'a CancellationToken,
+    removed: u64,
+    failed: bool,
 }
 
-async fn environments(app: &App) -> Result<Vec<EnvironmentRetention>, store::Error> {
-    app.site.store.read().await?.environment_retentions().await
-}
-
-/// Removes the rows of one environment, one batch per transaction.
-async fn remove(
-    app: &App,
-    environment: &EnvironmentRetention,
-    shutdown: &CancellationToken,
-) -> Result<u64, store::Error> {
-    let horizon = app.site.now().earlier(environment.retention);
-    let mut removed = 0;
-    while !shutdown.is_cancelled() {
-        let mut transaction = app.site.store.write().await?;
-        let rows = transaction.remove_before(environment.id, horizon).await?;
-        transaction.commit().await?;
-        app.metrics.removed_rows(rows);
-        removed += rows;
-        if rows == 0 {
-            break;
+impl Round<'_> {
+    /// Removes rows. A failure of one environment or organization does not stop the others.
+    async fn run(&mut self, sweep_is_due: bool) -> Result<(), store::Error> {
+        let mut transaction = self.app.site.store.read().await?;
+        let environments = transaction.environment_retentions().await?;
+        let organizations = transaction.organization_retentions().await?;
+        drop(transaction);
+        for environment in environments {
+            if let Err(error) = self.remove_history(&environment).await {
+                self.record_failure(&error);
+            }
         }
+        for organization in organizations {
+            let name = &organization.name;
+            if let Some(retention) = organization.attachments
+                && let Err(error) = self.remove_attachments(name, retention).await
+            {
+                self.record_failure(&error);
+            }
+            if let Some(retention) = organization.audit
+                && let Err(error) = self.remove_audit(name, retention).await
+            {
+                self.record_failure(&error);
+            }
+        }
+        self.remove_notifications().await?;
+        if sweep_is_due {
+            self.sweep_workloads().await?;
+        }
+        Ok(())
     }
-    Ok(removed)
+
+    fn record_failure(&mut self, error: &store::Error) {
+        self.failed = true;
+        tracing::warn!("failed to remove rows past their retention: {}", error_causes::describe(error));
+    }
+
+    fn count(&mut self, rows: u64) {
+        self.app.metrics.removed_rows(rows);
+        self.removed += rows;
+    }
+
+    async fn remove_history(&mut self, environment: &EnvironmentRetention) -> Result<(), store::Error> {
+        let horizon = self.app.site.now().earlier(environment.retention);
+        while !self.shutdown.is_cancelled() {
+            let mut transaction = self.app.site.store.write().await?;
+            let removed = transaction.remove_before(environment.id, horizon).await?;
+            transaction.commit().await?;
+            self.count(removed.rows);
+            self.remove_orphans(&environment.organization, &removed.workloads).await?;
+            if removed.rows == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all workloads that no pod refers to.
+    async fn sweep_workloads(&mut self) -> Result<(), store::Error> {
+        let mut last = None;
+        while !self.shutdown.is_cancelled() {
+            let workloads = self.app.site.store.read().await?.workloads_after(last.as_ref()).await?;
+            for workloads in workloads.chunk_by(|(one, _), (next, _)| one == next) {
+                let hashes: Vec<Fingerprint> = workloads.iter().map(|(_, hash)| *hash).collect();
+                if let Some((organization, _)) = workloads.first() {
+                    self.remove_orphans(organization, &hashes).await?;
+                }
+            }
+            last = workloads.into_iter().next_back();
+            if last.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the workloads among these that no pod refers to. Excludes reports only if there are any.
+    async fn remove_orphans(
+        &mut self,
+        organization: &str,
+        workloads: &[Fingerprint],
+    ) -> Result<(), store::Error> {
+        for workloads in workloads.chunks(MAX_WORKLOADS) {
+            let mut transaction = self.app.site.store.read().await?;
+            let orphans = transaction.orphaned_workloads(workloads).await?;
+            drop(transaction);
+            if orphans.is_empty() {
+                continue;
+            }
+            let mut evaluating = Evaluating::exclusive(self.app, BTreeSet::from([organization])).await?;
+            let rows = evaluating.transaction.remove_orphaned_workloads(organization, &orphans).await?;
+            evaluating.commit().await?;
+            self.count(rows);
+        }
+        Ok(())
+    }
+
+    async fn remove_attachments(
+        &mut self,
+        organization: &str,
+        retention: Duration,
+    ) -> Result<(), store::Error> {
+        let now = self.app.site.now();
+        let horizon = now.earlier(retention);
+        while !self.shutdown.is_cancelled() {
+            let mut transaction = self.app.site.store.read().await?;
+            let expired = transaction.expired_attachments(organization, horizon).await?;
+            drop(transaction);
+            if expired.is_empty() {
+                break;
+            }
+            let mut evaluating = Evaluating::exclusive(self.app, BTreeSet::from([organization])).await?;
+            let rows = evaluating.transaction.remove_attachments(organization, horizon, now).await?;
+            evaluating.commit().await?;
+            self.count(rows);
+        }
+        Ok(())
+    }
+
+    async fn remove_audit(&mut self, organization: &str, retention: Duration) -> Result<(), store::Error> {
+        let horizon = self.app.site.now().earlier(retention);
+        while !self.shutdown.is_cancelled() {
+            let mut transaction = self.app.site.store.write().await?;
+            let rows = transaction.remove_audit(organization, horizon).await?;
+            transaction.commit().await?;
+            self.count(rows);
+            if rows == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_notifications(&mut self) -> Result<(), store::Error> {
+        let horizon = self.app.site.now().earlier(NOTIFICATION_RETENTION);
+        while !self.shutdown.is_cancelled() {
+            let mut transaction = self.app.site.store.write().await?;
+            let rows = transaction.remove_notifications(horizon).await?;
+            transaction.commit().await?;
+            self.count(rows);
+            if rows == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
 }

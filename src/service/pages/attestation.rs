@@ -38,15 +38,16 @@ pub(super) async fn page(
     let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
     drop(transaction);
     let tests = match file {
-        Some(file) => Some(read_failed_tests(file).await),
-        None => None,
+        Some(file) => read_failed_tests(file).await,
+        None if attested.attachment.is_some() => FailedTests::Removed,
+        None => FailedTests::NoFile,
     };
     let trail_url = urls::trail(&site, &organization, &flow, &trail);
     let content = html! {
         h1 { (text(&attested.name)) " " (result_badge(attested.passes)) }
         @if attested.is_superseded { p.warning { "Superseded by a later attestation of the same name." } }
         @if !attested.description.is_empty() { p { (lines(&attested.description)) } }
-        @if has_failures { (failed_tests(tests.as_ref(), &attested.results)) }
+        @if has_failures { (failed_tests(&tests, &attested.results)) }
         section {
             h2 { "Results" }
             (results(&attested.results))
@@ -86,17 +87,18 @@ fn artifacts(site: &Site, organization: &str, artifacts: &AtMost<Fingerprint>) -
 }
 
 /// The failed tests, or the reason why they are not available.
-fn failed_tests(tests: Option<&FailedTests>, results: &[JunitResult]) -> Markup {
+fn failed_tests(tests: &FailedTests, results: &[JunitResult]) -> Markup {
     let total: u64 = results.iter().map(|result| u64::from(result.unsuccessful())).sum();
     html! {
         section {
             h2 { "Failed tests" }
             @match tests {
-                None => p { "Only totals are available: no file was attached." },
-                Some(FailedTests::OtherFormat) => p { "Only totals are available: the attached file is not JUnit XML." },
-                Some(FailedTests::Corrupt) => p { "Only totals are available: the attached file is corrupt." },
-                Some(FailedTests::TooLarge) => p { "Only totals are available: the attached file is too large." },
-                Some(FailedTests::Found(tests)) => {
+                FailedTests::NoFile => p { "Only totals are available: no file was attached." },
+                FailedTests::Removed => p { "Only totals are available: the attached file was removed by retention." },
+                FailedTests::OtherFormat => p { "Only totals are available: the attached file is not JUnit XML." },
+                FailedTests::Corrupt => p { "Only totals are available: the attached file is corrupt." },
+                FailedTests::TooLarge => p { "Only totals are available: the attached file is too large." },
+                FailedTests::Found(tests) => {
                     @for test in tests { (failed_test(test)) }
                     @if u64::try_from(tests.len()).is_ok_and(|shown| shown < total) {
                         p {

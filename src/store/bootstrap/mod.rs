@@ -10,10 +10,9 @@ mod flows;
 mod plan;
 mod tokens;
 
+use sqlx::types::Uuid;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-use sqlx::types::Uuid;
 
 use super::columns::{fingerprint, micros};
 use super::transaction::on;
@@ -23,13 +22,43 @@ use crate::store::from_row::optional_from_row;
 
 pub use plan::{
     Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PublicAddress,
-    Target, Token,
+    Retention, Target, Token,
 };
 
 /// Describes an expiry for the audit log.
 fn until(expiry: Option<Timestamp>) -> String {
     let second = |expiry: Timestamp| jiff::Timestamp::from_second(expiry.micros() / 1_000_000).ok();
     expiry.and_then(second).map_or_else(|| "without expiry".to_owned(), |expiry| format!("until {expiry}"))
+}
+
+#[derive(Debug, PartialEq, Eq, Default, sqlx::FromRow)]
+struct RetentionRow {
+    retention: Option<i64>,
+    attachment_retention: Option<i64>,
+    audit_retention: Option<i64>,
+}
+
+impl From<Retention> for RetentionRow {
+    fn from(Retention { history, attachments, audit }: Retention) -> Self {
+        Self {
+            retention: history.map(micros),
+            attachment_retention: attachments.map(micros),
+            audit_retention: audit.map(micros),
+        }
+    }
+}
+
+/// Describes the retention of an organization for the audit log.
+fn describe_retention(Retention { history, attachments, audit }: Retention) -> String {
+    let describe = |retention: Option<Duration>| match retention.map(|retention| retention.as_secs()) {
+        None => "unlimited".to_owned(),
+        Some(seconds) if seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
+        Some(seconds) => format!("{seconds}s"),
+    };
+    let [history, attachments, audit] = [history, attachments, audit].map(describe);
+    format!(
+        "the retention of the history is {history}, of attached files {attachments}, of the audit log {audit}"
+    )
 }
 
 /// The result of a reconciliation.
@@ -217,22 +246,35 @@ impl Transaction {
     async fn open_organization(
         &mut self,
         name: &str,
-        retention: Option<Duration>,
+        retention: Retention,
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
-        const COUNT: &str = "SELECT COUNT(*) FROM organizations WHERE name = $1 AND closed_at IS NULL";
+        const CURRENT: &str = "
+            SELECT retention, attachment_retention, audit_retention FROM organizations
+            WHERE name = $1 AND closed_at IS NULL";
         const OPEN: &str = "
-            INSERT INTO organizations (name, retention, created_at) VALUES ($1, $2, $3)
-            ON CONFLICT (name) DO UPDATE SET retention = excluded.retention, closed_at = NULL";
-        let open: i64 =
-            on!(self, |connection| sqlx::query_scalar(COUNT).bind(name).fetch_one(connection).await?);
-        if open == 0 {
+            INSERT INTO organizations (name, retention, attachment_retention, audit_retention, created_at)
+            VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (name) DO UPDATE SET retention = excluded.retention,
+              attachment_retention = excluded.attachment_retention, audit_retention = excluded.audit_retention,
+              closed_at = NULL";
+        let current: Option<RetentionRow> = on!(self, |connection| sqlx::query(CURRENT)
+            .bind(name)
+            .fetch_optional(connection)
+            .await
+            .and_then(optional_from_row)?);
+        if current.is_none() {
             journal.record(name, "the organization was added".to_owned());
         }
+        let row = RetentionRow::from(retention);
+        if current.unwrap_or_default() != row {
+            journal.record(name, describe_retention(retention));
+        }
         on!(self, |connection| {
-            let open = sqlx::query(OPEN).bind(name).bind(retention.map(micros)).bind(now.micros());
-            open.execute(connection).await?;
+            let open = sqlx::query(OPEN).bind(name).bind(row.retention).bind(row.attachment_retention);
+            let open = open.bind(row.audit_retention);
+            open.bind(now.micros()).execute(connection).await?;
         });
         Ok(())
     }

@@ -28,8 +28,8 @@ pub struct Plan {
 pub struct Organization {
     /// Its name.
     pub name: OrganizationName,
-    /// Retention of its environments' history; `None` for unlimited.
-    pub retention: Option<Duration>,
+    /// Retention of its rows.
+    pub retention: Retention,
     /// Its tokens.
     pub tokens: Vec<Token>,
     /// Its flows that the file configures.
@@ -38,6 +38,17 @@ pub struct Organization {
     pub environments: Vec<EnvironmentConfig>,
     /// Its actions.
     pub actions: Vec<Action>,
+}
+
+/// The retention of an organization's rows; `None` for unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// The history of environments.
+    pub history: Option<Duration>,
+    /// Attached files, from the latest attestation of each.
+    pub attachments: Option<Duration>,
+    /// The audit log.
+    pub audit: Option<Duration>,
 }
 
 /// A token.

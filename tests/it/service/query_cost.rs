@@ -48,6 +48,12 @@ async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
              {n} SELECT randomblob(16), 'acme', {prod}, 'ON_SCALED_ARTIFACT', i, '{{}}' FROM n"
         ),
         format!(
+            "notifications (id, event, target, created_at, due_at, attempts, sent_at)
+             {n} SELECT randomblob(16), (SELECT id FROM events), (SELECT id FROM targets), i, i, 1, i FROM n"
+        ),
+        format!("audit (id, organization, at, actor, change) {n} SELECT randomblob(16), 'acme', i, 'ci', '' FROM n"),
+        format!("attachments (organization, sha256, content, created_at) {n} SELECT 'acme', {hash}, x'00', i FROM n"),
+        format!(
             "provenance (organization, repository, fingerprint, recorded_at)
              {n} SELECT 'acme', (SELECT id FROM repositories), {hash}, i FROM n"
         ),
@@ -132,6 +138,12 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: past runs": read, |t| t.past_runs("acme", artifact);
         "page: sources": read, |t| t.sources("acme", artifact);
         "page: attestations of an artifact": read, |t| t.attestations_of_artifact("acme", artifact);
+        "retention: history": write, |t| t.remove_before(prod.id, Timestamp::from_micros(0));
+        "retention: workloads": write, |t| t.remove_orphaned_workloads("acme", &[artifact]);
+        "retention: sweep": read, |t| t.workloads_after(None);
+        "retention: attachments": read, |t| t.expired_attachments("acme", Timestamp::from_micros(0));
+        "retention: audit log": write, |t| t.remove_audit("acme", Timestamp::from_micros(0));
+        "retention: notifications": write, |t| t.remove_notifications(Timestamp::from_micros(0));
         "search: a digest": read, |t| t.find_artifacts("acme", artifact, artifact);
         "search: an image by its name": read, |t| t.find_images("acme", &ended);
         "search: a pod by its name": read, |t| t.find_pods("acme", &ended);
@@ -155,6 +167,9 @@ async fn queries_do_not_scan_ended_rows() {
     service.attest(ADMIN, "cart", "build-7", form(&attested)).await.expect(201);
     service.report(ADMIN, "prod", report(&[pod("cart-1", "shop/cart:1", 'a')])).await.expect(201);
     let database = service.stop().await;
+    let target = "INSERT INTO targets (id, organization, action, name, kind, content, created_at)
+                  VALUES (randomblob(16), 'acme', 1, 'ops', 'WEBHOOK', '{}', 1)";
+    database.execute(target).await;
     let url: DatabaseUrl = database.url().parse().unwrap();
     let mut counted = Vec::new();
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {

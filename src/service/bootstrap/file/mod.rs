@@ -37,7 +37,7 @@ pub(super) struct File {
     /// Mail server for targets of type EMAIL.
     #[serde(default)]
     pub(super) smtp: Option<Smtp>,
-    /// Organizations, at least one. Removing one disables it and its tokens; its data is kept.
+    /// Organizations, at least one. Removing one disables it and its tokens; its data and its retention are kept.
     pub(super) organizations: Vec<Organization>,
 }
 
@@ -52,6 +52,15 @@ pub(super) struct Organization {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) retention: Option<Span>,
+    /// Retention of attached files after their latest attestation, such as 400d (default: unlimited). Their SHA-256, size and
+    /// name are kept.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) attachment_retention: Option<Span>,
+    /// Retention of the audit log, such as 400d (default: unlimited).
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) audit_retention: Option<Span>,
     /// Tokens of the organization.
     #[serde(default)]
     pub(super) tokens: Vec<Token>,

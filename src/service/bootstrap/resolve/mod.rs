@@ -25,7 +25,7 @@ use crate::process::yaml;
 use crate::service::notify::AddressBook;
 use crate::service::pages::RESERVED_NAMES;
 use crate::store::bootstrap::{
-    Allowance, EnvironmentConfig, Flow, NumberConflict, Organization, Plan, Token,
+    Allowance, EnvironmentConfig, Flow, NumberConflict, Organization, Plan, Retention, Token,
 };
 
 /// Maximum size of the file, in bytes.
@@ -162,7 +162,11 @@ fn resolve(
     }
     Ok(Organization {
         name: organization.name,
-        retention: organization.retention.map(|span| span.0),
+        retention: Retention {
+            history: organization.retention.map(|span| span.0),
+            attachments: organization.attachment_retention.map(|span| span.0),
+            audit: organization.audit_retention.map(|span| span.0),
+        },
         tokens,
         flows,
         environments,

@@ -37,11 +37,14 @@ pub(crate) fn facts(attested: &AttestationDetails) -> Markup {
             dd { (url_link(&attested.origin_url)) }
         }
         (external(&attested.external_urls))
-        @if let Some(size) = attested.attachment {
+        @if let Some(file) = &attested.attachment {
             dt { "File" }
             dd {
-                @if let Some(name) = &attested.attachment_name { (text(name)) ", " }
-                (count(size, "byte", "bytes"))
+                @if let Some(name) = &file.name { (text(name)) ", " }
+                (count(file.size, "byte", "bytes"))
+                @if let Some(removed) = file.removed_at { ", removed by retention at " (timestamp(removed)) }
+                br;
+                code.whole { "sha256:" (file.sha256) }
             }
         }
     }

@@ -18,6 +18,10 @@ const MAX_UNPACKED_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) enum FailedTests {
     /// At most [`MAX_TESTS`].
     Found(Vec<FailedTest>),
+    /// No file was attached.
+    NoFile,
+    /// The retention removed the file.
+    Removed,
     /// The file is not JUnit XML.
     OtherFormat,
     /// The file is truncated or cannot be decompressed.
