@@ -98,7 +98,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The first queued environments. Those of different organizations alternate.
+    /// The first queued environments; organizations alternate.
     pub async fn queued_evaluations(&mut self, limit: i64) -> Result<Vec<QueuedEnvironment>, Error> {
         const SELECT: &str = "
             SELECT q.environment, q.organization, e.name FROM evaluation_queue q JOIN environments e ON e.id = q.environment
