@@ -21,3 +21,13 @@ impl Figures {
         println!("{label:<52} {median:>9.2} {p99:>9.2} {cpu:>9.3} {bytes:>10}   {bound}");
     }
 }
+
+/// CPU time in seconds of a process, if there is one whose name ends like this.
+pub(super) fn cpu_of(process: u32, name: &str) -> Option<f64> {
+    // Clock ticks are hundredths of a second in user space (proc_pid_stat(5)).
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (head, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    head.ends_with(name).then_some(ticks as f64 / 100.0)
+}

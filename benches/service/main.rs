@@ -7,7 +7,7 @@
 //!
 //! Arguments select parts: `cargo bench --bench service -- sqlite live trails`. `pages` requests pages as a browser does;
 //! their size must stay within its bound, their time is only printed. `scaling` runs alone and only on request; it
-//! measures operations and pages over old rows and, on PostgreSQL, over replicas.
+//! measures how the cost of operations and pages grows, see `scaling/mod.rs`.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -20,6 +20,7 @@
     reason = "a bench fails by panicking"
 )]
 
+mod arguments;
 #[expect(dead_code, reason = "other benches use the rest of it")]
 #[path = "../table/budgets.rs"]
 mod budgets;
@@ -32,17 +33,12 @@ mod server;
 
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
-use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
-use tokio::runtime::Runtime;
-
-use self::budgets::{Budget, Curve};
+use self::arguments::{has_argument, is_selected};
+use self::budgets::Budget;
 use self::cluster::Cluster;
-use self::database::{Database, seed_trails};
+use self::database::{Database, Engine, seed_trails};
 use self::figures::Figures;
-use self::server::{SIZES, Server};
+use self::server::{Organization, Server};
 
 /// Concurrent clients.
 const CLIENTS: usize = 8;
@@ -53,87 +49,51 @@ const OPERATIONS: [&str; 5] = ["unchanged", "changed", "live", "trails", "pages"
 /// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
+/// Organizations and their number of trails.
+const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
+
 fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut curve = has_argument(SCALING).then(|| Curve::over("rows"));
+    let mut engines = Vec::new();
     if is_selected(&DATABASES, "sqlite") {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("bench.db");
-        let options = SqliteConnectOptions::new()
-            .filename(&file)
-            .busy_timeout(Duration::from_mins(1))
-            .synchronous(SqliteSynchronous::Off);
-        let server = Server::start(folder.path(), &format!("sqlite:{}", file.display()));
-        let pool = runtime.block_on(SqlitePool::connect_with(options)).unwrap();
-        bench("SQLite", &runtime, &Database::Sqlite(pool), &server, curve.as_mut());
+        engines.push(Engine::Sqlite);
     }
-    let Ok(url) = std::env::var("SUPERCARGO_TEST_DATABASE") else { return };
-    if is_selected(&DATABASES, "postgres") {
-        let folder = tempfile::tempdir().unwrap();
-        let main: PgConnectOptions = url.parse().unwrap();
-        let main = runtime.block_on(PgPool::connect_with(main)).unwrap();
-        let name = format!("supercargo_bench_{}", Uuid::now_v7().simple());
-        let create = sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&main);
-        runtime.block_on(create).unwrap();
-        let mut url: url::Url = url.parse().unwrap();
-        url.set_path(&name);
-        let server = Server::start(folder.path(), url.as_str());
-        let pool = runtime.block_on(PgPool::connect(url.as_str())).unwrap();
-        bench("PostgreSQL", &runtime, &Database::Postgres(pool), &server, curve.as_mut());
-        drop(server);
-        if has_argument(SCALING) {
-            replicas(url.as_str());
-        }
-        let drop = sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"))).execute(&main);
-        runtime.block_on(drop).unwrap();
+    if let Ok(url) = std::env::var("SUPERCARGO_TEST_DATABASE")
+        && is_selected(&DATABASES, "postgres")
+    {
+        engines.push(Engine::Postgres(url.parse().unwrap()));
+    }
+    if has_argument(SCALING) {
+        scaling::run(&engines);
+        return;
+    }
+    for engine in &engines {
+        let database = engine.create();
+        let organizations = SIZES.map(|(name, _)| Organization::new(name, ""));
+        let organizations: Vec<_> = organizations.into_iter().chain([pages::organization()]).collect();
+        let server = Server::start(&database, &organizations);
+        bench(engine.name(), &database, &server);
     }
 }
 
-/// Measures one, two and four replicas on one database.
-fn replicas(database: &str) {
-    let mut curve = Curve::over("replicas");
-    for count in [1, 2, 4] {
-        let folders: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
-        let servers: Vec<_> = folders.iter().map(|folder| Server::start(folder.path(), database)).collect();
-        scaling::replicas(&servers, &mut curve);
-    }
-}
-
-fn has_argument(name: &str) -> bool {
-    std::env::args().any(|arg| arg == name)
-}
-
-/// Whether a part of a group is selected, or no part of the group is.
-fn is_selected(group: &[&str], part: &str) -> bool {
-    let selected: Vec<String> = std::env::args().filter(|arg| group.contains(&arg.as_str())).collect();
-    selected.is_empty() || selected.iter().any(|selected| selected == part)
-}
-
-fn bench(name: &str, runtime: &Runtime, database: &Database, server: &Server, curve: Option<&mut Curve>) {
+fn bench(name: &str, database: &Database, server: &Server) {
     let start = Instant::now();
     println!("\n{name}");
     println!(
         "{:<52} {:>9} {:>9} {:>9} {:>10}   bound and measurement",
         "", "p50 ms", "p99 ms", "CPU ms", "bytes"
     );
-    if let Some(curve) = curve {
-        for (organization, rows) in sizes(database) {
-            scaling::rows(runtime, database, server, organization, rows, curve);
-        }
-        return;
-    }
     let mut growth = Vec::new();
     if is_selected(&OPERATIONS, "unchanged") {
         unchanged(database, server, &mut growth);
     }
     if is_selected(&OPERATIONS, "changed") {
-        changed(runtime, database, server, &mut growth);
+        changed(database, server, &mut growth);
     }
     if is_selected(&OPERATIONS, "live") {
-        live(runtime, database, server, &mut growth);
+        live(database, server, &mut growth);
     }
     if is_selected(&OPERATIONS, "trails") {
-        trails(runtime, database, server, &mut growth);
+        trails(database, server, &mut growth);
     }
     if is_selected(&OPERATIONS, "pages") {
         pages::pages(server);
@@ -192,7 +152,7 @@ fn unchanged(database: &Database, server: &Server, growth: &mut Vec<(String, f64
 }
 
 /// Measures reports of rollouts, each of which replaces the pods of one deployment.
-fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+fn changed(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut connection = server.connect();
     let mut rollouts = |environment: &str, cluster: &mut Cluster, samples: usize| {
         let mut times = Vec::new();
@@ -219,28 +179,24 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
     let past = database.micros_ago(Duration::from_hours(1));
     let (id, hash) = (database.uuid("2000000 + i"), database.bytes("i"));
     let of = "(SELECT id FROM environments WHERE name = 'rollouts')";
-    runtime.block_on(async {
-        database
-            .run(&format!(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-                 INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash,
-                                        confirmed_at, superseded_at)
-                 SELECT {of}, -i, {past} - i, 'bench', {hash}, {past} - i, {past} - i
-                 FROM n;
-                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
-                 INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot,
-                                            organization, name, started_at, ended_at)
-                 SELECT {of}, {hash}, -i, -i, 'bench', 'image', {past} - i, {past} - i FROM n;
-                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250000)
-                 INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at,
-                                       ended_at)
-                 SELECT {id}, {of}, 'team-0001', {pod}, i, {hash}, {past} - i, {past} - i
-                 FROM n;",
-                pod = database.text("pod", "i"),
-            ))
-            .await;
-        database.maintain().await;
-    });
+    database.run(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash,
+                                    confirmed_at, superseded_at)
+             SELECT {of}, -i, {past} - i, 'bench', {hash}, {past} - i, {past} - i
+             FROM n;
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot,
+                                        organization, name, started_at, ended_at)
+             SELECT {of}, {hash}, -i, -i, 'bench', 'image', {past} - i, {past} - i FROM n;
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250000)
+             INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at,
+                                   ended_at)
+             SELECT {id}, {of}, 'team-0001', {pod}, i, {hash}, {past} - i, {past} - i
+             FROM n;",
+        pod = database.text("pod", "i"),
+    ));
+    database.maintain();
     let more = rollouts("rollouts", &mut cluster, 50);
     more.print("changed report, 10,000 pods, 10,000 snapshots", &budget.describe(more.cpu));
     growth.push(("changed report, a hundred times the snapshots, CPU".to_owned(), more.cpu / some.cpu));
@@ -255,7 +211,7 @@ fn changed(runtime: &Runtime, database: &Database, server: &Server, growth: &mut
 }
 
 /// Measures the live artifacts of one repository in many environments, which run twenty other artifacts each.
-fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+fn live(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let now = database.micros_ago(Duration::ZERO);
     let name = database.text("live", "i");
     let id = |i: &str| database.uuid(&format!("3000000 + {i}"));
@@ -280,22 +236,18 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
             repository = database.uuid(&k.to_string()),
         )
     };
-    runtime.block_on(async {
-        database
-            .run(&format!(
-                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
-                 INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot)
-                 SELECT {}, 'bench', {name}, {now}, {now}, 1 FROM n; {} {} {} {} {}",
-                id("i"),
-                repository(1, "acme/cart"),
-                repository(2, "acme/base"),
-                run("999", "i", "10000000 + i % 10", "i < 1000"),
-                run("9999", "i", "20000000 + i % 10", "i < 10000"),
-                run("199999", "i / 20", "30000000 + i % 2000", "i < 200000"),
-            ))
-            .await;
-        database.maintain().await;
-    });
+    database.run(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+             INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot)
+             SELECT {}, 'bench', {name}, {now}, {now}, 1 FROM n; {} {} {} {} {}",
+        id("i"),
+        repository(1, "acme/cart"),
+        repository(2, "acme/base"),
+        run("999", "i", "10000000 + i % 10", "i < 1000"),
+        run("9999", "i", "20000000 + i % 10", "i < 10000"),
+        run("199999", "i / 20", "30000000 + i % 2000", "i < 200000"),
+    ));
+    database.maintain();
     let budget = Budget::find("serve.live");
     let mut medians = Vec::new();
     for (label, repository, samples) in [
@@ -317,11 +269,11 @@ fn live(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Ve
 }
 
 /// Measures the first and a late page of trails.
-fn trails(runtime: &Runtime, database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
+fn trails(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     let mut before: Option<[f64; 2]> = None;
     let mut base = 0;
     for (organization, count) in sizes(database) {
-        runtime.block_on(seed_trails(database, organization, base, count));
+        seed_trails(database, organization, base, count);
         base += count;
         let now = [1_u32, 500].map(|page| {
             let path = format!("/api/v2/trails/{organization}?page={page}&per_page=20");

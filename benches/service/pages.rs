@@ -6,11 +6,22 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::figures::Figures;
-use super::server::{Connection, Server, token};
+use super::server::{Connection, Organization, Server, get, token};
 
 /// Organization of the pages, and its large environment.
 const ORGANIZATION: &str = "pages";
 const LARGE: &str = "large";
+
+/// Settings of [`ORGANIZATION`].
+const SETTINGS: &str = "    environments:
+      - {name: large, policy: {attestations: [{flow: tests, name: unit}, {flow: tests, name: scan}]}}
+    actions:
+      - number: 1
+        name: hook
+        environments: [small-001]
+        triggers: [ON_STARTED_ARTIFACT]
+        targets: [{name: hook, type: WEBHOOK, url: {variable: HOOK}, secrets: [{variable: TOKEN_pages}]}]
+";
 
 /// Artifacts and snapshots of [`LARGE`]. A fifth of the artifacts run in two pods.
 const ARTIFACTS: usize = 10_000;
@@ -36,6 +47,10 @@ const SAMPLES: usize = 20;
 const MAX_MILLISECONDS: f64 = 200.0;
 const MAX_BYTES: usize = 300_000;
 
+pub(super) fn organization() -> Organization {
+    Organization::new(ORGANIZATION, SETTINGS)
+}
+
 /// Fills the service and measures each page.
 pub(super) fn pages(server: &Server) {
     let begin = Instant::now();
@@ -43,15 +58,10 @@ pub(super) fn pages(server: &Server) {
     let past = fill(&mut connection);
     println!("pages: {:.0} s to fill the service through its operations", begin.elapsed().as_secs_f64());
     let cookie = connection.sign_in(token(ORGANIZATION).as_str());
-    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: bench\r\nCookie: {cookie}\r\n\r\n");
-    // The service numbers attestations; the page of the trail links to them.
+    let cookie = format!("Cookie: {cookie}");
+    let request = |path: &str| get(path, &cookie);
     let attestation = |trail: &str| {
-        let trail = format!("/ui/{ORGANIZATION}/flows/{trail}");
-        let mut connection = server.connect();
-        let response = connection.send(&request(&trail), &[]).expect(200);
-        let page = connection.text(&response);
-        let (_, rest) = page.split_once(&format!("href=\"{trail}/attestations/")).unwrap();
-        format!("{trail}/attestations/{}", rest.split('"').next().unwrap())
+        first_attestation(&mut server.connect(), &cookie, &format!("/ui/{ORGANIZATION}/flows/{trail}"))
     };
     let mut addresses = addresses(past);
     addresses.push(("attestation, 500 tests without a file", attestation("suites/trails/build-7")));
@@ -70,6 +80,14 @@ pub(super) fn pages(server: &Server) {
     }
     let (head, _) = heaviest.unwrap();
     measure_concurrent(server, &head);
+}
+
+/// Path of the first attestation on the page of a trail. The service numbers attestations, and the page links to them.
+pub(super) fn first_attestation(connection: &mut Connection, cookie: &str, trail: &str) -> String {
+    let response = connection.send(&get(trail, cookie), &[]).expect(200);
+    let page = connection.text(&response);
+    let (_, rest) = page.split_once(&format!("href=\"{trail}/attestations/")).unwrap();
+    format!("{trail}/attestations/{}", rest.split('"').next().unwrap())
 }
 
 /// Labels and paths of the pages. `past` is a time with many artifacts, in Unix microseconds.

@@ -1,64 +1,77 @@
 //! `supercargo serve` as a process, and a client.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use super::budgets::program;
-use super::figures::Figures;
+use super::database::Database;
+use super::figures::{Figures, cpu_of};
 
-/// Organizations and their number of trails.
-pub(super) const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
+/// An organization of the bootstrap file.
+pub(super) struct Organization {
+    name: String,
+    /// Names of its tokens of role admin; [`token`] returns their text.
+    tokens: Vec<String>,
+    /// Further keys in YAML, indented by four spaces.
+    settings: String,
+}
 
-/// Settings of the organization `pages` in the bootstrap file, in addition to its token.
-const PAGES_SETTINGS: &str = "    environments:
-      - {name: large, policy: {attestations: [{flow: tests, name: unit}, {flow: tests, name: scan}]}}
-    actions:
-      - number: 1
-        name: hook
-        environments: [small-001]
-        triggers: [ON_STARTED_ARTIFACT]
-        targets: [{name: hook, type: WEBHOOK, url: {variable: HOOK}, secrets: [{variable: TOKEN_pages}]}]
-";
+impl Organization {
+    /// An organization with one token, which has its name.
+    pub(super) fn new(name: impl Into<String>, settings: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { tokens: vec![name.clone()], name, settings: settings.into() }
+    }
+
+    pub(super) fn with_token(mut self, token: &str) -> Self {
+        self.tokens.push(token.to_owned());
+        self
+    }
+}
 
 /// A running service, killed on drop.
 pub(super) struct Server {
     process: Child,
-    address: String,
+    pub(super) address: String,
+    _folder: TempDir,
 }
 
 impl Server {
-    pub(super) fn start(folder: &Path, database: &str) -> Self {
+    pub(super) fn start(database: &Database, organizations: &[Organization]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
-        let organizations = SIZES.map(|(organization, _)| (organization, ""));
-        for (organization, settings) in organizations.into_iter().chain([("pages", PAGES_SETTINGS)]) {
-            writeln!(
-                bootstrap,
-                "  - name: {organization}\n    tokens: [{{name: bench, role: admin, variable: TOKEN_{organization}}}]\n{settings}"
-            )
-            .unwrap();
+        for Organization { name, tokens, settings } in organizations {
+            writeln!(bootstrap, "  - name: {name}\n    tokens:").unwrap();
+            for token in tokens {
+                writeln!(bootstrap, "      - {{name: {token}, role: admin, variable: TOKEN_{token}}}")
+                    .unwrap();
+            }
+            bootstrap.push_str(settings);
         }
-        std::fs::write(folder.join("bootstrap.yaml"), bootstrap).unwrap();
-        let log = folder.join("log");
+        std::fs::write(folder.path().join("bootstrap.yaml"), bootstrap).unwrap();
+        let log = folder.path().join("log");
+        let tokens = organizations.iter().flat_map(|organization| &organization.tokens);
         let process = Command::new(program())
             .env_clear()
-            .env("SUPERCARGO_DATABASE", database)
-            .envs(SIZES.map(|(organization, _)| (format!("TOKEN_{organization}"), token(organization))))
-            .envs([("TOKEN_pages", token("pages")), ("HOOK", "https://hooks.example.com/x".to_owned())])
+            .env("SUPERCARGO_DATABASE", &database.url)
+            .env("HOOK", "https://hooks.example.com/x")
+            .envs(tokens.map(|name| (format!("TOKEN_{name}"), token(name))))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--bootstrap"])
-            .arg(folder.join("bootstrap.yaml"))
+            .arg(folder.path().join("bootstrap.yaml"))
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut server = Self { process, address: String::new() };
+        let mut server = Self { process, address: String::new(), _folder: folder };
         let begin = Instant::now();
         while server.address.is_empty() {
             let log = std::fs::read_to_string(&log).unwrap();
-            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+            assert!(begin.elapsed() < Duration::from_mins(1), "{log}");
             assert!(server.process.try_wait().unwrap().is_none(), "{log}");
             if let Some((_, rest)) = log.split_once("serving on http://") {
                 rest.split_once(',').unwrap().0.clone_into(&mut server.address);
@@ -70,11 +83,7 @@ impl Server {
 
     /// CPU time in seconds.
     pub(super) fn cpu(&self) -> f64 {
-        // Clock ticks are hundredths of a second in user space (proc_pid_stat(5)).
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        ticks as f64 / 100.0
+        cpu_of(self.process.id(), "").unwrap()
     }
 
     pub(super) fn connect(&self) -> Connection {
@@ -102,11 +111,7 @@ impl Server {
 
     /// Measures GET requests of an operation on one connection.
     pub(super) fn get(&self, organization: &str, path: &str, samples: usize) -> Figures {
-        let token = token(organization);
-        self.measure(
-            &format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n"),
-            samples,
-        )
+        self.measure(&get(path, &bearer(organization)), samples)
     }
 
     /// Measures repeated requests on one connection.
@@ -133,8 +138,29 @@ impl Drop for Server {
     }
 }
 
-pub(super) fn token(organization: &str) -> String {
-    format!("{organization:0>64}")
+/// Text of the token with this name.
+pub(super) fn token(name: &str) -> String {
+    format!("{name:0>64}")
+}
+
+/// Head of a GET request with a header for authentication.
+pub(super) fn get(path: &str, credential: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{credential}\r\n\r\n")
+}
+
+/// Header with a token.
+pub(super) fn bearer(name: &str) -> String {
+    format!("Authorization: Bearer {}", token(name))
+}
+
+/// Head of a report.
+pub(super) fn report_head(organization: &str, environment: &str, body: &[u8]) -> String {
+    format!(
+        "PUT /api/v2/environments/{organization}/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n{}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        bearer(organization),
+        body.len()
+    )
 }
 
 /// A persistent connection.
@@ -159,13 +185,7 @@ impl Response {
 
 impl Connection {
     pub(super) fn report(&mut self, organization: &str, environment: &str, body: &[u8]) -> Response {
-        let head = format!(
-            "PUT /api/v2/environments/{organization}/{environment}/report/K8S HTTP/1.1\r\nHost: bench\r\n\
-             Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            token(organization),
-            body.len()
-        );
-        self.send(&head, body)
+        self.send(&report_head(organization, environment, body), body)
     }
 
     pub(super) fn attest(&mut self, organization: &str, flow: &str, trail: &str, data: &str) -> Response {
@@ -181,6 +201,18 @@ impl Connection {
         data: &str,
         file: &str,
     ) -> Response {
+        self.try_attest(organization, flow, trail, data, file).unwrap()
+    }
+
+    /// As [`attest_with`](Self::attest_with), but fails if the service closes the connection.
+    pub(super) fn try_attest(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        trail: &str,
+        data: &str,
+        file: &str,
+    ) -> io::Result<Response> {
         let mut body =
             format!("--x\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{data}\r\n--x");
         if !file.is_empty() {
@@ -195,7 +227,7 @@ impl Connection {
             token(organization),
             body.len()
         );
-        self.send(&head, body.as_bytes())
+        self.try_send(&head, body.as_bytes())
     }
 
     /// Signs in as a browser does. Returns the cookie.
@@ -217,13 +249,20 @@ impl Connection {
     }
 
     pub(super) fn send(&mut self, head: &str, body: &[u8]) -> Response {
+        self.try_send(head, body).unwrap()
+    }
+
+    /// Fails if the service closes the connection.
+    pub(super) fn try_send(&mut self, head: &str, body: &[u8]) -> io::Result<Response> {
         let begin = Instant::now();
-        self.stream.write_all(head.as_bytes()).unwrap();
-        self.stream.write_all(body).unwrap();
+        self.stream.write_all(head.as_bytes())?;
+        self.stream.write_all(body)?;
         let (mut filled, mut end, mut heading) = (0, None, String::new());
         let end = loop {
-            let count = self.stream.read(&mut self.received[filled..]).unwrap();
-            assert!(count > 0, "the service closed the connection");
+            let count = self.stream.read(&mut self.received[filled..])?;
+            if count == 0 {
+                return Err(io::Error::other("the service closed the connection"));
+            }
             filled += count;
             end = end.or_else(|| {
                 let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
@@ -239,6 +278,6 @@ impl Connection {
         };
         let milliseconds = begin.elapsed().as_secs_f64() * 1e3;
         let status = String::from_utf8_lossy(&self.received[9..12]).parse().unwrap();
-        Response { status, milliseconds, bytes: end, head: heading }
+        Ok(Response { status, milliseconds, bytes: end, head: heading })
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Bound {
 use Bound::{AtLeast, AtMost};
 
 /// All budgets, in the order of the table.
-pub(crate) const BUDGETS: [Budget; 18] = [
+pub(crate) const BUDGETS: [Budget; 24] = [
     budget("agent.anonymous.1000", "agent, anonymous memory, 1,000 pods", AtMost(5.0), "MiB"),
     budget("agent.anonymous.10000", "agent, anonymous memory, 10,000 pods", AtMost(6.0), "MiB"),
     budget("agent.anonymous.100000", "agent, anonymous memory, 100,000 pods", AtMost(16.0), "MiB"),
@@ -56,6 +56,17 @@ pub(crate) const BUDGETS: [Budget; 18] = [
     ),
     budget("serve.changed", "serve, changed report, 10,000 pods, SQLite", AtMost(40.0), "ms CPU"),
     budget("serve.live", "serve, live artifacts, 1,000 environments, SQLite, p99", AtMost(5.0), "ms"),
+    budget("serve.history.report", "serve, changed report, 30 times the attestations", AtMost(1.1), "times"),
+    budget(
+        "serve.history.attestation",
+        "serve, attestation, 30 times the attestations",
+        AtMost(1.1),
+        "times",
+    ),
+    budget("serve.environments.100", "serve, attestation, runs in 100 environments", AtMost(4.0), "times"),
+    budget("serve.environments.2000", "serve, attestation, runs in 2,000 environments", AtMost(100.0), "ms"),
+    budget("serve.rows", "serve, any request, rows of long ago, p99", AtMost(2.0), "times"),
+    budget("serve.noise", "serve, beside a noisy organization, p99", AtMost(2.0), "times"),
 ];
 
 const fn budget(key: &'static str, label: &'static str, bound: Bound, unit: &'static str) -> Budget {
@@ -122,6 +133,7 @@ impl Curve {
 
     /// Adds a point. The texts must not contain a comma.
     pub(crate) fn point(&mut self, at: impl Display, cost: &str, value: f64, unit: &str) {
+        assert!(!cost.contains(',') && !unit.contains(','), "{cost} in {unit}");
         writeln!(self.0, "{at},{cost},{value},{unit}").unwrap();
     }
 }

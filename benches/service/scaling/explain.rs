@@ -1,0 +1,64 @@
+//! Plans of the most frequent statements. The statements are those of `src/store`, with values instead of parameters.
+
+use crate::database::Database;
+
+/// Prints the plans for an organization with the environment `prod`.
+pub(super) fn print(database: &Database, organization: &str) {
+    for (label, statement) in statements(database, organization) {
+        println!("\n{label}");
+        for line in database.explain(&statement) {
+            println!("    {line}");
+        }
+    }
+}
+
+fn statements(database: &Database, organization: &str) -> [(&'static str, String); 5] {
+    let (hash, now) = (database.bytes("1"), "1800000000000000");
+    let id = format!("(SELECT id FROM environments WHERE organization = '{organization}' AND name = 'prod')");
+    [
+        (
+            "authentication (store/access.rs)",
+            format!(
+                "SELECT organization, name, sha256, role, scope, expires_at FROM tokens
+                 WHERE sha256 = {hash} AND closed_at IS NULL"
+            ),
+        ),
+        (
+            "unchanged report (store/reports.rs)",
+            format!(
+                "UPDATE environments
+                 SET last_report_at = CASE WHEN last_report_at > {now} THEN last_report_at ELSE {now} END
+                 WHERE organization = '{organization}' AND name = 'prod' AND body_hash = {hash}
+                   AND last_report_at >= {now} - COALESCE(silent_after, 180000000)"
+            ),
+        ),
+        (
+            "running artifacts of a changed report (store/verdicts.rs)",
+            format!(
+                "SELECT r.fingerprint, r.name, r.pods, v.compliance,
+                        CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
+                 FROM artifact_runs r LEFT JOIN verdicts v
+                   ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                 WHERE r.environment = {id} AND r.ended_at IS NULL"
+            ),
+        ),
+        (
+            "attestations of an evaluation (store/evidence.rs)",
+            format!(
+                "SELECT x.fingerprint, a.flow, a.name, a.is_compliant
+                 FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+                 WHERE x.organization = '{organization}' AND a.name IN ('unit') AND x.fingerprint IN ({hash})
+                 ORDER BY a.created_at, a.id"
+            ),
+        ),
+        (
+            "environments of an attestation (store/verdicts.rs)",
+            format!(
+                "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
+                 JOIN policies p ON p.organization = e.organization AND p.environment = e.name
+                 WHERE r.organization = '{organization}' AND r.ended_at IS NULL AND p.closed_at IS NULL
+                   AND r.fingerprint IN ({hash})"
+            ),
+        ),
+    ]
+}
