@@ -45,19 +45,21 @@ fn statements(database: &Database, organization: &str) -> [(&'static str, String
         (
             "attestations of an evaluation (store/evidence.rs)",
             format!(
-                "SELECT x.fingerprint, a.flow, a.name, a.is_compliant
-                 FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
-                 WHERE x.organization = '{organization}' AND a.name IN ('unit') AND x.fingerprint IN ({hash})
-                 ORDER BY a.created_at, a.id"
+                "SELECT fingerprint, flow, name, is_compliant FROM latest_attestations
+                 WHERE organization = '{organization}' AND flow IN ('cart') AND name IN ('unit')
+                   AND fingerprint IN ({hash})"
             ),
         ),
         (
             "environments of an attestation (store/verdicts.rs)",
             format!(
-                "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
-                 JOIN policies p ON p.organization = e.organization AND p.environment = e.name
-                 WHERE r.organization = '{organization}' AND r.ended_at IS NULL AND p.closed_at IS NULL
-                   AND r.fingerprint IN ({hash})"
+                "SELECT e.id, e.name, e.compliance, p.content, r.name, r.pods, v.compliance, v.reasons
+                 FROM artifact_runs r JOIN environments e ON e.id = r.environment
+                   JOIN policies p ON p.organization = e.organization AND p.environment = e.name
+                   LEFT JOIN verdicts v
+                     ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                 WHERE r.organization = '{organization}' AND r.fingerprint = {hash} AND r.ended_at IS NULL
+                   AND p.closed_at IS NULL"
             ),
         ),
     ]
