@@ -158,7 +158,7 @@ impl Transaction {
             Some(named) => Some(self.record_repository(new.organization, named, at).await?),
             None => None,
         };
-        let targets = json(&new.data.template_targets());
+        let targets = json(&new.data.template_targets())?;
         let superseded = self.latest(trail.id, new.data.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
         let record = Record { id, trail: trail.id, repository, targets: &targets, overrides: superseded, at };
@@ -187,7 +187,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
-        let commit = new.data.git_commit_info.as_ref().map(json);
+        let commit = new.data.git_commit_info.as_ref().map(json).transpose()?;
         on!(self, |connection| {
             sqlx::query(UPDATE).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
         });
@@ -222,12 +222,13 @@ impl Transaction {
             let insert =
                 insert.bind(data.attestation_name.as_str()).bind(record.targets).bind(record.at.micros());
             let insert = insert.bind(new.reported_by).bind(SCHEMA_VERSION).bind(new.passes);
-            let insert = insert.bind(json(&data.junit_results)).bind(text(&data.description));
+            let insert = insert.bind(json(&data.junit_results)?).bind(text(&data.description));
             let insert = insert
                 .bind(data.origin_url.as_ref().map_or("", UrlText::as_str))
                 .bind(object(&data.user_data));
             let insert = insert.bind(object(&data.annotations)).bind(object(&data.external_urls));
-            let insert = insert.bind(data.git_commit_info.as_ref().map(json)).bind(record.repository);
+            let insert =
+                insert.bind(data.git_commit_info.as_ref().map(json).transpose()?).bind(record.repository);
             let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
             let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
             insert.execute(connection).await?;

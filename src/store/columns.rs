@@ -43,7 +43,7 @@ pub(super) fn verdict(text: Option<&str>, is_allowed: bool, reasons: Option<&str
     Ok(Verdict { compliance: compliance(text)?, is_allowed, reasons })
 }
 
-/// Serializes a type of this crate, which cannot fail.
-pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+/// Serializes a value to be stored.
+pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(Error::Serialize)
 }

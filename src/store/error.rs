@@ -25,6 +25,9 @@ pub enum Error {
     /// A value that this version did not write.
     #[error("failed to decode {0} from the database")]
     Unreadable(&'static str),
+    /// A value that cannot be stored: a defect.
+    #[error("failed to encode a value for the database")]
+    Serialize(#[source] serde_json::Error),
 }
 
 impl From<sqlx::Error> for Error {

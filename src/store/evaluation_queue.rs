@@ -49,7 +49,7 @@ impl Transaction {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let cause = json(cause);
+        let cause = json(cause)?;
         in_chunks!(
             self,
             |query| {
@@ -93,7 +93,7 @@ impl Transaction {
             " ON CONFLICT DO NOTHING"
         );
         on!(self, |connection| {
-            sqlx::query(QUEUE).bind(now.micros()).bind(json(cause)).execute(connection).await?;
+            sqlx::query(QUEUE).bind(now.micros()).bind(json(cause)?).execute(connection).await?;
         });
         Ok(())
     }

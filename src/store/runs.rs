@@ -65,15 +65,17 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
-        let started: Vec<_> = workloads.iter().filter(|(hash, _)| hashes.contains(hash)).collect();
+        let started = workloads.iter().filter(|(hash, _)| hashes.contains(hash));
+        let started = started.map(|(hash, workload)| Ok((hash, json(&workload.digests)?, &workload.owners)));
+        let started: Vec<_> = started.collect::<Result<_, Error>>()?;
         insert!(
             self,
             "INSERT INTO workloads (organization, hash, digests, owners) ",
             " ON CONFLICT DO NOTHING",
             started,
-            |values, (hash, workload)| {
+            |values, (hash, digests, owners)| {
                 values.push_bind(organization).push_bind(hash.bytes().as_slice());
-                values.push_bind(json(&workload.digests)).push_bind(workload.owners.as_str());
+                values.push_bind(digests.as_str()).push_bind(owners.as_str());
             }
         );
         insert!(

@@ -194,7 +194,11 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         let ended: Vec<(Uuid, Vec<u8>)> = changes.iter().flat_map(StatusChange::ended).collect();
-        let started: Vec<_> = changes.iter().flat_map(StatusChange::started).collect();
+        let started = changes.iter().flat_map(StatusChange::started);
+        let started = started.map(|(environment, artifact, running)| {
+            Ok((environment, artifact, &running.verdict, json(&running.verdict.reasons)?))
+        });
+        let started: Vec<_> = started.collect::<Result<_, Error>>()?;
         for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
@@ -214,10 +218,10 @@ impl Transaction {
             "INSERT INTO verdicts (environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
             "",
             started,
-            |values, (environment, artifact, running)| {
-                let Verdict { compliance, is_allowed, reasons } = &running.verdict;
+            |values, (environment, artifact, verdict, reasons)| {
                 values.push_bind(*environment).push_bind(artifact.bytes().as_slice()).push_bind(at.micros());
-                values.push_bind(compliance.as_str()).push_bind(*is_allowed).push_bind(json(reasons));
+                values.push_bind(verdict.compliance.as_str()).push_bind(verdict.is_allowed);
+                values.push_bind(reasons.as_str());
             }
         );
         for chunk in changes.chunks(MAX_STATEMENT_ROWS) {

@@ -34,8 +34,8 @@ struct OpenTarget {
 }
 
 /// The columns of an action that are compared.
-fn columns(action: &Action) -> (&str, String, String) {
-    (&action.name, json(&action.environments), json(&action.triggers))
+fn columns(action: &Action) -> Result<(&str, String, String), Error> {
+    Ok((&action.name, json(&action.environments)?, json(&action.triggers)?))
 }
 
 impl Transaction {
@@ -58,7 +58,7 @@ impl Transaction {
                 continue;
             };
             let targets_changed = self.reconcile_targets(organization, number, &action.targets, now).await?;
-            if targets_changed || columns(action) != (name, open.environments, open.triggers) {
+            if targets_changed || columns(action)? != (name, open.environments, open.triggers) {
                 self.close(CLOSE, id, now).await?;
                 self.insert_action(organization, action, open.created_at, now).await?;
                 journal.record(organization, describe(action));
@@ -105,7 +105,7 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO actions (id, organization, number, name, environments, triggers, created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let (name, environments, triggers) = columns(action);
+        let (name, environments, triggers) = columns(action)?;
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(action.number);
             let insert = insert.bind(name).bind(environments).bind(triggers).bind(created_at);
@@ -147,7 +147,7 @@ impl Transaction {
         for open in &open {
             match wanted.get(open.name.as_str()) {
                 Some(target) if target.kind.as_str() == open.kind => {
-                    let address = json(&target.address);
+                    let address = json(&target.address)?;
                     if address != open.content {
                         on!(self, |connection| {
                             sqlx::query(UPDATE).bind(address).bind(open.id).execute(connection).await?;
@@ -166,7 +166,8 @@ impl Transaction {
         for target in wanted.into_values() {
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(action);
-                let insert = insert.bind(&target.name).bind(target.kind.as_str()).bind(json(&target.address));
+                let insert =
+                    insert.bind(&target.name).bind(target.kind.as_str()).bind(json(&target.address)?);
                 insert.bind(now.micros()).execute(connection).await?;
             });
             changed = true;

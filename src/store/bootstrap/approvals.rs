@@ -33,9 +33,9 @@ fn label((flow, number): &Key) -> String {
 }
 
 /// The columns of an approval that are compared: environment, state and content.
-fn columns(approval: &Approval) -> (Option<String>, String, String) {
+fn columns(approval: &Approval) -> Result<(Option<String>, String, String), Error> {
     let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
-    (environment.map(str::to_owned), approval.state.as_str().to_owned(), json(&approval.content))
+    Ok((environment.map(str::to_owned), approval.state.as_str().to_owned(), json(&approval.content)?))
 }
 
 impl Transaction {
@@ -63,7 +63,7 @@ impl Transaction {
                 Some(approval) if approval.target != fingerprint(&open.target)? => {
                     return Err(ReconcileError::number_has_other_artifact(organization, label));
                 }
-                Some(approval) if columns(approval) == (open.environment, open.state, open.content) => {}
+                Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
                 Some(approval) => {
                     self.close(CLOSE, open.id, now).await?;
                     self.insert_approval(organization, &key.0, approval, open.created_at, now).await?;
@@ -118,7 +118,7 @@ impl Transaction {
             INSERT INTO approvals
                 (id, organization, flow, number, target, environment, state, content, created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let (environment, state, content) = columns(approval);
+        let (environment, state, content) = columns(approval)?;
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
             let insert = insert.bind(approval.number).bind(approval.target.bytes().as_slice());

@@ -60,8 +60,12 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        let policies = environments.iter().filter_map(|e| Some((e.name.as_str(), json(e.policy.as_ref()?))));
-        let mut wanted: BTreeMap<&str, String> = policies.collect();
+        let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
+        for environment in environments {
+            if let Some(policy) = &environment.policy {
+                wanted.insert(environment.name.as_str(), json(policy)?);
+            }
+        }
         let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
             .bind(organization)
             .fetch_all(connection)

@@ -42,7 +42,9 @@ impl Transaction {
                     .await?;
             });
             tags.extend(flow.tags.iter().map(|(tag, value)| (name, tag.as_str(), value.as_str())));
-            templates.extend(flow.template.as_ref().map(|template| (name, json(template))));
+            if let Some(template) = &flow.template {
+                templates.insert(name, json(template)?);
+            }
         }
         self.reconcile_tags(organization, tags, now, journal).await?;
         self.reconcile_templates(organization, templates, now, journal).await

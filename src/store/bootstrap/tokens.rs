@@ -89,7 +89,7 @@ impl Transaction {
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(&token.name);
                 let insert = insert.bind(token.sha256.bytes().as_slice()).bind(token.role.as_str());
-                let insert = insert.bind(json(&token.scope)).bind(token.expires_at.map(Timestamp::micros));
+                let insert = insert.bind(json(&token.scope)?).bind(token.expires_at.map(Timestamp::micros));
                 insert.bind(now.micros()).execute(connection).await?;
             });
             journal.record(

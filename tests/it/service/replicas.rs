@@ -15,7 +15,12 @@ const ACTION: &str = "    actions:
          targets: [{name: ops, type: WEBHOOK, url: {file: ops.url}, secrets: [{file: secret}]}]}";
 
 fn start(database: &Database, receiver: &Server) -> Process {
-    let folder = folder(&bootstrap(1, ACTION));
+    start_with(database, receiver, ACTION)
+}
+
+/// Starts a replica with this part of the bootstrap file.
+fn start_with(database: &Database, receiver: &Server, organization: &str) -> Process {
+    let folder = folder(&bootstrap(1, organization));
     std::fs::write(folder.path().join("ops.url"), receiver.url()).unwrap();
     std::fs::write(folder.path().join("secret"), "whsec-0123456789abcdef0123456789").unwrap();
     let mut command = command(&folder, &database.url());
@@ -106,4 +111,42 @@ async fn each_event_is_delivered_while_replicas_are_killed(database: Database) {
     );
 }
 
-super::on_both!(each_event_is_delivered_while_replicas_are_killed);
+async fn each_queued_environment_is_evaluated_once_while_replicas_are_killed(database: Database) {
+    const ENVIRONMENTS: usize = 200;
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let declared: Vec<_> =
+        (1..=ENVIRONMENTS).map(|n| format!("{{name: copy-{n}, policy: {{approval: true}}}}")).collect();
+    let declared = format!("    environments: [{}]", declared.join(", "));
+    let mut replicas = [0, 1].map(|_| start_with(&database, &receiver, &declared));
+    report_once(&client(), &replicas[0].base, 1).await.unwrap();
+    // What runs in the reported environment also runs in the declared ones, which were never evaluated.
+    for statement in [
+        "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at)
+         SELECT e.id, r.fingerprint, 1, r.organization, r.name, r.started_at
+         FROM artifact_runs r, environments e WHERE e.name LIKE 'copy-%'",
+        "UPDATE environments SET snapshot = 1, last_report_at = created_at WHERE name LIKE 'copy-%'",
+    ] {
+        database.execute(statement).await;
+    }
+    let count = async |from: &str| -> usize {
+        database.rows(&format!("SELECT CAST(COUNT(*) AS TEXT) FROM {from}")).await[0].parse().unwrap()
+    };
+    // Each replica is killed while it evaluates.
+    for (killed, evaluated) in [(0, ENVIRONMENTS / 4), (1, ENVIRONMENTS / 2)] {
+        let verdicts = async || count("verdicts").await;
+        eventually("some environments are evaluated", async || verdicts().await >= evaluated).await;
+        replicas[killed].child.kill().unwrap();
+        replicas[killed] = start_with(&database, &receiver, &declared);
+    }
+    let uncounted = "environments WHERE snapshot > 0 AND counted_at IS NULL";
+    eventually("all are evaluated", async || count(uncounted).await == 0).await;
+    eventually("the queue is empty", async || count("evaluation_queue").await == 0).await;
+    assert_eq!(count("environments WHERE compliance = 'NON-COMPLIANT'").await, ENVIRONMENTS);
+    assert_eq!(count("verdicts WHERE compliance = 'NON-COMPLIANT'").await, ENVIRONMENTS);
+    assert_eq!(count("events WHERE kind = 'ON_NON_COMPLIANT_ENV'").await, ENVIRONMENTS);
+}
+
+super::on_both!(
+    each_event_is_delivered_while_replicas_are_killed,
+    each_queued_environment_is_evaluated_once_while_replicas_are_killed,
+);
