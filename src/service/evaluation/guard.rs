@@ -169,20 +169,20 @@ impl<'a> Evaluating<'a> {
         let required: Vec<&Policy> = policies.values().collect();
         let evidence = self.transaction.required_evidence(organization, &required, artifacts).await?;
         let now = self.app.site.now();
-        let mut changed = Vec::new();
+        let mut evaluated = Vec::new();
         for (id, environment) in affected {
             if queued.contains(&environment.name) {
                 continue;
             }
             let policy = policies.get(&environment.policy);
             if let Some(after) = environment.evaluate(policy, &evidence, now)? {
-                changed.push((id, environment, after));
+                evaluated.push((id, environment, after));
             }
         }
         let queued: Vec<&str> = queued.iter().map(String::as_str).collect();
         self.transaction.queue_evaluations(organization, &queued, cause, now).await?;
-        let at = now.after(changed.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
-        let changes: Vec<_> = changed
+        let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
+        let changes: Vec<_> = evaluated
             .iter()
             .map(|(id, environment, (after, counts))| {
                 let before = &environment.before;
