@@ -65,7 +65,7 @@ pub(crate) const BUDGETS: [Budget; 24] = [
     ),
     budget("serve.environments.100", "serve, attestation, runs in 100 environments", AtMost(4.0), "times"),
     budget("serve.environments.2000", "serve, attestation, runs in 2,000 environments", AtMost(100.0), "ms"),
-    budget("serve.rows", "serve, any request, rows of long ago, p99", AtMost(2.0), "times"),
+    budget("serve.rows", "serve, any request, old rows, p99", AtMost(2.0), "times"),
     budget("serve.noise", "serve, beside a noisy organization, p99", AtMost(2.0), "times"),
 ];
 

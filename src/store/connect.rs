@@ -57,8 +57,8 @@ pub struct SqlitePools {
     writer: SqlitePool,
     /// For writes that may be lost on a power failure.
     heartbeats: SqlitePool,
-    /// One permit, granted in the order of arrival: a connection that polls for the file lock would lose against
-    /// writers that get it from each other.
+    /// One permit, granted in the order of arrival: a connection that polls for the file lock would starve
+    /// while writers take it one after the other.
     write_queue: Arc<Semaphore>,
     timeouts: Timeouts,
     file: Option<File>,
@@ -236,7 +236,7 @@ impl SqlitePools {
         permit
             .ok()
             .and_then(Result::ok)
-            .ok_or(Error::Busy("the database has reached its limit of waiting writes"))
+            .ok_or(Error::Busy("the database has reached its limit of concurrent writes"))
     }
 
     /// Checks that the file was not removed or replaced: writes to a removed file are lost when this process ends.

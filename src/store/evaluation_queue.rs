@@ -1,4 +1,5 @@
-//! The queue of environments to be evaluated: by a bootstrap file, by time, or after another version of the program.
+//! The queue of environments to be evaluated: after a bootstrap file, an expiry, an attestation of an allow-listed
+//! artifact, or an evaluation by another version of the program.
 //!
 //! Any replica takes an environment from the queue and evaluates it in the same transaction.
 
@@ -118,14 +119,13 @@ impl Transaction {
             DELETE FROM evaluation_queue WHERE environment =
               (SELECT environment FROM evaluation_queue WHERE environment = $1 FOR UPDATE SKIP LOCKED)
             RETURNING cause";
-        let cause: Option<String> = match self {
-            Self::Sqlite(transaction) => {
-                sqlx::query_scalar(TAKE).bind(environment).fetch_optional(&mut **transaction).await?
-            }
-            Self::Postgres(transaction) => {
-                sqlx::query_scalar(TAKE_FREE).bind(environment).fetch_optional(&mut **transaction).await?
-            }
+        let take = match self {
+            Self::Sqlite(_) => TAKE,
+            Self::Postgres(_) => TAKE_FREE,
         };
+        let cause: Option<String> = on!(self, |connection| {
+            sqlx::query_scalar(take).bind(environment).fetch_optional(connection).await?
+        });
         let parse = |json: String| {
             serde_json::from_str(&json).map_err(|_| Error::Unreadable("the cause of an evaluation"))
         };

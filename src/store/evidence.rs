@@ -30,8 +30,8 @@ impl Transaction {
         content.map(|json| policy(&json)).transpose()
     }
 
-    /// The allow-list entries of an environment, and the attestations and approvals of these artifacts that any of the
-    /// policies requires.
+    /// The allow-list entries of an environment, and the attestations and approvals that its policy requires, of these
+    /// artifacts.
     pub async fn evidence(
         &mut self,
         organization: &str,

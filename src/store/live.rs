@@ -55,7 +55,7 @@ pub struct LiveEnvironment {
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
-    pub outdated_since: Option<Timestamp>,
+    pub last_evaluated_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -66,7 +66,7 @@ pub(super) struct LiveEnvironmentRow {
     last_report_at: i64,
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
-    outdated_since: Option<i64>,
+    last_evaluated_at: Option<i64>,
 }
 
 impl From<LiveEnvironmentRow> for LiveEnvironment {
@@ -78,7 +78,7 @@ impl From<LiveEnvironmentRow> for LiveEnvironment {
             last_report_at: Timestamp::from_micros(row.last_report_at),
             silent_after: row.silent_after.map(duration),
             compliant_until: row.compliant_until.map(Timestamp::from_micros),
-            outdated_since: row.outdated_since.map(Timestamp::from_micros),
+            last_evaluated_at: row.last_evaluated_at.map(Timestamp::from_micros),
         }
     }
 }
@@ -95,7 +95,7 @@ struct LiveArtifactRow {
     last_report_at: i64,
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
-    outdated_since: Option<i64>,
+    last_evaluated_at: Option<i64>,
     compliance: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl LiveArtifactRow {
             last_report_at: self.last_report_at,
             silent_after: self.silent_after,
             compliant_until: self.compliant_until,
-            outdated_since: self.outdated_since,
+            last_evaluated_at: self.last_evaluated_at,
         };
         Ok(LiveArtifact {
             environment: environment.into(),
@@ -163,12 +163,12 @@ impl Transaction {
                 rows!(
                     self,
                     "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
-                     compliant_until, outdated_since, compliance",
+                     compliant_until, last_evaluated_at, compliance",
                     concat!(
                         "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
                                 e.last_report_at, e.silent_after, e.compliant_until,
                                 (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id)
-                                  AS outdated_since,
+                                  AS last_evaluated_at,
                                 v.compliance
                          FROM ",
                         $first,

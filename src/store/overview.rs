@@ -31,7 +31,7 @@ pub struct EnvironmentOverview {
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
-    pub outdated_since: Option<Timestamp>,
+    pub last_evaluated_at: Option<Timestamp>,
     /// Number of running artifacts.
     pub artifacts: i64,
     /// Number of running pods.
@@ -50,7 +50,7 @@ struct EnvironmentRow {
     silent_after: Option<i64>,
     compliance: Option<String>,
     compliant_until: Option<i64>,
-    outdated_since: Option<i64>,
+    last_evaluated_at: Option<i64>,
     artifacts: i64,
     pods: i64,
 }
@@ -65,7 +65,7 @@ impl EnvironmentRow {
             silent_after: self.silent_after.map(duration),
             compliance: compliance(self.compliance.as_deref())?,
             compliant_until: self.compliant_until.map(Timestamp::from_micros),
-            outdated_since: self.outdated_since.map(Timestamp::from_micros),
+            last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
             artifacts: self.artifacts,
             pods: self.pods,
         })
@@ -76,7 +76,7 @@ macro_rules! select_environments {
     ($condition:literal) => {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
-                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS outdated_since,
+                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at,
                    (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL)
                      AS artifacts,
                    (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL) AS pods

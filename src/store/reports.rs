@@ -139,20 +139,16 @@ impl Transaction {
                 )
             };
         }
-        let row: Option<EnvironmentRow> = match self {
-            Self::Sqlite(transaction) => sqlx::query(select!(""))
-                .bind(organization)
-                .bind(name)
-                .fetch_optional(&mut **transaction)
-                .await
-                .and_then(optional_from_row)?,
-            Self::Postgres(transaction) => sqlx::query(select!(" FOR UPDATE"))
-                .bind(organization)
-                .bind(name)
-                .fetch_optional(&mut **transaction)
-                .await
-                .and_then(optional_from_row)?,
+        let select = match self {
+            Self::Sqlite(_) => select!(""),
+            Self::Postgres(_) => select!(" FOR UPDATE"),
         };
+        let row: Option<EnvironmentRow> = on!(self, |connection| sqlx::query(select)
+            .bind(organization)
+            .bind(name)
+            .fetch_optional(connection)
+            .await
+            .and_then(optional_from_row)?);
         row.map(EnvironmentRow::parse).transpose()
     }
 

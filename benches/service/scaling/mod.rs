@@ -5,7 +5,7 @@
 //! - `history`: attestations per artifact under the name that the policy requires
 //! - `environments`: environments that run the attested artifact
 //! - `organizations`: organizations with an environment each
-//! - `rows`: attestations of long ago, with trails, artifacts and pods of that time
+//! - `rows`: old attestations, with trails, artifacts and pods of the same age
 //! - `noise`: an organization at its limits beside a quiet one
 //! - `replicas`: processes on one PostgreSQL database
 //!

@@ -1,4 +1,4 @@
-//! Cost of operations and pages over rows of long ago, from none to those of the option `attestations`.
+//! Cost of operations and pages over old rows, from none to those of the option `attestations`.
 //!
 //! One attestation of a hundred belongs to the measured organization, and the others to 999 others. Ten attestations share a
 //! trail and an artifact. All ended pods, and the history of artifacts, belong to the measured environment. The requested

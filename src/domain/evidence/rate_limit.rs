@@ -18,7 +18,7 @@ pub struct RateLimiter<Address, Token> {
     window: Duration,
     failures: RecentMap<Address, Failures>,
     accepted: RecentMap<Token, ()>,
-    /// Apart from tokens: a token can open any number of sessions, which must not evict other tokens.
+    /// Separate from `accepted`: repeated sign-ins with one token must not evict other tokens.
     sessions: RecentMap<Token, ()>,
 }
 

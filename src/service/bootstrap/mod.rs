@@ -88,8 +88,8 @@ pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
     }
 }
 
-/// Applies a file to the database, queues the changed environments for evaluation, and replaces the addresses of notification targets.
-/// Returns the generation.
+/// Applies a file to the database, queues the changed environments for evaluation, and replaces the addresses of
+/// notification targets. Returns the generation.
 pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let applied = try_apply(app, bootstrap).await;
     match &applied {
@@ -135,7 +135,8 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
     }
-    // A file that concerns few environments is in effect when it is reported as applied. The others follow.
+    // Evaluates a first batch, so that a small change is in effect when this returns. The task of the queue evaluates the
+    // rest.
     if let Err(error) = queue::evaluate_batch(app, || false).await {
         tracing::warn!(
             "failed to evaluate environments after a change of the bootstrap file: {}",

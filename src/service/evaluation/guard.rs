@@ -55,7 +55,7 @@ pub(crate) struct Subject {
 }
 
 impl<'a> Evaluating<'a> {
-    /// Shares the organization with other reports: for a change of one environment. Returns [`Error::Busy`] if other
+    /// Shares the organization: for a report or a queued evaluation, each of one environment. Returns [`Error::Busy`] if other
     /// changes of the organization take too long.
     pub(crate) async fn shared(app: &'a App, organization: &str) -> Result<Self, Error> {
         let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?.into();
@@ -160,9 +160,11 @@ impl<'a> Evaluating<'a> {
                     let policy = store::evidence::policy(&governed.policy)?;
                     policies.insert(governed.policy.clone(), policy);
                 }
-                match governed.counts.filter(|_| !governed.is_listed) {
+                match governed.counts.filter(|_| !governed.is_allow_listed) {
                     Some(counts) => Affected::add(&mut affected, *artifact, governed, counts),
-                    None => drop(queued.insert(governed.name)),
+                    None => {
+                        queued.insert(governed.name);
+                    }
                 }
             }
         }
@@ -218,7 +220,7 @@ impl<'a> Evaluating<'a> {
                     artifacts,
                     artifacts_total: total,
                 };
-                let content = serde_json::to_string(&content).map_err(|_| Error::Unreadable("an event"))?;
+                let content = serde_json::to_string(&content).map_err(Error::Serialize)?;
                 let (environment, name) = (change.environment, (*name).to_owned());
                 events.push(NewEvent { environment, name, trigger, content });
             }

@@ -1,5 +1,4 @@
-//! Evaluates queued environments: after a bootstrap file, when an allow-list entry expires, and after another version of
-//! the program.
+//! Evaluates queued environments (`store::evaluation_queue`), and queues those that became due.
 //!
 //! `service` runs one task per replica. Each environment is taken from the queue and evaluated in one transaction, so that
 //! a killed replica loses none, and other changes of the organization wait for one environment at most.
@@ -35,9 +34,12 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
         }
         let drained = async {
             queue_due(&app).await?;
-            measure(&app).await?;
-            while evaluate_batch(&app, || shutdown.is_cancelled()).await? {}
-            measure(&app).await
+            loop {
+                measure(&app).await?;
+                if !evaluate_batch(&app, || shutdown.is_cancelled()).await? {
+                    return Ok::<_, store::Error>(());
+                }
+            }
         };
         match drained.await {
             Ok(()) => {

@@ -189,7 +189,7 @@ impl Problem {
     /// 429: too many requests without a valid token or session from the same address.
     pub(crate) fn too_many(wait: Duration) -> Self {
         let message = "too many requests without a valid token or session from this address; \
-                       Retry-After says when to retry";
+                       retry after the delay in Retry-After";
         Self::too_many_requests(message, wait)
     }
 
@@ -197,7 +197,7 @@ impl Problem {
     pub(crate) fn too_many_environments(max: u32, wait: Duration) -> Self {
         let message = format!(
             "the environment does not exist, and this token has reached its limit of {max} new environments in 24 hours: \
-             declare the environment in the bootstrap file, or retry after the time in Retry-After"
+             declare the environment in the bootstrap file, or retry after the delay in Retry-After"
         );
         Self::too_many_requests(message, wait)
     }
@@ -232,7 +232,7 @@ impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
         if let store::Error::Busy(limit) = error {
             // The access log suffices: a limit may reject many requests.
-            return Self::unavailable(format!("{limit}; retry after the time in Retry-After"));
+            return Self::unavailable(format!("{limit}; retry after the delay in Retry-After"));
         }
         let causes = error_causes::describe(&error);
         if matches!(error, store::Error::Unavailable(_)) {

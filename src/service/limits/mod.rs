@@ -193,10 +193,10 @@ mod tests {
         let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
         let table = format!(
             "\
-| limited resource | per token | per organization | in total | wait of a request | answer above the limit |
+| limited resource | per token | per organization | in total | timeout of the wait | response above the limit |
 |---|---|---|---|---|---|
 | connections; half of them for an address or IPv6 /64 network | | | {connections} | until one is free | closed at once if the address has half |
-| running requests, also those whose clients left | | {of_one} | {requests} | {permit} s; none for its organization | 503 |
+| running requests, including those of disconnected clients | | {of_one} | {requests} | {permit} s; none for its organization | 503 |
 | memory for reports and attestations until they are recorded {inbound} | 503; 413 if one needs more than its organization gets |
 | memory for responses over 64 KiB until clients have read them {outbound} | 503 |
 | responses of read operations until clients have read them | {MAX_RESPONSES_PER_TOKEN} | {MAX_RESPONSES_PER_ORGANIZATION} | | {permit} s | 503 |

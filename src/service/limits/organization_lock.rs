@@ -15,7 +15,8 @@ use crate::store::Error;
 /// The limit that all of these locks enforce.
 const LIMIT: &str = "this organization has reached its limit of concurrent writes";
 
-/// A lock per organization: shared by reports, exclusive for attestations and the bootstrap file. Each wait for it ends
+/// A lock per organization: shared by reports and queued evaluations, exclusive for attestations, the bootstrap file and
+/// the retention. Each wait for it ends
 /// with [`Error::Busy`] after a timeout.
 #[derive(Debug)]
 pub(crate) struct OrganizationLocks {
@@ -36,7 +37,7 @@ impl OrganizationLocks {
         self.write(organization, Instant::now() + timeout).await
     }
 
-    /// For a report.
+    /// For a report or a queued evaluation.
     pub(crate) async fn shared(&self, organization: &str, timeout: Duration) -> Result<[Permit; 2], Error> {
         let deadline = Instant::now() + timeout;
         // In this order: a report that waits for an exclusive holder must not occupy a heartbeat's permit.
@@ -45,7 +46,7 @@ impl OrganizationLocks {
         Ok([evaluating, self.write(organization, deadline).await?])
     }
 
-    /// For an attestation, or the bootstrap file.
+    /// For an attestation, the bootstrap file or the retention.
     pub(crate) async fn exclusive(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
         let (semaphore, all) = (self.evaluating.get(organization.to_owned()), self.evaluating.each);
         permit::acquire_many(semaphore, all, Instant::now() + timeout, LIMIT).await
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wait_for_the_lock_ends_after_the_timeout() {
+    async fn lock_returns_busy_after_the_timeout() {
         let organization_locks = OrganizationLocks::new(2);
         let attesting = organization_locks.exclusive("acme", Duration::ZERO).await.unwrap();
         let heartbeats = [
@@ -110,7 +111,7 @@ mod tests {
         drop(attesting);
         assert!(
             is_busy(organization_locks.shared("acme", Duration::ZERO).await.err()),
-            "all heartbeats wait"
+            "heartbeats hold all write permits"
         );
         drop(heartbeats);
         assert!(organization_locks.shared("acme", Duration::ZERO).await.is_ok());

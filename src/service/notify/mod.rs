@@ -121,7 +121,9 @@ impl Attempts {
         let (task, has_arrived) = match self.tasks.join_next_with_id().await? {
             Ok(ended) => ended,
             Err(error) => {
-                tracing::error!("the task of a notification panicked");
+                tracing::error!(
+                    "the task that sends a notification panicked; the notification is sent again"
+                );
                 (error.id(), false)
             }
         };
@@ -333,7 +335,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn target_of_an_attempt_that_panicked_is_free_and_has_failed() {
+    async fn target_is_released_and_paused_after_its_attempt_panicked() {
         let limits = Delivery::default();
         let [panics, arrives] = [1, 2].map(Uuid::from_u128);
         let (mut attempts, mut unavailable) = (Attempts::default(), Unavailable::default());

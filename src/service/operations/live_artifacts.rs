@@ -135,7 +135,7 @@ fn response(
         kind: "K8S",
         last_report_at: environment.last_report_at,
         is_silent: environment.validity(site.silent_after).is_silent(now),
-        last_evaluated_at: environment.outdated_since,
+        last_evaluated_at: environment.last_evaluated_at,
         links: site.links.environment(organization, &environment.name),
     }
 }

@@ -80,7 +80,7 @@ pub(super) async fn page(
             sides = Some((from, to, workloads));
         }
     }
-    // Other requests need the connection and this thread while all artifacts are compared.
+    // Comparing all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
     if let Some((from, to, workloads)) = sides {
         let (site, organization, name) = (site.clone(), organization.clone(), name.clone());

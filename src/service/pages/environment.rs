@@ -78,7 +78,7 @@ pub(super) async fn page(
     };
     let stored = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
     let policy = transaction.policy(&organization, &name).await?;
-    // Other requests need the connection and this thread while all artifacts are grouped.
+    // Grouping all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
     let is_confirmed =
         past.map_or_else(|| status.is_confirmed(), |past| past.coverage == HistoryCoverage::Known);

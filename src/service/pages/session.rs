@@ -36,7 +36,7 @@ pub(super) struct OrganizationPage<Rest = ()> {
     pub(super) organization: String,
     pub(super) rest: Rest,
     pub(super) user: SignedIn,
-    /// Permits of the token, of its organization and of all pages; they end with the handler.
+    /// The permits of [`permits`]; they end with the handler.
     _permits: [Permit; 5],
 }
 

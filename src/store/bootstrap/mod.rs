@@ -10,9 +10,10 @@ mod flows;
 mod plan;
 mod tokens;
 
-use sqlx::types::Uuid;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+use sqlx::types::Uuid;
 
 use super::columns::{fingerprint, micros};
 use super::transaction::on;

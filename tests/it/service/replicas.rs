@@ -119,7 +119,7 @@ async fn each_queued_environment_is_evaluated_once_while_replicas_are_killed(dat
     let declared = format!("    environments: [{}]", declared.join(", "));
     let mut replicas = [0, 1].map(|_| start_with(&database, &receiver, &declared));
     report_once(&client(), &replicas[0].base, 1).await.unwrap();
-    // What runs in the reported environment also runs in the declared ones, which were never evaluated.
+    // The declared environments run the same artifacts as the reported one, and were never evaluated.
     for statement in [
         "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at)
          SELECT e.id, r.fingerprint, 1, r.organization, r.name, r.started_at

@@ -37,7 +37,7 @@ pub(super) struct File {
     /// Mail server for targets of type EMAIL.
     #[serde(default)]
     pub(super) smtp: Option<Smtp>,
-    /// Organizations, at least one. Removing one disables it and its tokens; its data and its retention are kept.
+    /// Organizations, at least one. Removing one disables it and its tokens; its data stays, and its last retention still applies.
     pub(super) organizations: Vec<Organization>,
 }
 

@@ -19,20 +19,20 @@ pub(crate) struct CurrentStatus {
     /// The stored verdict.
     pub(crate) stored: Compliance,
     /// The time of the stored verdict, if the environment waits to be evaluated.
-    pub(crate) outdated_since: Option<Timestamp>,
+    pub(crate) last_evaluated_at: Option<Timestamp>,
 }
 
 impl CurrentStatus {
     pub(crate) fn from_environment(environment: &EnvironmentOverview, site: &Site, now: Timestamp) -> Self {
         let validity = environment.validity(site.silent_after);
-        let outdated_since = environment.outdated_since;
-        Self { now, validity, stored: environment.compliance, outdated_since }
+        let last_evaluated_at = environment.last_evaluated_at;
+        Self { now, validity, stored: environment.compliance, last_evaluated_at }
     }
 
     pub(crate) fn from_run(run: &CurrentRun, site: &Site, now: Timestamp) -> Self {
         let validity = run.environment.validity(site.silent_after);
-        let outdated_since = run.environment.outdated_since;
-        Self { now, validity, stored: run.verdict.compliance, outdated_since }
+        let last_evaluated_at = run.environment.last_evaluated_at;
+        Self { now, validity, stored: run.verdict.compliance, last_evaluated_at }
     }
 
     /// Whether the agent has not reported for longer than `silentAfter`.
@@ -54,7 +54,7 @@ impl CurrentStatus {
     pub(crate) fn badge(&self) -> Markup {
         html! {
             (compliance_badge(self.compliance()))
-            @if let Some(at) = self.outdated_since { " last evaluated " (timestamp_with_age(at, self.now)) }
+            @if let Some(at) = self.last_evaluated_at { " last evaluated " (timestamp_with_age(at, self.now)) }
         }
     }
 

@@ -102,7 +102,7 @@ pub(crate) mod tests {
         let status = |silent_after| {
             let silent_after = Duration::from_secs(silent_after);
             let validity = Validity { last_report_at: Some(at(900)), silent_after, compliant_until: None };
-            CurrentStatus { now: at(1_000), validity, stored: Compliance::Unknown, outdated_since: None }
+            CurrentStatus { now: at(1_000), validity, stored: Compliance::Unknown, last_evaluated_at: None }
         };
         let (silent, reporting) = (status(99), status(100));
         let all = [gap(1, 60, 100, 3, 60), gap(1, 30, 40, 3, 60), gap(1, 10, 20, 3, 60)];
