@@ -32,11 +32,19 @@ pub struct QueueBacklog {
     pub oldest: Option<Timestamp>,
 }
 
-/// The condition of environments `e` that time or another version of the program made due; `$1` is the current time.
-macro_rules! is_due {
-    () => {
-        "(e.evaluate_at <= $1 OR e.compliant_until <= $1
-          OR e.snapshot > 0 AND (e.counted_at IS NULL OR e.counted_at <> e.evaluated_at))"
+/// The environments `e` of open organizations that time or another version of the program made due; `$1` is the current
+/// time. Each part has an index of its own.
+macro_rules! due {
+    ($select:literal, $end:literal) => {
+        concat!(
+            $select,
+            " FROM environments e JOIN organizations o ON o.name = e.organization
+              WHERE o.closed_at IS NULL AND e.id IN
+                (SELECT id FROM environments WHERE evaluate_at <= $1
+                 UNION ALL
+                 SELECT id FROM environments WHERE snapshot > 0 AND (counted_at IS NULL OR counted_at <> evaluated_at))",
+            $end
+        )
     };
 }
 
@@ -62,7 +70,7 @@ impl Transaction {
                 query.push(" AND snapshot > 0 AND name IN");
             },
             environments.iter().copied(),
-            " ON CONFLICT DO NOTHING",
+            " ORDER BY id ON CONFLICT DO NOTHING",
             |connection| {
                 query.build().persistent(false).execute(connection).await?;
             }
@@ -72,12 +80,8 @@ impl Transaction {
 
     /// Whether environments are due by [`queue_due`](Self::queue_due).
     pub async fn has_due(&mut self, now: Timestamp) -> Result<bool, Error> {
-        const EXISTS: &str = concat!(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM environments e WHERE ",
-            is_due!(),
-            " LIMIT 1) AS due"
-        );
-        let due: i64 = on!(self, |connection| sqlx::query_scalar(EXISTS)
+        const COUNT: &str = due!("SELECT COUNT(*) FROM (SELECT 1", " LIMIT 1) AS due");
+        let due: i64 = on!(self, |connection| sqlx::query_scalar(COUNT)
             .bind(now.micros())
             .fetch_one(connection)
             .await?);
@@ -87,11 +91,11 @@ impl Transaction {
     /// Queues the environments in which an allow-list entry expired, and those that another version of the program
     /// evaluated or has never evaluated.
     pub async fn queue_due(&mut self, cause: &Cause, now: Timestamp) -> Result<(), Error> {
-        const QUEUE: &str = concat!(
+        // In a fixed order, so that transactions that queue the same environments cannot deadlock.
+        const QUEUE: &str = due!(
             "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
-             SELECT e.id, e.organization, $2, $1 FROM environments e WHERE ",
-            is_due!(),
-            " ON CONFLICT DO NOTHING"
+             SELECT e.id, e.organization, $2, $1",
+            " ORDER BY e.id ON CONFLICT DO NOTHING"
         );
         on!(self, |connection| {
             sqlx::query(QUEUE).bind(now.micros()).bind(json(cause)?).execute(connection).await?;

@@ -141,7 +141,7 @@ impl Transaction {
         }
         let select = match self {
             Self::Sqlite(_) => select!(""),
-            Self::Postgres(_) => select!(" FOR UPDATE"),
+            Self::Postgres(_) => select!(" FOR NO KEY UPDATE"),
         };
         let row: Option<EnvironmentRow> = on!(self, |connection| sqlx::query(select)
             .bind(organization)

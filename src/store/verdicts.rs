@@ -72,8 +72,8 @@ pub struct GovernedArtifact {
     pub counts: Option<ComplianceCounts>,
     /// The policy of the environment, as JSON.
     pub policy: String,
-    /// Whether the artifact is in the environment's allow-list.
-    pub is_allow_listed: bool,
+    /// Whether the environment must be evaluated as a whole: it is queued already, or the artifact is in its allow-list.
+    pub must_queue: bool,
     /// The artifact in the environment.
     pub running: RunningArtifact,
 }
@@ -91,7 +91,7 @@ struct GovernedArtifactRow {
     unknown_artifacts: Option<i64>,
     non_compliant_artifacts: Option<i64>,
     policy: String,
-    is_allow_listed: i64,
+    must_queue: i64,
     artifact: String,
     pods: Option<i64>,
     compliance: Option<String>,
@@ -117,7 +117,7 @@ impl GovernedArtifactRow {
             evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
             counts,
             policy: self.policy,
-            is_allow_listed: self.is_allow_listed != 0,
+            must_queue: self.must_queue != 0,
             running: RunningArtifact { name: self.artifact, pods: self.pods, verdict },
         })
     }
@@ -278,14 +278,14 @@ impl Transaction {
         let rows: Vec<GovernedArtifactRow> = rows!(
             self,
             "hex(id), name, snapshot, environment_compliance, evaluated_at, counted_at, compliant_artifacts,
-             unknown_artifacts, non_compliant_artifacts, policy, is_allow_listed, artifact, pods, compliance, is_allowed,
+             unknown_artifacts, non_compliant_artifacts, policy, must_queue, artifact, pods, compliance, is_allowed,
              reasons",
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
-                    CAST(CASE WHEN EXISTS
+                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
                       (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
                          AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
-                      THEN 1 ELSE 0 END AS BIGINT) AS is_allow_listed,
+                      THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
                     r.name AS artifact, r.pods, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
              FROM artifact_runs r JOIN environments e ON e.id = r.environment

@@ -9,7 +9,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use file::schema;
 pub use resolve::BootstrapError;
@@ -49,6 +49,9 @@ impl LoadError {
         }
     }
 }
+
+/// Maximum time for which the first evaluations delay the start, or a reload.
+const MAX_EVALUATION: Duration = Duration::from_secs(10);
 
 /// Timeout for reading the file and its secrets.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,7 +140,8 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     }
     // Evaluates a first batch, so that a small change is in effect when this returns. The task of the queue evaluates the
     // rest.
-    if let Err(error) = queue::evaluate_batch(app, || false).await {
+    let deadline = Instant::now() + MAX_EVALUATION;
+    if let Err(error) = queue::evaluate_batch(app, || Instant::now() >= deadline).await {
         tracing::warn!(
             "failed to evaluate environments after a change of the bootstrap file: {}",
             describe(&error)

@@ -9,7 +9,7 @@
 //! concerns all artifacts of many environments queues them ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
 
@@ -27,6 +27,9 @@ use crate::store::events::NewEvent;
 use crate::store::reports::LockedEnvironment;
 use crate::store::verdicts::{GovernedArtifact, StatusChange};
 use crate::store::{self, Error, Transaction};
+
+/// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
+const MAX_HELD: Duration = Duration::from_secs(1);
 
 /// A change of one or more organizations, with the locks and the transaction that it needs. Dropping it rolls back.
 #[must_use = "the change is rolled back without a commit"]
@@ -70,17 +73,33 @@ impl<'a> Evaluating<'a> {
         Self::exclusive_within(app, organizations, app.limits.permit_timeout).await
     }
 
-    /// As [`exclusive`](Self::exclusive), with another timeout per organization: for the bootstrap file, which no client
-    /// sends again.
+    /// As [`exclusive`](Self::exclusive), with another timeout: for the bootstrap file, which no client sends again.
     pub(crate) async fn exclusive_within(
         app: &'a App,
         organizations: BTreeSet<&str>,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let mut locks = Vec::new();
-        for organization in &organizations {
-            locks.push(app.organization_locks.exclusive(organization, timeout).await?);
-        }
+        let deadline = Instant::now() + timeout;
+        let mut contended = None;
+        let locks = 'retry: loop {
+            let mut locks = Vec::new();
+            let others =
+                organizations.iter().copied().filter(|organization| Some(*organization) != contended);
+            for organization in contended.into_iter().chain(others) {
+                // One busy organization must not block those that are locked already.
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                let wait = if locks.is_empty() { remaining } else { remaining.min(MAX_HELD) };
+                match app.organization_locks.exclusive(organization, wait).await {
+                    Ok(lock) => locks.push(lock),
+                    Err(error) if wait == remaining => return Err(error),
+                    Err(_) => {
+                        contended = Some(organization);
+                        continue 'retry;
+                    }
+                }
+            }
+            break locks;
+        };
         let mut transaction = app.site.store.write().await?;
         for organization in organizations {
             transaction.lock_verdicts(organization).await?;
@@ -160,7 +179,7 @@ impl<'a> Evaluating<'a> {
                     let policy = store::evidence::policy(&governed.policy)?;
                     policies.insert(governed.policy.clone(), policy);
                 }
-                match governed.counts.filter(|_| !governed.is_allow_listed) {
+                match governed.counts.filter(|_| !governed.must_queue) {
                     Some(counts) => Affected::add(&mut affected, *artifact, governed, counts),
                     None => {
                         queued.insert(governed.name);

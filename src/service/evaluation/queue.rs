@@ -3,6 +3,7 @@
 //! `service` runs one task per replica. Each environment is taken from the queue and evaluated in one transaction, so that
 //! a killed replica loses none, and other changes of the organization wait for one environment at most.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
@@ -67,33 +68,43 @@ async fn queue_due(app: &App) -> Result<(), store::Error> {
 }
 
 /// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure of one environment does
-/// not stop the others.
+/// not stop the others, except those of the same organization if that is busy.
 ///
 /// # Errors
 ///
 /// The last error, if it evaluated none. The environments stay in the queue.
 pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
     let queued = app.site.store.read().await?.queued_evaluations(BATCH).await?;
-    let mut outcome = Ok(false);
-    for environment in queued.iter().take_while(|_| !stop()) {
+    let mut busy = BTreeSet::new();
+    let (mut has_evaluated, mut failure) = (false, None);
+    for environment in &queued {
+        if stop() {
+            break;
+        }
+        if busy.contains(&environment.organization) {
+            continue;
+        }
         match evaluate(app, environment).await {
-            Ok(()) => outcome = Ok(true),
-            Err(error) if !matches!(outcome, Ok(true)) => outcome = Err(error),
-            Err(_) => {}
+            Ok(is_evaluated) => has_evaluated |= is_evaluated,
+            Err(error) => {
+                if matches!(error, store::Error::Busy(_)) {
+                    busy.insert(&environment.organization);
+                }
+                failure = Some(error);
+            }
         }
     }
-    outcome
+    failure.filter(|_| !has_evaluated).map_or(Ok(has_evaluated), Err)
 }
 
-async fn evaluate(app: &App, queued: &QueuedEnvironment) -> Result<(), store::Error> {
+/// Returns whether it evaluated the environment: another replica may have taken it.
+async fn evaluate(app: &App, queued: &QueuedEnvironment) -> Result<bool, store::Error> {
     let QueuedEnvironment { environment, organization, name } = queued;
     let mut evaluating = Evaluating::shared(app, organization).await?;
-    // Another replica may have taken it meanwhile.
-    if let Some(cause) = evaluating.transaction.take_evaluation(*environment).await? {
-        evaluating.reevaluate(organization, name, &cause).await?;
-        evaluating.commit().await?;
-    }
-    Ok(())
+    let Some(cause) = evaluating.transaction.take_evaluation(*environment).await? else { return Ok(false) };
+    evaluating.reevaluate(organization, name, &cause).await?;
+    evaluating.commit().await?;
+    Ok(true)
 }
 
 /// Updates the metrics of the queue.

@@ -111,8 +111,10 @@ impl Round<'_> {
             let workloads = self.app.site.store.read().await?.workloads_after(last.as_ref()).await?;
             for workloads in workloads.chunk_by(|(one, _), (next, _)| one == next) {
                 let hashes: Vec<Fingerprint> = workloads.iter().map(|(_, hash)| *hash).collect();
-                if let Some((organization, _)) = workloads.first() {
-                    self.remove_orphans(organization, &hashes).await?;
+                if let Some((organization, _)) = workloads.first()
+                    && let Err(error) = self.remove_orphans(organization, &hashes).await
+                {
+                    self.record_failure(&error);
                 }
             }
             last = workloads.into_iter().next_back();

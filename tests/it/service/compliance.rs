@@ -175,8 +175,13 @@ async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evalua
     for path in ["/ui/acme", "/ui/acme/environments/prod", &format!("/ui/acme/artifacts/{}", digest('a'))] {
         assert!(page(path).await.contains("last evaluated"), "{path}");
     }
+    // An attestation changes no verdict that may be outdated.
+    attest(&service, "cart", "unit", 'a', 1).await;
+    assert_eq!(compliance(&service).await, ["COMPLIANT"]);
     // This replica evaluates it with its next change of the file.
     service.reload(&declared(2, UNIT, "")).await;
+    assert_eq!(compliance(&service).await, ["NON-COMPLIANT"]);
+    assert_eq!(events(&service).await.last().unwrap(), "ON_NON_COMPLIANT_ENV");
     assert_eq!(live().await["_embedded"]["environments"][0].get("last_evaluated_at"), None);
 }
 
