@@ -87,7 +87,11 @@ pub struct Timeouts {
 }
 
 /// Maximum number of connections for tokens and sessions. A look-up takes less than a millisecond.
-pub const MAX_AUTHENTICATION_CONNECTIONS: u32 = 2;
+pub const MAX_AUTHENTICATION_CONNECTIONS: u32 = 4;
+
+/// A connection for tokens and sessions is tested before use after this idle time, since PostgreSQL may have restarted.
+/// A test of each use would add a round trip to each request.
+const MAX_IDLE_WITHOUT_TEST: Duration = Duration::from_secs(1);
 
 impl Default for Timeouts {
     fn default() -> Self {
@@ -363,7 +367,18 @@ async fn open_postgres(options: &PgConnectOptions, timeouts: Timeouts) -> Result
         ("lock_timeout", milliseconds(timeouts.lock)),
         ("idle_in_transaction_session_timeout", milliseconds(2 * timeouts.statement)),
     ]);
-    let authentication = pool.clone().max_connections(MAX_AUTHENTICATION_CONNECTIONS);
+    let authentication = pool
+        .clone()
+        .max_connections(MAX_AUTHENTICATION_CONNECTIONS)
+        .test_before_acquire(false)
+        .before_acquire(|connection, metadata| {
+            Box::pin(async move {
+                if metadata.idle_for > MAX_IDLE_WITHOUT_TEST {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        });
     let authentication = authentication.connect_with(options.clone()).await?;
     let readers = pool.clone().connect_with(options.clone()).await?;
     let writers = pool.connect_with(options).await?;

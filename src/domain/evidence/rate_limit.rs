@@ -1,8 +1,8 @@
 //! Rate limit for failed authentication, by address.
 //!
 //! Kept by `service` for addresses and hashes of tokens and of browser sessions. A token or session that was accepted
-//! before is exempt, so that a guessing client does not lock out others behind the same proxy or NAT. Does not check
-//! tokens itself. Pure: time is an argument.
+//! before is exempt, so that a guessing client does not lock out others behind the same proxy or NAT. The cookie of a
+//! session that has ended is no guess, so it is not counted. Does not check tokens itself. Pure: time is an argument.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -19,7 +19,15 @@ pub struct RateLimiter<Address, Token> {
     failures: RecentMap<Address, Failures>,
     accepted: RecentMap<Token, ()>,
     /// Separate from `accepted`: repeated sign-ins with one token must not evict other tokens.
-    sessions: RecentMap<Token, ()>,
+    sessions: RecentMap<Token, SessionState>,
+}
+
+/// State of a session that was valid at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionState {
+    Valid,
+    /// Final: no session starts again.
+    Ended,
 }
 
 /// Failures of one address.
@@ -50,7 +58,9 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
     /// The time until requests of this address with this token or session, or without one, are accepted again.
     #[must_use]
     pub fn retry_after(&self, address: Address, token: Option<Token>, now: Instant) -> Option<Duration> {
-        let is_accepted = |token| self.accepted.get(token).or_else(|| self.sessions.get(token)).is_some();
+        let is_accepted = |token| {
+            self.accepted.get(token).is_some() || self.sessions.get(token) == Some(&SessionState::Valid)
+        };
         if token.is_some_and(is_accepted) {
             return None;
         }
@@ -59,12 +69,11 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
         (!left.is_zero()).then_some(left)
     }
 
-    /// Records a failed authentication. Returns whether the address reached the limit with it. The token or session, if
-    /// it was accepted before, is no longer exempt.
+    /// Records a failed authentication. Returns whether the address reached the limit with it. The token, if it was
+    /// accepted before, is no longer exempt.
     pub fn record_failure(&mut self, address: Address, token: Option<Token>, now: Instant) -> bool {
         if let Some(token) = token {
             self.accepted.remove(token);
-            self.sessions.remove(token);
         }
         let is_recent = |failures: &&Failures| now.saturating_duration_since(failures.since) < self.window;
         let recent = self.failures.get(address).filter(is_recent).copied();
@@ -81,7 +90,28 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
 
     /// Records an accepted session.
     pub fn record_session(&mut self, session: Token) {
-        self.sessions.insert(session, ());
+        self.sessions.insert(session, SessionState::Valid);
+    }
+
+    /// Records that a session has ended.
+    pub fn record_session_end(&mut self, session: Token) {
+        self.sessions.insert(session, SessionState::Ended);
+    }
+
+    /// Records a session that is not stored. It has ended if it was accepted before. Otherwise it counts as a failed
+    /// authentication. Returns whether the address reached the limit with it.
+    pub fn record_unknown_session(&mut self, address: Address, session: Token, now: Instant) -> bool {
+        if self.sessions.get(session).is_some() {
+            self.record_session_end(session);
+            return false;
+        }
+        self.record_failure(address, None, now)
+    }
+
+    /// Whether this session is known to have ended.
+    #[must_use]
+    pub fn has_ended(&self, session: Token) -> bool {
+        self.sessions.get(session) == Some(&SessionState::Ended)
     }
 }
 
@@ -125,8 +155,12 @@ mod tests {
         Success(u8),
         /// An accepted session.
         Session(u8),
+        /// The end of a session.
+        End(u8),
+        /// Second, address and hash of a session that is not stored.
+        Unknown(u64, u8, u8),
     }
-    use Event::{Failure, Session, Success};
+    use Event::{End, Failure, Session, Success, Unknown};
 
     /// Second, address and token of a request.
     type Request = (u64, u8, Option<u8>);
@@ -157,7 +191,13 @@ mod tests {
             (&[&thrice[..], &[Success(7)]].concat(), (2, 1, Some(7)), None),
             (&[&[Success(7)][..], &thrice, &[Failure(3, 2, 7)]].concat(), (3, 1, Some(7)), Some(57)),
             (&[&thrice[..], &[Session(7)]].concat(), (2, 1, Some(7)), None),
-            (&[&[Session(7)][..], &thrice, &[Failure(3, 2, 7)]].concat(), (3, 1, Some(7)), Some(57)),
+            // So is an accepted session until it ends.
+            (&[&[Session(7)][..], &thrice, &[Unknown(3, 2, 7)]].concat(), (3, 1, Some(7)), Some(57)),
+            (&[&[Session(7)][..], &thrice, &[End(7)]].concat(), (3, 1, Some(7)), Some(57)),
+            // Unknown sessions count, unless they have ended.
+            (&[&thrice[..2], &[Unknown(2, 1, 7)]].concat(), (2, 1, None), Some(58)),
+            (&[&thrice[..2], &[Session(7), Unknown(2, 1, 7), Unknown(2, 1, 7)]].concat(), (2, 1, None), None),
+            (&[&thrice[..2], &[End(7), Unknown(2, 1, 7)]].concat(), (2, 1, None), None),
         ];
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
@@ -170,11 +210,26 @@ mod tests {
                     }
                     Success(token) => limiter.record_success(token),
                     Session(session) => limiter.record_session(session),
+                    End(session) => limiter.record_session_end(session),
+                    Unknown(second, address, session) => {
+                        limiter.record_unknown_session(address, session, at(second));
+                    }
                 }
             }
             let delay = limiter.retry_after(address, token, at(second));
             assert_eq!(delay, expected.map(Duration::from_secs), "{events:?} {second} {address} {token:?}");
         }
+    }
+
+    #[test]
+    fn session_has_ended_only_if_it_was_accepted() {
+        let now = Instant::now();
+        let mut limiter: RateLimiter<u8, u8> = RateLimiter::new(1, Duration::from_mins(1));
+        limiter.record_session(1);
+        assert!(!limiter.has_ended(1));
+        assert!(!limiter.record_unknown_session(0, 1, now), "not counted");
+        assert!(limiter.record_unknown_session(0, 2, now), "counted");
+        assert_eq!([1, 2].map(|session| limiter.has_ended(session)), [true, false]);
     }
 
     #[test]

@@ -203,14 +203,14 @@ mod tests {
 | pages that are being rendered | {MAX_PAGES_PER_KEY} | {MAX_PAGES_PER_KEY} | {MAX_PAGES} | {permit} s | 503 |
 | database connections for read operations and pages | | {reads} | {pooled} |
 | database connections for tokens and sessions | | | {MAX_AUTHENTICATION_CONNECTIONS} | {connection} s | 503 |
-| PostgreSQL: connections for reports and heartbeats | | {writes} | {pooled} |
+| PostgreSQL: connections for reports, heartbeats and sessions | | {writes} | {pooled} |
 | PostgreSQL: attestations; reports of the organization wait for them | | 1 | {pooled} |
 | SQLite: writes | | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503 |
 | notifications that are being sent | | {of_half} | {sending} | until one is sent | sent later |
 | notifications of an environment and trigger that wait for a target | | | {MAX_WAITING} | none | merged into the newest |
 | environments that reports create, without declared ones | {created} in {day} h | | | none | 429; nothing is recorded |
 | sessions of browsers | {sessions} | | | none | the least recently used session ends |
-| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429 without a database query |
+| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions are looked up one at a time |
 
 "
         );

@@ -22,7 +22,7 @@ const LIMIT: &str = "this organization has reached its limit of concurrent write
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.
     evaluating: KeyedSemaphore<String>,
-    /// One permit per report or heartbeat that uses the database.
+    /// One permit per report, heartbeat or session that uses the database.
     writing: KeyedSemaphore<String>,
 }
 
@@ -32,7 +32,7 @@ impl OrganizationLocks {
         Self { evaluating: KeyedSemaphore::new(max_shared), writing: KeyedSemaphore::new(max_shared) }
     }
 
-    /// For a heartbeat, which changes no verdict: limits concurrency only.
+    /// For a heartbeat or a session, which changes no verdict: limits concurrency only.
     pub(crate) async fn heartbeat(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
         self.write(organization, Instant::now() + timeout).await
     }

@@ -4,6 +4,7 @@
 //! organization from the path of a page, so a page cannot show an organization to anybody else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -58,7 +59,8 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
         let Some(Session { user, token }) = session(app, &context, &parts.headers).await? else {
-            return Err(Refusal::SignIn { target: app.site.links.seen(&context.target) });
+            let target = app.site.links.seen(&context.target);
+            return Err(Refusal::SignIn { target, cookie: ended_cookie(app, &parts.headers) });
         };
         let permits = permits(app, token, &user.organization).await?;
         if user.organization != organization {
@@ -84,8 +86,24 @@ async fn permits(app: &App, token: Fingerprint, organization: &str) -> Result<[P
     ])
 }
 
-/// The hash of the request's session, and the session, whether or not it has expired. An unknown session counts like an
-/// invalid token: returns 429 without a database query after too many of them from one address.
+/// The permits of an organization to write a session, acquired before a connection of the database, as for a heartbeat:
+/// the writes of one organization must not occupy all connections.
+pub(super) async fn write_permits(
+    app: &App,
+    organization: &str,
+    timeout: Duration,
+) -> Result<[Permit; 2], store::Error> {
+    Ok([run(app, organization)?, app.organization_locks.heartbeat(organization, timeout).await?])
+}
+
+/// The cookie of a request without a valid session, to delete it: a browser that keeps it would send an unknown session
+/// with each request.
+pub(super) fn ended_cookie(app: &App, headers: &HeaderMap) -> Option<Cookie> {
+    Cookie::from_base_url(app.site.links.base()).sent_in(headers)
+}
+
+/// The hash of the request's session, and the session, whether or not it has expired. A session that never existed counts
+/// like an invalid token: returns 429 after too many of them from one address, and then looks up one at a time.
 pub(super) async fn stored_session(
     app: &App,
     context: &RequestContext,
@@ -95,11 +113,7 @@ pub(super) async fn stored_session(
         return Ok(None);
     };
     let hash = Fingerprint::from_content(secret.as_bytes());
-    app.limiter.check(context.peer, Some(hash))?;
-    let session = app.site.store.session(hash).await?;
-    if session.is_none() {
-        app.limiter.refused(context.peer, Some(hash));
-    }
+    let session = app.limiter.look_up_session(context.peer, hash, app.site.store.session(hash)).await?;
     Ok(session.map(|session| (hash, session)))
 }
 
@@ -119,14 +133,19 @@ async fn session(
 ) -> Result<Option<Session>, Problem> {
     let Some((hash, session)) = stored_session(app, context, headers).await? else { return Ok(None) };
     let (now, timeouts) = (app.site.now(), &app.limits.session);
-    if session.times.is_expired(now, timeouts) {
+    let user = if session.times.is_expired(now, timeouts) {
+        None
+    } else {
+        // A session ends with its token.
+        user_of_token(app, session.token, &context.target).await?
+    };
+    let Some(user) = user else {
+        app.limiter.session_ended(hash);
         return Ok(None);
-    }
-    // A session ends with its token.
-    let Some(user) = user_of_token(app, session.token, &context.target).await? else { return Ok(None) };
+    };
     app.limiter.session_admitted(hash);
     if session.times.needs_touch(now, timeouts)
-        && let Err(error) = record_use(app, hash, now).await
+        && let Err(error) = record_use(app, &user.organization, hash, now).await
     {
         // The page is shown anyway; the session expires earlier.
         tracing::warn!("failed to record the use of a session: {error}");
@@ -136,7 +155,17 @@ async fn session(
     Ok(Some(Session { user, token: session.token }))
 }
 
-async fn record_use(app: &App, session: Fingerprint, now: Timestamp) -> Result<(), store::Error> {
+/// Timeout of the permit to record the use of a session. Short, since a page waits for it and the next page retries.
+const MAX_WAIT_TO_RECORD_USE: Duration = Duration::from_secs(1);
+
+async fn record_use(
+    app: &App,
+    organization: &str,
+    session: Fingerprint,
+    now: Timestamp,
+) -> Result<(), store::Error> {
+    let timeout = app.limits.permit_timeout.min(MAX_WAIT_TO_RECORD_USE);
+    let _permits = write_permits(app, organization, timeout).await?;
     let mut transaction = app.site.store.write().await?;
     transaction.record_session_use(session, now).await?;
     transaction.commit().await

@@ -13,7 +13,7 @@ use url::{Position, Url, form_urlencoded};
 use super::parts::cookie::Cookie;
 use super::parts::layout;
 use super::parts::refusal::Refusal;
-use super::session::{Browser, signed_in, stored_session, user_of_token};
+use super::session::{Browser, ended_cookie, signed_in, stored_session, user_of_token, write_permits};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::http::body::{Paced, content_length};
@@ -50,11 +50,12 @@ impl SignInForm {
 }
 
 /// Redirects to the organization of the user, or to the sign-in page.
-pub(super) async fn home(State(app): State<App>, Browser(user): Browser) -> Redirect {
-    Redirect::to(&match user {
-        Some(user) => app.site.links.page(&[&user.organization]),
-        None => app.site.links.page(&["sign-in"]),
-    })
+pub(super) async fn home(State(app): State<App>, Browser(user): Browser, headers: HeaderMap) -> Response {
+    if let Some(user) = user {
+        return Redirect::to(&app.site.links.page(&[&user.organization])).into_response();
+    }
+    let cookie = ended_cookie(&app, &headers).map(|cookie| [(SET_COOKIE, cookie.clear())]);
+    (cookie, Redirect::to(&app.site.links.page(&["sign-in"]))).into_response()
 }
 
 /// Signs in with a one-time link, or shows the form for a token. The form needs no look-up of a session: a browser with an
@@ -146,6 +147,7 @@ async fn open_session(
         Problem::defect()
     })?;
     let now = app.site.now();
+    let _permits = write_permits(app, &user.organization, app.limits.permit_timeout).await?;
     let mut transaction = app.site.store.write().await?;
     let timeouts = &app.limits.session;
     transaction.remove_sessions(now.earlier(timeouts.idle), now.earlier(timeouts.max_age)).await?;
@@ -169,10 +171,15 @@ pub(super) async fn sign_out(
 ) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
     let cookie = Cookie::from_base_url(app.site.links.base());
-    if let Some((session, _)) = stored_session(&app, &context, &headers).await? {
+    if let Some((session, stored)) = stored_session(&app, &context, &headers).await? {
+        // Sessions of invalid tokens share the permits of an organization without a name.
+        let user = user_of_token(&app, stored.token, "").await?;
+        let organization = user.map(|user| user.organization).unwrap_or_default();
+        let _permits = write_permits(&app, &organization, app.limits.permit_timeout).await?;
         let mut transaction = app.site.store.write().await?;
         transaction.close_session(session).await?;
         transaction.commit().await?;
+        app.limiter.session_ended(session);
     }
     Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.site.links.page(&["sign-in"]))).into_response())
 }

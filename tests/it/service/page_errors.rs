@@ -155,7 +155,10 @@ async fn with_evidence(database: Database, bootstrap: String) -> TestService {
 
 /// Expects a redirect to the sign-in page without content.
 async fn assert_sign_in_redirect(browser: &mut Browser<'_>, path: &str) {
+    // The redirect deletes the cookie.
+    let cookie = browser.cookie.clone();
     let response = browser.get(path).await;
+    browser.cookie = cookie;
     assert_eq!(response.status, 303, "{path}: {response:?}");
     assert!(response.headers[LOCATION].to_str().unwrap().starts_with("/ui/sign-in?next="), "{path}");
     assert_eq!(response.text, "", "{path}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use supercargo::service::Limits;
+use tokio::task::JoinSet;
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
@@ -92,7 +93,8 @@ fn guessing<'a>(service: &'a TestService, signed_in: &Browser<'a>, guess: &str) 
     browser
 }
 
-async fn unknown_sessions_are_rate_limited_without_a_database_query(database: Database) {
+/// A unit test shows that the service looks up one such session at a time.
+async fn unknown_sessions_of_a_limited_address_get_429(database: Database) {
     let service = start(database, &Limits { invalid_tokens: 3, ..Limits::default() }).await;
     let mut user = Browser::signed_in(&service, READER).await;
     for (guess, path) in [("a", "/ui"), ("b", "/ui/acme"), ("c", "/ui/acme/elsewhere/x")] {
@@ -101,7 +103,6 @@ async fn unknown_sessions_are_rate_limited_without_a_database_query(database: Da
         let response = guessing(&service, &user, guess).get(path).await;
         assert!(response.status == 303 || response.status == 404, "{response:?}");
     }
-    service.database.set_reachable(false).await;
     for (guess, path) in [("a", "/ui"), ("d", "/ui/acme"), ("e", "/ui/nowhere/x")] {
         let response = guessing(&service, &user, guess).get(path).await;
         assert_eq!(response.status, 429, "{response:?}");
@@ -110,7 +111,17 @@ async fn unknown_sessions_are_rate_limited_without_a_database_query(database: Da
     }
     let mut guess = guessing(&service, &user, "f");
     assert_eq!(guess.post("/ui/sign-out", &service.base, &[]).await.status, 429);
+    // Concurrent guesses get 429 too, whether or not they were looked up.
+    let mut guesses = JoinSet::new();
+    for n in 0..20 {
+        let request = service.http.get(format!("{}/ui/acme", service.base));
+        guesses.spawn(Response::from_request(request.header("Cookie", format!("supercargo={n}"))));
+    }
+    for response in guesses.join_all().await {
+        assert_eq!(response.status, 429, "{response:?}");
+    }
     // The sign-in page needs no session.
+    service.database.set_reachable(false).await;
     assert_eq!(guess.get("/ui/sign-in").await.status, 200);
     service.database.set_reachable(true).await;
     assert_eq!(user.get("/ui/acme").await.status, 200);
@@ -118,15 +129,53 @@ async fn unknown_sessions_are_rate_limited_without_a_database_query(database: Da
     assert_eq!(guess.get("/ui/acme").await.status, 200);
 }
 
+async fn valid_session_from_before_a_restart_works_for_a_limited_address(database: Database) {
+    let service = start(database, &Limits::default()).await;
+    let cookie = Browser::signed_in(&service, READER).await.cookie;
+    let database = service.stop().await;
+    let service = start(database, &Limits { invalid_tokens: 1, ..Limits::default() }).await;
+    let mut user = Browser::new(&service);
+    user.cookie = cookie;
+    for (guess, status) in [("a", 303), ("b", 429), ("c", 429)] {
+        assert_eq!(guessing(&service, &user, guess).get("/ui/acme").await.status, status, "{guess}");
+    }
+    assert_eq!(user.get("/ui/acme").await.status, 200);
+    assert_eq!(guessing(&service, &user, "d").get("/ui/acme").await.status, 429);
+}
+
+async fn sessions_that_ended_do_not_limit_their_address(database: Database) {
+    let service = start(database, &Limits { invalid_tokens: 1, ..Limits::default() }).await;
+    let mut browsers = Vec::new();
+    for _ in 0..3 {
+        browsers.push(Browser::signed_in(&service, READER).await);
+    }
+    // The service deletes sessions after the idle timeout.
+    service.database.execute("DELETE FROM sessions").await;
+    for (browser, path) in browsers.iter_mut().zip(["/ui", "/ui/acme", "/ui/nowhere"]) {
+        let ended = browser.cookie.clone();
+        for _ in 0..2 {
+            browser.cookie.clone_from(&ended);
+            assert_eq!(browser.get(path).await.status, 303, "{path}");
+            assert_eq!(browser.cookie, None, "{path}: the redirect deletes the cookie");
+        }
+        let anonymous = browser.get(path).await;
+        assert!(anonymous.status == 303 && !anonymous.headers.contains_key("set-cookie"), "{anonymous:?}");
+    }
+    // An invalid token is the first failure.
+    service.get(GUESSED, "/trails/acme").await.expect(401);
+    service.get(GUESSED, "/trails/acme").await.expect(429);
+}
+
 async fn browser_of_an_ended_session_can_sign_in_again(database: Database) {
     let service = start(database, &Limits { invalid_tokens: 2, ..Limits::default() }).await;
     let mut browser = Browser::signed_in(&service, READER).await;
     let mut other = Browser::signed_in(&service, READER).await;
-    let mut stale = Browser::new(&service);
-    stale.cookie.clone_from(&browser.cookie);
+    let (mut stale, ended) = (Browser::new(&service), browser.cookie.clone());
     assert_eq!(browser.post("/ui/sign-out", &service.base, &[]).await.status, 303);
-    for status in [303, 303, 429] {
-        assert_eq!(stale.get("/ui/acme").await.status, status);
+    for _ in 0..4 {
+        stale.cookie.clone_from(&ended);
+        assert_eq!(stale.get("/ui/acme").await.status, 303);
+        stale.cookie.clone_from(&ended);
         assert_eq!(stale.get("/ui/sign-in").await.status, 200);
     }
     assert_eq!(other.get("/ui/acme").await.status, 200);
@@ -155,7 +204,9 @@ super::on_sqlite!(
     rate_limit_expires,
     removed_token_is_rate_limited,
     rate_limited_request_does_not_query_the_database,
-    unknown_sessions_are_rate_limited_without_a_database_query,
+    unknown_sessions_of_a_limited_address_get_429,
+    valid_session_from_before_a_restart_works_for_a_limited_address,
+    sessions_that_ended_do_not_limit_their_address,
     browser_of_an_ended_session_can_sign_in_again,
     sign_in_link_works_for_a_rate_limited_address,
 );

@@ -33,6 +33,11 @@ impl Cookie {
         pairs.find(|(name, _)| *name == self.name()).map(|(_, secret)| secret)
     }
 
+    /// This cookie, if the request has it.
+    pub(crate) fn sent_in(self, headers: &HeaderMap) -> Option<Self> {
+        self.read(headers).map(|_| self)
+    }
+
     /// The `Set-Cookie` header. `SameSite=Lax`: links from other sites send the cookie, their forms do not.
     pub(crate) fn set(self, secret: &str) -> String {
         let secure = match self {
@@ -60,6 +65,9 @@ mod tests {
         assert_eq!(Cookie::Plain.read(&headers), Some("secret"));
         assert_eq!(Cookie::Secure.read(&headers), Some("other"));
         assert_eq!(Cookie::Plain.read(&HeaderMap::new()), None);
+        assert!(
+            Cookie::Plain.sent_in(&headers).is_some() && Cookie::Plain.sent_in(&HeaderMap::new()).is_none()
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Errors of pages, rendered as pages.
 
 use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use url::form_urlencoded::byte_serialize;
 
+use super::cookie::Cookie;
 use super::escape::text;
 use super::layout;
 use crate::service::http::context::SignedIn;
@@ -19,6 +21,9 @@ pub(crate) enum Refusal {
     SignIn {
         /// The path and query of the requested page.
         target: String,
+        /// The cookie of the request, which the redirect deletes. Without a cookie it deletes none: browsers omit the
+        /// cookie from forms of other sites, which must not sign the user out.
+        cookie: Option<Cookie>,
     },
     /// The page does not exist, or the user may not see it.
     NotFound,
@@ -30,9 +35,10 @@ impl Refusal {
     /// Renders the page. `user` is the signed-in user, if known.
     pub(crate) fn render(&self, site: &Site, user: Option<&SignedIn>) -> Response {
         match self {
-            Self::SignIn { target } => {
+            Self::SignIn { target, cookie } => {
                 let target: String = byte_serialize(target.as_bytes()).collect();
-                Redirect::to(&format!("{}?next={target}", site.links.page(&["sign-in"]))).into_response()
+                let redirect = Redirect::to(&format!("{}?next={target}", site.links.page(&["sign-in"])));
+                (cookie.map(|cookie| [(SET_COOKIE, cookie.clear())]), redirect).into_response()
             }
             Self::NotFound => {
                 let text = "This page does not exist, or you do not have access to it.";
