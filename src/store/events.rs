@@ -27,7 +27,7 @@ pub struct NewEvent {
 }
 
 /// The notifications of recorded events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Queued {
     /// Number of inserted notifications.
     pub notifications: usize,
@@ -52,7 +52,7 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<Queued, Error> {
         if events.is_empty() {
-            return Ok(Queued { notifications: 0, merged: 0 });
+            return Ok(Queued::default());
         }
         let events: Vec<(Uuid, &NewEvent)> = events.iter().map(|event| (Uuid::now_v7(), event)).collect();
         insert!(

@@ -67,14 +67,9 @@ impl<'a> Evaluating<'a> {
         Ok(Self::new(app, transaction, locks))
     }
 
-    /// Excludes all other changes of these organizations: for an attestation. Returns [`Error::Busy`] if they take too
-    /// long.
-    pub(crate) async fn exclusive(app: &'a App, organizations: BTreeSet<&str>) -> Result<Self, Error> {
-        Self::exclusive_within(app, organizations, app.limits.permit_timeout).await
-    }
-
-    /// As [`exclusive`](Self::exclusive), with another timeout: for the bootstrap file, which no client sends again.
-    pub(crate) async fn exclusive_within(
+    /// Excludes all other changes of these organizations: for an attestation, the bootstrap file or the retention. Returns
+    /// [`Error::Busy`] after `timeout`.
+    pub(crate) async fn exclusive(
         app: &'a App,
         organizations: BTreeSet<&str>,
         timeout: Duration,

@@ -47,8 +47,8 @@ pub struct Limits {
     pub inbound_kibibytes: u32,
     /// Timeout of a request that waits for a permit.
     pub permit_timeout: Duration,
-    /// Timeout of the bootstrap file, which waits for the permits of each organization: longer, since no client sends it
-    /// again.
+    /// Timeout of the bootstrap file and the retention for the locks of organizations: longer, since no client retries
+    /// them.
     pub background_permit_timeout: Duration,
     /// Memory for responses until clients have read them, in KiB; one organization gets at most half of it.
     pub outbound_kibibytes: u32,

@@ -138,7 +138,12 @@ impl Round<'_> {
             if orphans.is_empty() {
                 continue;
             }
-            let mut evaluating = Evaluating::exclusive(self.app, BTreeSet::from([organization])).await?;
+            let mut evaluating = Evaluating::exclusive(
+                self.app,
+                BTreeSet::from([organization]),
+                self.app.limits.background_permit_timeout,
+            )
+            .await?;
             let rows = evaluating.transaction.remove_orphaned_workloads(organization, &orphans).await?;
             evaluating.commit().await?;
             self.count(rows);
@@ -160,7 +165,12 @@ impl Round<'_> {
             if expired.is_empty() {
                 break;
             }
-            let mut evaluating = Evaluating::exclusive(self.app, BTreeSet::from([organization])).await?;
+            let mut evaluating = Evaluating::exclusive(
+                self.app,
+                BTreeSet::from([organization]),
+                self.app.limits.background_permit_timeout,
+            )
+            .await?;
             let rows = evaluating.transaction.remove_attachments(organization, horizon, now).await?;
             evaluating.commit().await?;
             self.count(rows);

@@ -106,7 +106,9 @@ pub(crate) async fn attest_junit(
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
     };
-    let mut evaluating = Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()])).await?;
+    let mut evaluating =
+        Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
+            .await?;
     let transaction = &mut evaluating.transaction;
     let trail = transaction.lock_trail(&new, app.site.now()).await?;
     // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
