@@ -1,19 +1,21 @@
-//! The queue of environments to be evaluated: after a bootstrap file, an expiry, an attestation of an allow-listed
-//! artifact, or an evaluation by another version of the program.
+//! The queue of environments to be evaluated. It is filled by a bootstrap file, an expiry, an attestation of an
+//! allow-listed artifact or of one that runs in many environments, and an evaluation by another version of the program.
 //!
-//! Any replica takes an environment from the queue and evaluates it in the same transaction.
+//! Any replica takes environments from the queue and evaluates them in the same transaction.
+
+use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
 use super::columns::json;
 use super::from_row::{all_from_rows, one_from_row};
-use super::transaction::{in_chunks, on};
+use super::transaction::{fetch_for_all, in_chunks, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Cause;
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A queued environment.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedEnvironment {
     /// Its identifier.
     pub environment: Uuid,
@@ -21,6 +23,29 @@ pub struct QueuedEnvironment {
     pub organization: String,
     /// Its name.
     pub name: String,
+    /// Why it is evaluated.
+    pub cause: Cause,
+    /// The artifacts to be evaluated; `None`: all.
+    pub artifacts: Option<BTreeSet<Fingerprint>>,
+}
+
+#[derive(sqlx::FromRow)]
+struct QueuedRow {
+    environment: Uuid,
+    organization: String,
+    name: String,
+    cause: String,
+    artifacts: Option<String>,
+}
+
+impl QueuedRow {
+    fn parse(self) -> Result<QueuedEnvironment, Error> {
+        let Self { environment, organization, name, cause, artifacts } = self;
+        let unreadable = |_| Error::Unreadable("a queued evaluation");
+        let cause = serde_json::from_str(&cause).map_err(unreadable)?;
+        let artifacts = artifacts.map(|json| serde_json::from_str(&json)).transpose().map_err(unreadable)?;
+        Ok(QueuedEnvironment { environment, organization, name, cause, artifacts })
+    }
 }
 
 /// The length of the queue.
@@ -50,28 +75,31 @@ macro_rules! due {
 }
 
 impl Transaction {
-    /// Queues environments of an organization by name, unless they were never reported. Keeps the cause of those that are
-    /// queued already.
+    /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
+    /// artifacts, or of all. An environment that is queued already keeps its cause, and all of its artifacts are evaluated.
     pub async fn queue_evaluations(
         &mut self,
         organization: &str,
-        environments: &[&str],
+        environments: impl IntoIterator<Item = &str>,
+        artifacts: Option<&BTreeSet<Fingerprint>>,
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
         let cause = json(cause)?;
+        let artifacts = artifacts.map(json).transpose()?;
         in_chunks!(
             self,
             |query| {
                 query.push(
-                    "INSERT INTO evaluation_queue (environment, organization, cause, queued_at) SELECT id, ",
+                    "INSERT INTO evaluation_queue (environment, organization, cause, queued_at, artifacts)",
                 );
-                query.push_bind(organization).push(", ").push_bind(&cause).push(", ").push_bind(at.micros());
+                query.push(" SELECT id, ").push_bind(organization).push(", ").push_bind(&cause);
+                query.push(", ").push_bind(at.micros()).push(", ").push_bind(&artifacts);
                 query.push(" FROM environments WHERE organization = ").push_bind(organization);
                 query.push(" AND snapshot > 0 AND name IN");
             },
-            environments.iter().copied(),
-            " ORDER BY id ON CONFLICT DO NOTHING",
+            environments,
+            " ORDER BY id ON CONFLICT (environment) DO UPDATE SET artifacts = NULL",
             |connection| {
                 query.build().persistent(false).execute(connection).await?;
             }
@@ -105,36 +133,47 @@ impl Transaction {
     }
 
     /// The first queued environments; organizations alternate.
-    pub async fn queued_evaluations(&mut self, limit: i64) -> Result<Vec<QueuedEnvironment>, Error> {
+    pub async fn queued_evaluations(&mut self, limit: usize) -> Result<Vec<QueuedEnvironment>, Error> {
         const SELECT: &str = "
-            SELECT q.environment, q.organization, e.name FROM evaluation_queue q JOIN environments e ON e.id = q.environment
+            SELECT q.environment, q.organization, e.name, q.cause, q.artifacts
+            FROM evaluation_queue q JOIN environments e ON e.id = q.environment
             ORDER BY ROW_NUMBER() OVER (PARTITION BY q.organization ORDER BY q.queued_at, q.environment),
                      q.queued_at, q.environment
             LIMIT $1";
-        Ok(on!(self, |connection| {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Vec<QueuedRow> = on!(self, |connection| {
             sqlx::query(SELECT).bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
-        }))
+        });
+        rows.into_iter().map(QueuedRow::parse).collect()
     }
 
-    /// Takes an environment from the queue and returns the cause. `None` if another replica has taken it.
-    pub async fn take_evaluation(&mut self, environment: Uuid) -> Result<Option<Cause>, Error> {
-        const TAKE: &str = "DELETE FROM evaluation_queue WHERE environment = $1 RETURNING cause";
-        // Does not wait for a replica that is evaluating it.
-        const TAKE_FREE: &str = "
-            DELETE FROM evaluation_queue WHERE environment =
-              (SELECT environment FROM evaluation_queue WHERE environment = $1 FOR UPDATE SKIP LOCKED)
-            RETURNING cause";
-        let take = match self {
-            Self::Sqlite(_) => TAKE,
-            Self::Postgres(_) => TAKE_FREE,
+    /// Takes environments from the queue, except those that another replica has taken. With artifacts: except those that
+    /// were queued for other artifacts meanwhile.
+    pub async fn take_evaluations(
+        &mut self,
+        environments: impl IntoIterator<Item = Uuid>,
+        artifacts: Option<&BTreeSet<Fingerprint>>,
+    ) -> Result<Vec<Uuid>, Error> {
+        let artifacts = artifacts.map(json).transpose()?;
+        // PostgreSQL: does not wait for a replica that is evaluating them.
+        let end = match self {
+            Self::Sqlite(_) => ") RETURNING environment",
+            Self::Postgres(_) => " FOR UPDATE SKIP LOCKED) RETURNING environment",
         };
-        let cause: Option<String> = on!(self, |connection| {
-            sqlx::query_scalar(take).bind(environment).fetch_optional(connection).await?
-        });
-        let parse = |json: String| {
-            serde_json::from_str(&json).map_err(|_| Error::Unreadable("the cause of an evaluation"))
-        };
-        cause.map(parse).transpose()
+        let taken: Vec<(Uuid,)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push("DELETE FROM evaluation_queue WHERE environment IN (SELECT environment FROM evaluation_queue");
+                query.push(" WHERE ");
+                if let Some(artifacts) = &artifacts {
+                    query.push("artifacts = ").push_bind(artifacts).push(" AND ");
+                }
+                query.push("environment IN");
+            },
+            environments,
+            end
+        );
+        Ok(taken.into_iter().map(|(environment,)| environment).collect())
     }
 
     /// The length of the queue.

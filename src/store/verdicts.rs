@@ -2,14 +2,16 @@
 //!
 //! A transaction that changes verdicts, or the input of an evaluation, must lock the organization's verdicts first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::{compliance, json, verdict};
+use super::from_row::all_from_rows;
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{MAX_STATEMENT_ROWS, insert, on};
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
@@ -74,8 +76,33 @@ pub struct GovernedArtifact {
     pub policy: String,
     /// Whether the environment must be evaluated as a whole: it is queued already, or the artifact is in its allow-list.
     pub must_queue: bool,
+    /// The artifact.
+    pub artifact: Fingerprint,
     /// The artifact in the environment.
     pub running: RunningArtifact,
+}
+
+/// The columns of [`GovernedArtifactRow`].
+macro_rules! governed_artifacts {
+    ($artifacts:literal) => {
+        concat!(
+            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
+                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
+                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
+                      (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
+                         AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
+                      THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
+                    r.fingerprint, r.name AS artifact, r.pods, v.compliance,
+                    CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
+             FROM artifact_runs r JOIN environments e ON e.id = r.environment
+               JOIN policies p ON p.organization = e.organization AND p.environment = e.name
+               LEFT JOIN verdicts v
+                 ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+             WHERE r.organization = $1 AND r.fingerprint ",
+            $artifacts,
+            " AND r.environment BETWEEN $3 AND $4 AND r.ended_at IS NULL AND p.closed_at IS NULL LIMIT $5"
+        )
+    };
 }
 
 /// The columns in the order of `governed_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
@@ -92,6 +119,7 @@ struct GovernedArtifactRow {
     non_compliant_artifacts: Option<i64>,
     policy: String,
     must_queue: i64,
+    fingerprint: Bytes,
     artifact: String,
     pods: Option<i64>,
     compliance: Option<String>,
@@ -118,6 +146,7 @@ impl GovernedArtifactRow {
             counts,
             policy: self.policy,
             must_queue: self.must_queue != 0,
+            artifact: self.fingerprint.0,
             running: RunningArtifact { name: self.artifact, pods: self.pods, verdict },
         })
     }
@@ -269,32 +298,60 @@ impl Transaction {
         Ok(())
     }
 
-    /// The runs of an artifact in environments with a policy.
+    /// At most `limit` runs of these artifacts in environments with a policy, with identifiers in this range.
     pub async fn governed_artifacts(
         &mut self,
         organization: &str,
-        artifact: Fingerprint,
+        artifacts: &BTreeSet<Fingerprint>,
+        environments: &RangeInclusive<Uuid>,
+        limit: usize,
     ) -> Result<Vec<GovernedArtifact>, Error> {
-        let rows: Vec<GovernedArtifactRow> = rows!(
-            self,
-            "hex(id), name, snapshot, environment_compliance, evaluated_at, counted_at, compliant_artifacts,
-             unknown_artifacts, non_compliant_artifacts, policy, must_queue, artifact, pods, compliance, is_allowed,
-             reasons",
-            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
-                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
-                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
-                      (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
-                         AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
-                      THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
-                    r.name AS artifact, r.pods, v.compliance,
-                    CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
-             FROM artifact_runs r JOIN environments e ON e.id = r.environment
-               JOIN policies p ON p.organization = e.organization AND p.environment = e.name
-               LEFT JOIN verdicts v
-                 ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL AND p.closed_at IS NULL",
-            |query| query.bind(organization).bind(artifact.bytes().as_slice())
+        const JSON: &str = concat!(
+            "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, evaluated_at,
+               counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts, policy, must_queue,
+               hex(fingerprint), artifact, pods, compliance, is_allowed, reasons)) FROM (",
+            governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
+            ")"
         );
+        let (first, last) = (environments.start(), environments.end());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Vec<GovernedArtifactRow> = match self {
+            Self::Sqlite(transaction) => {
+                let select = sqlx::query_scalar(JSON).bind(organization).bind(json(artifacts)?);
+                let select = select.bind(first).bind(last).bind(limit);
+                let json: String = select.fetch_one(&mut **transaction).await?;
+                serde_json::from_str(&json).map_err(|_| Error::Unreadable("rows"))?
+            }
+            Self::Postgres(transaction) => {
+                let keys: Vec<&[u8]> = artifacts.iter().map(|artifact| artifact.bytes().as_slice()).collect();
+                let select = sqlx::query(governed_artifacts!("= ANY($2)")).bind(organization).bind(keys);
+                let select = select.bind(first).bind(last).bind(limit);
+                select.fetch_all(&mut **transaction).await.and_then(all_from_rows)?
+            }
+        };
         rows.into_iter().map(GovernedArtifactRow::parse).collect()
+    }
+
+    /// The names of the environments with a policy that run any of these artifacts.
+    pub async fn governed_environments(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<BTreeSet<String>, Error> {
+        let names: Vec<(String,)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
+                       JOIN policies p ON p.organization = e.organization AND p.environment = e.name
+                     WHERE r.organization = ",
+                );
+                query.push_bind(organization).push(" AND r.ended_at IS NULL AND p.closed_at IS NULL");
+                query.push(" AND r.fingerprint IN");
+            },
+            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            ""
+        );
+        Ok(names.into_iter().map(|(name,)| name).collect())
     }
 }

@@ -14,6 +14,13 @@ pub(super) fn print(database: &Database, organization: &str) {
 
 fn statements(database: &Database, organization: &str) -> [(&'static str, String); 5] {
     let (hash, now) = (database.bytes("1"), "1800000000000000");
+    let (first, last) = (database.uuid("0"), "f".repeat(32));
+    let last = if database.is_sqlite() { format!("unhex('{last}')") } else { format!("'{last}'::uuid") };
+    let artifacts = if database.is_sqlite() {
+        format!("IN (SELECT unhex(value) FROM json_each(json_array(hex({hash}))))")
+    } else {
+        format!("= ANY(ARRAY[{hash}])")
+    };
     let id = format!("(SELECT id FROM environments WHERE organization = '{organization}' AND name = 'prod')");
     [
         (
@@ -53,13 +60,17 @@ fn statements(database: &Database, organization: &str) -> [(&'static str, String
         (
             "environments of an attestation (store/verdicts.rs)",
             format!(
-                "SELECT e.id, e.name, e.compliance, p.content, r.name, r.pods, v.compliance, v.reasons
+                "SELECT e.id, e.name, e.compliance, p.content, r.name, r.pods, v.compliance, v.reasons,
+                        CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
+                          (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
+                             AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL) THEN 1 ELSE 0 END
                  FROM artifact_runs r JOIN environments e ON e.id = r.environment
                    JOIN policies p ON p.organization = e.organization AND p.environment = e.name
                    LEFT JOIN verdicts v
                      ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-                 WHERE r.organization = '{organization}' AND r.fingerprint = {hash} AND r.ended_at IS NULL
-                   AND p.closed_at IS NULL"
+                 WHERE r.organization = '{organization}' AND r.fingerprint {artifacts}
+                   AND r.environment BETWEEN {first} AND {last} AND r.ended_at IS NULL AND p.closed_at IS NULL
+                 LIMIT 10000"
             ),
         ),
     ]

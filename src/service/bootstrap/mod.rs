@@ -122,9 +122,9 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let cause = Cause { kind: CauseKind::Bootstrap, by: None };
     let environments: Vec<_> = journal.environments.iter().collect();
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
-        let names: Vec<&str> = of_one.iter().map(|(_, name)| name.as_str()).collect();
+        let names = of_one.iter().map(|(_, name)| name.as_str());
         let Some((organization, _)) = of_one.first() else { continue };
-        transaction.queue_evaluations(organization, &names, &cause, at).await?;
+        transaction.queue_evaluations(organization, names, None, &cause, at).await?;
     }
     let warnings = warnings::check(&mut evaluating.transaction, &plan).await?;
     let audit = Audit::from_bootstrap(generation, journal.changes);

@@ -5,10 +5,11 @@
 //! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock. Each of
 //! these waits has a timeout.
 //!
-//! A report evaluates its environment, and an attestation the attested artifacts in all environments. A change that
-//! concerns all artifacts of many environments queues them ([`super::queue`]).
+//! A report evaluates its environment, and an attestation the attested artifacts in up to [`MAX_ENVIRONMENTS`]. Further
+//! environments, and changes that concern all artifacts of many environments, are queued ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
@@ -30,6 +31,15 @@ use crate::store::{self, Error, Transaction};
 
 /// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
 const MAX_HELD: Duration = Duration::from_secs(1);
+
+/// Maximum number of environments that one transaction evaluates, except after a report of many artifacts.
+pub(super) const MAX_ENVIRONMENTS: usize = 100;
+
+/// Maximum number of running artifacts that one transaction evaluates after an attestation.
+const MAX_ATTESTED: usize = 10_000;
+
+/// All environments.
+pub(crate) const ALL: RangeInclusive<Uuid> = Uuid::nil()..=Uuid::max();
 
 /// A change of one or more organizations, with the locks and the transaction that it needs. Dropping it rolls back.
 #[must_use = "the change is rolled back without a commit"]
@@ -156,38 +166,45 @@ impl<'a> Evaluating<'a> {
         self.evaluate(organization, Subject { name, environment, snapshot, before, seen }, cause, at).await
     }
 
-    /// Evaluates these artifacts wherever they run, after they were attested; other artifacts of the environments keep
-    /// their verdicts. Queues environments whose status depends on more than these verdicts: on an allow-list entry, or on
-    /// counts that another version of the program left outdated.
+    /// Evaluates attested artifacts in the environments of this range; other artifacts keep their verdicts. Queues
+    /// environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these verdicts: on an allow-list
+    /// entry, or on counts that another version of the program left outdated.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
+        environments: &RangeInclusive<Uuid>,
         cause: &Cause,
     ) -> Result<(), Error> {
+        let now = self.app.site.now();
+        let governed =
+            self.transaction.governed_artifacts(organization, artifacts, environments, MAX_ATTESTED);
+        let governed = governed.await?;
+        if governed.len() == MAX_ATTESTED {
+            let names = self.transaction.governed_environments(organization, artifacts).await?;
+            let names = names.iter().map(String::as_str);
+            return self.transaction.queue_evaluations(organization, names, None, cause, now).await;
+        }
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut policies: HashMap<String, Policy> = HashMap::new();
-        let mut queued = BTreeSet::new();
-        for artifact in artifacts {
-            for governed in self.transaction.governed_artifacts(organization, *artifact).await? {
-                if !policies.contains_key(&governed.policy) {
-                    let policy = store::evidence::policy(&governed.policy)?;
-                    policies.insert(governed.policy.clone(), policy);
-                }
-                match governed.counts.filter(|_| !governed.must_queue) {
-                    Some(counts) => Affected::add(&mut affected, *artifact, governed, counts),
-                    None => {
-                        queued.insert(governed.name);
-                    }
+        let mut outdated = BTreeSet::new();
+        for governed in governed {
+            if !policies.contains_key(&governed.policy) {
+                let policy = store::evidence::policy(&governed.policy)?;
+                policies.insert(governed.policy.clone(), policy);
+            }
+            match governed.counts.filter(|_| !governed.must_queue) {
+                Some(counts) => Affected::add(&mut affected, governed, counts),
+                None => {
+                    outdated.insert(governed.name);
                 }
             }
         }
         let required: Vec<&Policy> = policies.values().collect();
         let evidence = self.transaction.required_evidence(organization, &required, artifacts).await?;
-        let now = self.app.site.now();
         let mut evaluated = Vec::new();
         for (id, environment) in affected {
-            if queued.contains(&environment.name) {
+            if outdated.contains(&environment.name) {
                 continue;
             }
             let policy = policies.get(&environment.policy);
@@ -195,8 +212,11 @@ impl<'a> Evaluating<'a> {
                 evaluated.push((id, environment, after));
             }
         }
-        let queued: Vec<&str> = queued.iter().map(String::as_str).collect();
-        self.transaction.queue_evaluations(organization, &queued, cause, now).await?;
+        let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
+        let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
+        self.transaction.queue_evaluations(organization, later, Some(artifacts), cause, now).await?;
+        let outdated = outdated.iter().map(String::as_str);
+        self.transaction.queue_evaluations(organization, outdated, None, cause, now).await?;
         let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
         let changes: Vec<_> = evaluated
             .iter()
@@ -289,14 +309,17 @@ struct Affected {
 }
 
 impl Affected {
-    fn add(
-        all: &mut BTreeMap<Uuid, Self>,
-        artifact: Fingerprint,
-        governed: GovernedArtifact,
-        counts: ComplianceCounts,
-    ) {
+    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact, counts: ComplianceCounts) {
         let GovernedArtifact {
-            environment, name, snapshot, compliance, evaluated_at, policy, running, ..
+            environment,
+            name,
+            snapshot,
+            compliance,
+            evaluated_at,
+            policy,
+            artifact,
+            running,
+            ..
         } = governed;
         let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance };
         let affected = all.entry(environment).or_insert_with(|| Self {

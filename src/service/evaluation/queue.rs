@@ -1,15 +1,17 @@
 //! Evaluates queued environments (`store::evaluation_queue`), and queues those that became due.
 //!
-//! `service` runs one task per replica. Each environment is taken from the queue and evaluated in one transaction, so that
-//! a killed replica loses none, and other changes of the organization wait for one environment at most.
+//! `service` runs one task per replica. Environments are taken from the queue and evaluated in one transaction, so that a
+//! killed replica loses none. Environments that run the same attested artifacts share a transaction, others have one each,
+//! so that other changes of the organization need not wait long.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use sqlx::types::Uuid;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::Evaluating;
+use super::guard::{Evaluating, MAX_ENVIRONMENTS};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::process::error_causes;
@@ -19,9 +21,6 @@ use crate::store::evaluation_queue::QueuedEnvironment;
 
 /// Interval between log lines while environments cannot be evaluated.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
-
-/// Maximum number of environments that are read from the queue together.
-const BATCH: i64 = 100;
 
 /// Evaluates until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
@@ -67,28 +66,29 @@ async fn queue_due(app: &App) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure of one environment does
-/// not stop the others, except those of the same organization if that is busy.
+/// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure does not stop the
+/// others, except those of the same organization if that is busy.
 ///
 /// # Errors
 ///
 /// The last error, if it evaluated none. The environments stay in the queue.
 pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
-    let queued = app.site.store.read().await?.queued_evaluations(BATCH).await?;
+    let queued = app.site.store.read().await?.queued_evaluations(MAX_ENVIRONMENTS).await?;
     let mut busy = BTreeSet::new();
     let (mut has_evaluated, mut failure) = (false, None);
-    for environment in &queued {
+    for together in group(queued) {
         if stop() {
             break;
         }
-        if busy.contains(&environment.organization) {
+        let organization = together.first.organization.clone();
+        if busy.contains(&organization) {
             continue;
         }
-        match evaluate(app, environment).await {
+        match together.evaluate(app).await {
             Ok(is_evaluated) => has_evaluated |= is_evaluated,
             Err(error) => {
                 if matches!(error, store::Error::Busy(_)) {
-                    busy.insert(&environment.organization);
+                    busy.insert(organization);
                 }
                 failure = Some(error);
             }
@@ -97,14 +97,54 @@ pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result
     failure.filter(|_| !has_evaluated).map_or(Ok(has_evaluated), Err)
 }
 
-/// Returns whether it evaluated the environment: another replica may have taken it.
-async fn evaluate(app: &App, queued: &QueuedEnvironment) -> Result<bool, store::Error> {
-    let QueuedEnvironment { environment, organization, name } = queued;
-    let mut evaluating = Evaluating::shared(app, organization).await?;
-    let Some(cause) = evaluating.transaction.take_evaluation(*environment).await? else { return Ok(false) };
-    evaluating.reevaluate(organization, name, &cause).await?;
-    evaluating.commit().await?;
-    Ok(true)
+/// Environments that are evaluated in one transaction.
+struct Together {
+    first: QueuedEnvironment,
+    /// All environments.
+    environments: Vec<Uuid>,
+}
+
+/// Groups environments with the same attested artifacts. An environment of which all artifacts are evaluated is alone.
+fn group(queued: Vec<QueuedEnvironment>) -> Vec<Together> {
+    let mut groups: Vec<Together> = Vec::new();
+    for environment in queued {
+        let QueuedEnvironment { environment: id, organization, cause, artifacts, .. } = &environment;
+        let same = groups.iter_mut().find(|Together { first, .. }| {
+            artifacts.is_some()
+                && (artifacts, cause, organization) == (&first.artifacts, &first.cause, &first.organization)
+        });
+        match same {
+            Some(group) => group.environments.push(*id),
+            None => groups.push(Together { environments: vec![*id], first: environment }),
+        }
+    }
+    groups
+}
+
+impl Together {
+    /// Returns whether it evaluated any: another replica may have taken them.
+    async fn evaluate(self, app: &App) -> Result<bool, store::Error> {
+        let QueuedEnvironment { organization, name, cause, artifacts, .. } = &self.first;
+        let mut evaluating = if artifacts.is_some() {
+            let organizations = BTreeSet::from([organization.as_str()]);
+            Evaluating::exclusive(app, organizations, app.limits.permit_timeout).await?
+        } else {
+            Evaluating::shared(app, organization).await?
+        };
+        let mut taken =
+            evaluating.transaction.take_evaluations(self.environments, artifacts.as_ref()).await?;
+        taken.sort_unstable();
+        let &[first, ref rest @ ..] = taken.as_slice() else { return Ok(false) };
+        match artifacts {
+            None => evaluating.reevaluate(organization, name, cause).await?,
+            Some(artifacts) => {
+                let environments = first..=rest.last().copied().unwrap_or(first);
+                evaluating.evaluate_attested(organization, artifacts, &environments, cause).await?;
+            }
+        }
+        evaluating.commit().await?;
+        Ok(true)
+    }
 }
 
 /// Updates the metrics of the queue.

@@ -17,7 +17,7 @@ use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, c
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::Evaluating;
+use crate::service::evaluation::guard::{self, Evaluating};
 use crate::service::http::body::{Paced, Share, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
@@ -125,7 +125,7 @@ pub(crate) async fn attest_junit(
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     let artifacts = sent.fingerprints();
-    evaluating.evaluate_attested(&organization, &artifacts, &cause).await?;
+    evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     evaluating.transaction.analyze_after(artifacts.len()).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)

@@ -286,6 +286,73 @@ async fn environment_too_large_for_a_batch_is_evaluated_with_the_others(database
     assert_eq!(service.database.rows(compliances).await, expected);
 }
 
+/// A service whose queue waits for changes of its bootstrap file, and the declared environments of that file, which run
+/// these artifacts.
+async fn start_many(database: Database, environments: usize, artifacts: &[String]) -> (TestService, String) {
+    let names: Vec<_> = (0..environments).map(|n| format!("env-{n}")).collect();
+    let declared: Vec<_> = names.iter().map(|name| format!("{{name: {name}, {UNIT}}}")).collect();
+    let declared = format!("    environments: [{}]", declared.join(", "));
+    let interval = std::time::Duration::from_hours(1);
+    let limits = Limits { evaluation_interval: interval, ..Limits::default() };
+    let options = Options { limits, ..options(bootstrap(1, &declared)) };
+    let service = TestService::start_with(database, options).await;
+    let mut running = pod("p", "i", 'a');
+    let images = artifacts.iter().enumerate().map(|(n, artifact)| (format!("i{n}"), json!(artifact)));
+    running["digests"] = Value::Object(images.collect());
+    for name in names {
+        service.report(ADMIN, &name, report(std::slice::from_ref(&running))).await.expect(201);
+    }
+    (service, declared)
+}
+
+/// Numbers of environments by compliance, and of queued environments by whether all of their artifacts are evaluated.
+async fn counts(service: &TestService) -> Vec<String> {
+    let count = "SELECT compliance || ' ' || COUNT(*) FROM environments GROUP BY compliance UNION ALL
+                 SELECT CASE WHEN artifacts IS NULL THEN 'all ' ELSE 'attested ' END || COUNT(*)
+                 FROM evaluation_queue GROUP BY artifacts IS NULL";
+    let mut counts = service.database.rows(count).await;
+    counts.sort_unstable();
+    counts
+}
+
+async fn attestation_of_an_artifact_in_many_environments_queues_those_above_the_limit(database: Database) {
+    let (service, declared) = start_many(database, 120, &[digest('a'), digest('b')]).await;
+    let drain = async |generation| service.reload(&bootstrap(generation, &declared)).await;
+    attest(&service, "cart", "unit", 'b', 0).await;
+    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120", "attested 20"]);
+    drain(2).await;
+    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120"]);
+    attest(&service, "cart", "unit", 'a', 0).await;
+    assert_eq!(counts(&service).await, ["COMPLIANT 100", "NON-COMPLIANT 20", "attested 20"]);
+    let page = Browser::read_page(&service, "/ui/acme").await;
+    assert!(page.contains("last evaluated"), "{page}");
+    // The verdicts of the queued environments may be outdated: another attestation leaves them to the queue.
+    attest(&service, "cart", "unit", 'a', 1).await;
+    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120", "all 20"]);
+    drain(3).await;
+    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120"]);
+    attest(&service, "cart", "unit", 'a', 0).await;
+    drain(4).await;
+    assert_eq!(counts(&service).await, ["COMPLIANT 120"]);
+    let events =
+        "SELECT kind || ' ' || COUNT(*) FROM events WHERE kind LIKE '%_ENV' GROUP BY kind ORDER BY kind";
+    assert_eq!(service.database.rows(events).await, ["ON_COMPLIANT_ENV 220", "ON_NON_COMPLIANT_ENV 220"]);
+}
+
+async fn attestation_of_many_running_artifacts_queues_their_environments(database: Database) {
+    const ARTIFACTS: usize = 1_000;
+    let artifacts: Vec<_> = (0..ARTIFACTS).map(|n| format!("{n:064x}")).collect();
+    let (service, declared) = start_many(database, 10, &artifacts).await;
+    let data = json!({
+        "attestation_name": "unit", "target_artifacts": artifacts,
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    assert_eq!(counts(&service).await, ["NON-COMPLIANT 10", "all 10"]);
+    service.reload(&bootstrap(2, &declared)).await;
+    assert_eq!(counts(&service).await, ["COMPLIANT 10"]);
+}
+
 async fn token_of_one_flow_cannot_change_verdicts_on_another(database: Database) {
     let service = TestService::start_with(database, options(declared(1, UNIT, ""))).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
@@ -307,6 +374,8 @@ super::on_both!(
     expired_allow_list_entry_makes_the_environment_non_compliant,
     silent_environment_is_never_compliant,
     environment_too_large_for_a_batch_is_evaluated_with_the_others,
+    attestation_of_an_artifact_in_many_environments_queues_those_above_the_limit,
+    attestation_of_many_running_artifacts_queues_their_environments,
     artifact_is_evaluated_by_policy_and_allow_list_of_each_environment,
     token_of_one_flow_cannot_change_verdicts_on_another,
 );

@@ -109,6 +109,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
     let policy: Policy =
         serde_json::from_value(json!({"attestations": [{"flow": "cart", "name": "unit"}]})).unwrap();
+    let everywhere = sqlx::types::Uuid::nil()..=sqlx::types::Uuid::max();
     let named = || [(artifact, ("shop/cart:2", 1))].into_iter().collect();
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     count! {
@@ -116,7 +117,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "running pods": read, |t| t.running_pods(prod.id);
         "end an artifact": write, |t| t.end_artifacts(prod.id, &one(), 1, now);
         "scale an artifact": write, |t| t.change_artifacts(prod.id, &named());
-        "environments of an attested artifact": read, |t| t.governed_artifacts("acme", artifact);
+        "environments of an attested artifact": read, |t| t.governed_artifacts("acme", &one(), &everywhere, 10_000);
         "evidence": read, |t| t.evidence("acme", "prod", Some(&policy), &one());
         "environments that are due": read, |t| t.has_due(Timestamp::from_micros(0));
         "live artifacts": read, |t| t.live("acme", repository);
