@@ -1,7 +1,9 @@
 //! Verdicts and events: each change of policy or evidence changes the compliance and is recorded once.
 
 use serde_json::{Value, json};
+use supercargo::domain::model::Timestamp;
 use supercargo::service::Limits;
+use supercargo::store::{Store, Timeouts};
 
 use super::browser::Browser;
 use super::test_service::{Options, bootstrap, eventually};
@@ -175,6 +177,10 @@ async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evalua
     for path in ["/ui/acme", "/ui/acme/environments/prod", &format!("/ui/acme/artifacts/{}", digest('a'))] {
         assert!(page(path).await.contains("last evaluated"), "{path}");
     }
+    // A queued environment is not due.
+    service.database.execute("UPDATE environments SET evaluate_at = 1").await;
+    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    assert!(!store.read().await.unwrap().has_due(Timestamp::from_micros(2)).await.unwrap());
     // An attestation changes no verdict that may be outdated.
     attest(&service, "cart", "unit", 'a', 1).await;
     assert_eq!(compliance(&service).await, ["COMPLIANT"]);

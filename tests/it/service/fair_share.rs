@@ -252,6 +252,23 @@ async fn writers_wait_for_each_other_until_a_deadline(database: Database) {
     heartbeats.join_next().await.unwrap().unwrap().expect(200);
 }
 
+async fn sign_ins_of_an_organization_share_its_writes(database: Database) {
+    let limits = Limits { permit_timeout: Duration::from_millis(50), ..Options::default().limits };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let mut locking = SqliteConnection::connect(&service.database.url()).await.unwrap();
+    let lock = locking.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let [mut first, mut second] = [0, 1].map(|_| Browser::new(&service));
+    let sign_ins = [Box::pin(first.sign_in(READER, "")), Box::pin(second.sign_in(ADMIN, ""))];
+    let (rejected, _, mut waiting) = futures_util::future::select_all(sign_ins).await;
+    assert_eq!(rejected.status, 503);
+    assert!(
+        rejected.text.contains("this organization has reached its limit of concurrent writes"),
+        "{rejected:?}"
+    );
+    lock.rollback().await.unwrap();
+    assert_eq!(waiting.remove(0).await.status, 303);
+}
+
 async fn open(database: &Database, timeouts: Timeouts) -> Store {
     Store::open(&database.url().parse().unwrap(), timeouts).await.unwrap()
 }
@@ -543,6 +560,7 @@ super::on_both!(
 super::on_sqlite!(
     organization_runs_at_most_half_of_all_requests,
     writers_wait_for_each_other_until_a_deadline,
+    sign_ins_of_an_organization_share_its_writes,
     heartbeats_and_writers_are_served_in_order_of_arrival,
     wait_in_the_write_queue_ends_after_a_timeout,
     token_over_its_response_limit_gets_503_with_retry_after,
