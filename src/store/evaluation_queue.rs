@@ -58,17 +58,17 @@ pub struct QueueBacklog {
 }
 
 /// The environments `e` of open organizations that time or another version of the program made due, and that are not
-/// queued yet; `$1` is the current time. Each part has an index of its own.
+/// queued yet; `$1` is the current time. Each part has an index of its own. An environment may be in both.
 macro_rules! due {
     ($select:literal, $end:literal) => {
         concat!(
             $select,
-            " FROM environments e JOIN organizations o ON o.name = e.organization
+            " FROM (SELECT id FROM environments WHERE evaluate_at <= $1
+                    UNION ALL
+                    SELECT id FROM environments WHERE snapshot > 0 AND (counted_at IS NULL OR counted_at <> evaluated_at)
+                   ) due JOIN environments e ON e.id = due.id JOIN organizations o ON o.name = e.organization
               WHERE o.closed_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) AND e.id IN
-                (SELECT id FROM environments WHERE evaluate_at <= $1
-                 UNION ALL
-                 SELECT id FROM environments WHERE snapshot > 0 AND (counted_at IS NULL OR counted_at <> evaluated_at))",
+                AND NOT EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)",
             $end
         )
     };

@@ -52,14 +52,20 @@ pub(super) fn measure(engine: &Engine, results: &mut Results<'_>) {
         connection.attest(ORGANIZATION, FLOW, &trail, &data).expect(201).milliseconds
     };
     let same = interleave(&mut artifacts, samples(SAMPLES), |artifact, _| attest(artifact));
-    let changed = interleave(&mut artifacts, samples(SAMPLES), |artifact, _| {
-        artifact.passes = !artifact.passes;
-        let begin = Instant::now();
-        let time = attest(artifact);
-        artifact.wait_for_verdicts(&database);
-        artifact.settled.push(begin.elapsed().as_secs_f64() * 1e3);
-        time
-    });
+    let mut change = |artifacts: &mut [Artifact]| {
+        interleave(artifacts, samples(SAMPLES), |artifact, _| {
+            artifact.passes = !artifact.passes;
+            let begin = Instant::now();
+            let time = attest(artifact);
+            artifact.wait_for_verdicts(&database);
+            artifact.settled.push(begin.elapsed().as_secs_f64() * 1e3);
+            time
+        })
+    };
+    // Separately, since SQLite writes to its file what the queue changed while the next request waits.
+    let (few, many) = artifacts.split_at_mut(2);
+    let mut changed = change(few);
+    changed.append(&mut change(many));
     for (label, figures) in [("same verdict", same), ("other verdict", changed)] {
         for (artifact, figures) in artifacts.iter().zip(&figures) {
             results.add(artifact.environments, label, figures);

@@ -69,7 +69,8 @@ fn statements(database: &Database, organization: &str) -> [(&'static str, String
                    LEFT JOIN verdicts v
                      ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
                  WHERE r.organization = '{organization}' AND r.fingerprint {artifacts}
-                   AND r.environment BETWEEN {first} AND {last} AND r.ended_at IS NULL AND p.closed_at IS NULL
+                   AND CASE WHEN r.environment >= {first} THEN r.environment <= {last} END AND r.ended_at IS NULL
+                   AND p.closed_at IS NULL
                  LIMIT 10000"
             ),
         ),
