@@ -9,10 +9,10 @@ use crate::domain::model::{
     Timestamp,
 };
 
-/// Whether test results pass: at least one test, and no failure or error.
+/// Whether test results pass: at least one test passed, and no failure or error.
 #[must_use]
 pub fn passes(results: &[JunitResult]) -> bool {
-    results.iter().any(|result| result.total > 0)
+    results.iter().any(|result| result.passed() > 0)
         && results.iter().all(|result| result.failures == 0 && result.errors == 0)
 }
 
@@ -189,12 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn results_pass_with_tests_and_without_failures_or_errors() {
+    fn results_pass_with_passed_tests_and_without_failures_or_errors() {
         for (results, expected) in [
             (vec![], false),
             (vec![result(0, 0, 0, 0)], false),
             (vec![result(3, 0, 0, 0)], true),
-            (vec![result(3, 0, 0, 3)], true),
+            (vec![result(3, 0, 0, 3)], false),
+            (vec![result(3, 0, 0, 2)], true),
+            (vec![result(3, 0, 0, 3), result(1, 0, 0, 0)], true),
             (vec![result(3, 1, 0, 0)], false),
             (vec![result(3, 0, 1, 0)], false),
             (vec![result(0, 0, 0, 0), result(3, 0, 0, 0)], true),

@@ -14,6 +14,7 @@ pub struct JunitAttestation {
     /// The attestation's name, for example `unit-tests`.
     pub attestation_name: ShortText,
     /// The results, one for each suite or file.
+    #[serde(deserialize_with = "consistent")]
     pub junit_results: Vec<JunitResult>,
     /// The origin, for example the page of a pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,6 +163,28 @@ fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Shor
         }
         _ => Ok(targets),
     }
+}
+
+/// Reads results whose failures, errors and skipped tests do not exceed their total.
+fn consistent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<JunitResult>, D::Error> {
+    struct Consistent(JunitResult);
+
+    impl<'de> Deserialize<'de> for Consistent {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let result = JunitResult::deserialize(deserializer)?;
+            let JunitResult { failures, errors, skipped, total, .. } = result;
+            let counted: u64 = [failures, errors, skipped].map(u64::from).iter().sum();
+            if counted > u64::from(total) {
+                return Err(serde::de::Error::custom(format!(
+                    "expected failures, errors and skipped tests up to the total {total}, got {counted}"
+                )));
+            }
+            Ok(Self(result))
+        }
+    }
+
+    let results = Vec::<Consistent>::deserialize(deserializer)?;
+    Ok(results.into_iter().map(|Consistent(result)| result).collect())
 }
 
 /// Limit for a duration, in seconds.

@@ -79,15 +79,18 @@ async fn latest_attestation_of_a_name_counts_and_earlier_ones_stay(database: Dat
     let service = TestService::start(database).await;
     let mut failing = passing("unit");
     failing["junit_results"][0]["failures"] = json!(1);
+    // An attestation of which no test ran.
+    let mut skipped = passing("unit");
+    skipped["junit_results"][0]["skipped"] = json!(1);
     let mut compliant = Vec::new();
-    for data in [&passing("unit"), &failing, &passing("unit"), &passing("lint"), &failing] {
+    for data in [&passing("unit"), &skipped, &failing, &passing("unit"), &passing("lint"), &failing] {
         service.attest(ATTESTER, "cart", "t", form(data)).await.expect(201);
         let trail = &service.read("/trails/acme").await["data"][0];
         compliant.push(trail["is_compliant"].as_bool().unwrap());
     }
-    assert_eq!(compliant, [true, false, true, true, false]);
+    assert_eq!(compliant, [true, false, false, true, true, false]);
     let listed = service.read("/attestations/acme/cart").await;
-    assert_eq!(listed["pagination"]["total"], 5);
+    assert_eq!(listed["pagination"]["total"], 6);
     let trail = &service.read("/trails/acme").await["data"][0];
     let statuses = trail["compliance_status"]["attestations_statuses"].as_array().unwrap();
     assert_eq!(statuses.len(), 2);
@@ -250,6 +253,12 @@ async fn invalid_field_is_named(database: Database) {
             json!([{"failures": 0, "errors": 0, "total": 1, "tests": 1}]),
             "junit_results[0].tests",
             "unknown field",
+        ),
+        (
+            "junit_results",
+            json!([{"failures": 1, "errors": 0, "skipped": 3, "total": 3}]),
+            "junit_results[0]",
+            "up to the total 3, got 4",
         ),
         ("artifact_fingerprint", json!("sha256:abc"), "artifact_fingerprint", "64 lowercase hex"),
         ("target_artifacts", json!([1]), "target_artifacts[0]", "string"),
