@@ -6,7 +6,7 @@ use std::path::Path;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ORIGIN, SET_COOKIE};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
@@ -112,7 +112,7 @@ impl TestedService {
         body: &str,
     ) -> Option<(u16, Bytes, Option<HeaderValue>)> {
         let request = Request::builder().method(method).uri(target).header(COOKIE, &self.session);
-        let request = request.header(AUTHORIZATION, format!("Bearer {TOKEN}"));
+        let request = request.header(AUTHORIZATION, format!("Bearer {TOKEN}")).header(HOST, "127.0.0.1");
         let request = headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
         let request = request.body(Body::from(body.to_owned())).ok()?;
         self.runtime.block_on(async {

@@ -2,8 +2,12 @@
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Version;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
@@ -60,8 +64,7 @@ pub(crate) fn router(app: App) -> Router {
     document.servers = Some(vec![Server::new(app.site.links.base())]);
     // All responses share one copy: clients need no token for it.
     let document = Bytes::from(document.to_json().unwrap_or_default());
-    let described =
-        move || async move { ([(axum::http::header::CONTENT_TYPE, "application/json")], document) };
+    let described = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
@@ -71,8 +74,26 @@ pub(crate) fn router(app: App) -> Router {
         .merge(pages::router(&app))
         // Handlers limit their bodies themselves.
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn(require_host))
         .layer(from_fn_with_state(app.clone(), access_log::run_logged))
         .with_state(app)
+}
+
+/// Rejects a request without exactly one valid `Host` (RFC 9112, section 3.2), which only HTTP/1.0 may omit.
+async fn require_host(request: Request, next: Next) -> Result<Response, Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let is_valid = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => {
+            Authority::try_from(host.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
+        }
+        (None, _) => request.version() == Version::HTTP_10,
+        (Some(_), Some(_)) => false,
+    };
+    if is_valid {
+        Ok(next.run(request).await)
+    } else {
+        Err(Problem::invalid("expected one valid Host header"))
+    }
 }
 
 #[cfg(test)]

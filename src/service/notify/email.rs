@@ -1,5 +1,6 @@
 //! Mail over SMTP, to a server address that the guard permits.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -36,7 +37,7 @@ pub(super) async fn send(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
         ))
-        .subject(message.content.headline())
+        .raw_header(subject(message.content.headline()))
         // The same for each attempt, so that mailboxes can deduplicate (RFC 5322, section 3.6.4).
         .message_id(Some(format!("<{}@supercargo>", message.id)));
     for recipient in recipients {
@@ -68,4 +69,55 @@ pub(super) async fn send(
         mailer = mailer.credentials(Credentials::new(user.clone(), password.expose_secret().to_owned()));
     }
     mailer.build().send(mail).await.map(drop).map_err(SendError::Smtp)
+}
+
+/// A subject that mail programs show as it is. lettre encodes what is not ASCII; a name like `=?utf-8?Q?=41?=` is ASCII,
+/// and mail programs would decode it (RFC 2047).
+fn subject(text: String) -> HeaderValue {
+    let name = HeaderName::new_from_ascii_str("Subject");
+    if text.contains("=?") {
+        let encoded = encoded_words(&text);
+        HeaderValue::dangerous_new_pre_encoded(name, text, encoded)
+    } else {
+        HeaderValue::new(name, text)
+    }
+}
+
+/// Maximum length of the encoded text of a word: words with charset and delimiters have at most 75 characters (RFC 2047,
+/// section 2).
+const MAX_WORD: usize = 60;
+
+/// All of a text in RFC 2047's encoding Q, one word per line.
+fn encoded_words(text: &str) -> String {
+    let mut words = vec![String::new()];
+    for character in text.chars() {
+        let bytes = character.encode_utf8(&mut [0; 4]).bytes().fold(String::new(), |mut encoded, byte| {
+            let _ = write!(encoded, "={byte:02X}");
+            encoded
+        });
+        match words.last_mut() {
+            Some(word) if word.len() + bytes.len() <= MAX_WORD => word.push_str(&bytes),
+            _ => words.push(bytes),
+        }
+    }
+    let words: Vec<_> = words.iter().map(|word| format!("=?utf-8?Q?{word}?=")).collect();
+    words.join("\r\n ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subject_that_looks_encoded_is_encoded() {
+        let text = "=?utf-8?Q?=41?= (ü) is not compliant: 1 artifact".to_owned();
+        let encoded = encoded_words(&text);
+        let mut decoded = Vec::new();
+        for word in encoded.split("\r\n ") {
+            assert!(word.len() <= 75, "{word}");
+            let bytes = word.strip_prefix("=?utf-8?Q?=").unwrap().strip_suffix("?=").unwrap();
+            decoded.extend(bytes.split('=').map(|byte| u8::from_str_radix(byte, 16).unwrap()));
+        }
+        assert_eq!(String::from_utf8(decoded).unwrap(), text);
+    }
 }

@@ -246,6 +246,26 @@ async fn form_without_boundary_is_parsed_in_linear_time(database: Database) {
     assert!(response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
+async fn request_without_one_valid_host_gets_400(database: Database) {
+    let service = TestService::start(database).await;
+    for (version, hosts, status) in [
+        ("1.1", "", 400),
+        ("1.1", "Host: a\r\nHost: a\r\n", 400),
+        ("1.1", "Host: \r\n", 400),
+        ("1.1", "Host: a b\r\n", 400),
+        ("1.1", "Host: a/b\r\n", 400),
+        ("1.1", "Host: user@a\r\n", 400),
+        ("1.1", "Host: a:8080\r\n", 200),
+        ("1.1", "Host: [::1]:8080\r\n", 200),
+        ("1.0", "", 200),
+    ] {
+        let request = format!("GET /api/v2/openapi.json HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+        let response = raw(&service.base, request.as_bytes()).await;
+        assert!(response.starts_with(&format!("HTTP/{version} {status}")), "{hosts:?}: {response}");
+        assert_eq!(status == 400, response.contains("expected one valid Host header"), "{hosts:?}");
+    }
+}
+
 super::on_both!(
     markup_and_sql_in_fields_are_plain_text,
     report_of_1000000_pods_gets_413_and_100000_are_accepted,
@@ -253,6 +273,7 @@ super::on_both!(
 );
 
 super::on_sqlite!(
+    request_without_one_valid_host_gets_400,
     invalid_report_is_rejected_with_its_field,
     report_without_optional_fields_is_accepted,
     body_over_the_limit_gets_413_with_or_without_content_length,
