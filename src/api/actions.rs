@@ -90,12 +90,12 @@ impl Client {
     /// GETs the actions of all environments: `/organizations/{org}/environments_notifications`.
     pub async fn notifications(&self) -> Result<Vec<Parsed<Action>>, Error> {
         let path = ["organizations", self.organization().as_str(), "environments_notifications"];
-        self.get(self.request(Method::GET, &path)).await
+        self.send(self.request(Method::GET, &path)).await
     }
 
     /// GETs an action: `/actions/{org}/{action_number}`.
     pub async fn action(&self, number: u64) -> Result<Parsed<Action>, Error> {
         let path = ["actions", self.organization().as_str(), &number.to_string()];
-        self.get(self.request(Method::GET, &path)).await
+        self.send(self.request(Method::GET, &path)).await
     }
 }

@@ -80,7 +80,7 @@ impl Client {
     /// GETs an approval: `/approvals/{org}/{flow_name}/{approval_number}`.
     pub async fn approval(&self, flow: &FlowName, number: u64) -> Result<Parsed<Approval>, Error> {
         let path = ["approvals", self.organization().as_str(), flow.as_str(), &number.to_string()];
-        self.get(self.request(Method::GET, &path)).await
+        self.send(self.request(Method::GET, &path)).await
     }
 
     /// GETs the approvals of an artifact: `/artifacts/{org}/{flow_name}/{fingerprint}/approvals`.
@@ -91,6 +91,6 @@ impl Client {
     ) -> Result<Vec<Parsed<Approval>>, Error> {
         let organization = self.organization().as_str();
         let path = ["artifacts", organization, flow.as_str(), &artifact.to_string(), "approvals"];
-        self.get(self.request(Method::GET, &path)).await
+        self.send(self.request(Method::GET, &path)).await
     }
 }

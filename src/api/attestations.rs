@@ -63,6 +63,6 @@ impl Client {
                 request = request.with(parameter, &second.to_string());
             }
         }
-        self.get(request.page(page)).await
+        self.send(request.page(page)).await
     }
 }

@@ -295,8 +295,8 @@ impl Client {
         response.classify(&request, token, progress.upload_state())
     }
 
-    /// Sends a read, and parses the response.
-    pub(super) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
+    /// Sends a request without a body, and parses the response.
+    pub(super) async fn send<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
         let token = self.token().await?;
         let builder = self.builder(&request, &token).header(ACCEPT, "application/json");
         let exchange = async {

@@ -62,6 +62,9 @@ pub struct EmbeddedArtifact {
     /// The commit's hash.
     #[serde(default)]
     pub commit_sha: Option<String>,
+    /// Number of other origins that flows named for it; an extension of the interface.
+    #[serde(default)]
+    pub provenance_conflicts: u64,
 }
 
 /// An environment.
@@ -98,6 +101,12 @@ impl EmbeddedArtifact {
 }
 
 impl LiveArtifacts {
+    /// The number of running artifacts for which flows named several origins.
+    #[must_use]
+    pub fn conflicts(&self) -> usize {
+        self.embedded.artifacts.iter().filter(|artifact| artifact.provenance_conflicts > 0).count()
+    }
+
     /// Each artifact with its embedded resources. Resources that share an identifier and differ are ignored.
     pub fn joined(&self) -> impl Iterator<Item = JoinedArtifact<'_>> {
         let artifacts = by_id(&self.embedded.artifacts, |artifact| &artifact.id);
@@ -147,7 +156,7 @@ impl Client {
         if let Some(provider) = provider {
             request = request.with("provider", provider.as_str());
         }
-        self.get(request).await
+        self.send(request).await
     }
 }
 

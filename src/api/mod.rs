@@ -18,6 +18,7 @@ mod live;
 mod page;
 mod raw_response;
 mod report;
+mod repositories;
 mod response;
 mod token;
 mod trails;

@@ -69,7 +69,7 @@ impl Identified for Trail {
 impl Client {
     /// GETs a page of the trails of the organization, newest first: `/trails/{org}`.
     pub async fn trails(&self, filter: &Filter, page: model::Page) -> Result<Page<Trail>, Error> {
-        self.get(self.trails_request(filter).page(page)).await
+        self.send(self.trails_request(filter).page(page)).await
     }
 
     fn trails_request(&self, Filter { flow, tag, fingerprint }: &Filter) -> Request {

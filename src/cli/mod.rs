@@ -14,6 +14,7 @@ mod output;
 mod read;
 #[cfg(test)]
 mod reference;
+mod repository;
 #[cfg(feature = "service")]
 mod serve;
 mod service;
@@ -70,6 +71,8 @@ enum Command {
     Wait(wait::Wait),
     /// Attest test results
     Attest(attest::Attest),
+    /// Close or reopen a repository
+    Repository(repository::Repository),
     /// Run the compliance service
     #[cfg(feature = "service")]
     Serve(serve::Serve),
@@ -161,6 +164,7 @@ impl Cli {
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
             Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
+            Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

@@ -60,10 +60,18 @@ pub(super) struct Read;
 pub(super) struct Report;
 /// Attests in a flow, the first parameter after `{org}`: roles `attest` and `admin`.
 pub(super) struct Attest;
+/// Administers the organization: role `admin`.
+pub(super) struct Administer;
 
 impl<Rest> Permission<Rest> for Read {
     fn operation(_: &Rest) -> Operation<'_> {
         Operation::Read
+    }
+}
+
+impl<Rest> Permission<Rest> for Administer {
+    fn operation(_: &Rest) -> Operation<'_> {
+        Operation::Administer
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads the environments that run or ran an artifact, and its source commits, for the pages.
+//! Reads the environments that run or ran an artifact, for the pages.
 
 use super::columns::verdict;
 use super::live::{LiveEnvironment, LiveEnvironmentRow};
@@ -38,19 +38,6 @@ pub struct PastRun {
     pub snapshots: (i64, i64),
     /// The environment's current snapshot.
     pub current: i64,
-}
-
-/// A repository and commit that an artifact was built from.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Source {
-    /// The repository's name.
-    pub name: String,
-    /// The repository's URL.
-    pub url: Option<String>,
-    /// The commit's hash.
-    pub commit_sha: Option<String>,
-    /// The URL of a page about the commit.
-    pub commit_url: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -167,23 +154,5 @@ impl Transaction {
             select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(PastRun::from).collect()))
-    }
-
-    /// The repositories and commits that an artifact was built from.
-    pub async fn sources(
-        &mut self,
-        organization: &str,
-        artifact: Fingerprint,
-    ) -> Result<AtMost<Source>, Error> {
-        const SELECT: &str = "
-            SELECT r.name, r.url, p.commit_sha, p.commit_url FROM repositories r CROSS JOIN provenance p
-            WHERE r.organization = $1 AND p.organization = r.organization AND p.repository = r.id
-              AND p.fingerprint = $2
-            ORDER BY p.recorded_at DESC, r.id LIMIT $3";
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 }

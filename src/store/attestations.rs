@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::columns::json;
+use super::provenance::NewClaim;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
@@ -37,6 +38,8 @@ pub struct NewAttestation<'a> {
     pub attachment: Option<(Fingerprint, Option<&'a str>)>,
     /// The token's name.
     pub reported_by: &'a str,
+    /// Whether the flow owns repositories or images.
+    pub is_owner: bool,
 }
 
 /// A trail that is locked until the transaction ends.
@@ -77,7 +80,10 @@ struct Record<'a> {
 pub enum RecordError {
     /// Its repository is ambiguous.
     #[error(transparent)]
-    Repository(#[from] AmbiguousRepository),
+    Ambiguous(#[from] AmbiguousRepository),
+    /// An administrator closed its repository.
+    #[error("the repository is closed: an administrator can reopen it")]
+    Closed,
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),
@@ -143,25 +149,34 @@ impl Transaction {
         Ok(last.map(Timestamp::from_micros))
     }
 
-    /// Records an attestation and the repository that it names.
+    /// Records an attestation and the repository that it names. Returns the number of artifacts whose origin it
+    /// contradicts for the first time.
     ///
     /// # Errors
     ///
-    /// Returns [`RecordError::Repository`] if its repository is ambiguous, or [`RecordError::Store`].
+    /// Returns [`RecordError`] if its repository is ambiguous or closed, or if the database fails.
     pub async fn insert_attestation(
         &mut self,
         new: &NewAttestation<'_>,
         trail: LockedTrail,
         at: Timestamp,
-    ) -> Result<(), RecordError> {
+    ) -> Result<i64, RecordError> {
         let repository = match new.repository {
-            Some(named) => Some(self.record_repository(new.organization, named, at).await?),
+            Some(named) => Some((named, self.record_repository(new, named, at).await?)),
             None => None,
         };
         let targets = json(&new.data.template_targets())?;
         let superseded = self.latest(trail.id, new.data.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
-        let record = Record { id, trail: trail.id, repository, targets: &targets, overrides: superseded, at };
+        let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
+        let record = Record {
+            id,
+            trail: trail.id,
+            repository: repository_id,
+            targets: &targets,
+            overrides: superseded,
+            at,
+        };
         self.insert_record(new, record).await?;
         if let Some(superseded) = superseded {
             const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE id = $2";
@@ -175,8 +190,25 @@ impl Transaction {
             });
         }
         self.update_trail(new, trail.id, at).await?;
-        self.link(new, id, trail.id, repository, &new.data.fingerprints(), at).await?;
-        Ok(())
+        let artifacts = new.data.fingerprints();
+        self.link(new, id, trail.id, &artifacts).await?;
+        let Some((named, repository)) = repository else { return Ok(0) };
+        let claimed = named.url.as_ref().map(UrlText::as_str);
+        let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
+        let claim = NewClaim {
+            organization: new.organization,
+            flow: new.flow,
+            repository: repository.id,
+            other_url,
+            commit_sha: new.data.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref()),
+            // The page of a commit must not be elsewhere than the repository.
+            commit_url: new.commit_url.as_deref().filter(|_| other_url.is_none()),
+            attestation: id,
+            reported_by: new.reported_by,
+            is_owner: new.is_owner,
+            at,
+        };
+        Ok(self.record_claim(claim, &artifacts).await?)
     }
 
     async fn update_trail(
@@ -236,15 +268,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// Links artifacts to the attestation, and to its repository and commit.
+    /// Links artifacts to the attestation.
     async fn link(
         &mut self,
         new: &NewAttestation<'_>,
         id: Uuid,
         trail: Uuid,
-        repository: Option<Uuid>,
         artifacts: &BTreeSet<Fingerprint>,
-        at: Timestamp,
     ) -> Result<(), Error> {
         insert!(
             self,
@@ -254,23 +284,6 @@ impl Transaction {
             |values, artifact| {
                 values.push_bind(new.organization).push_bind(artifact.bytes().as_slice());
                 values.push_bind(id).push_bind(trail);
-            }
-        );
-        let Some(repository) = repository else { return Ok(()) };
-        let commit = new.data.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref());
-        insert!(
-            self,
-            "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at) ",
-            " ON CONFLICT (organization, repository, fingerprint) DO UPDATE
-              SET commit_sha = COALESCE(excluded.commit_sha, provenance.commit_sha),
-                  commit_url = CASE WHEN excluded.commit_sha IS NULL THEN provenance.commit_url
-                               ELSE excluded.commit_url END,
-                  recorded_at = excluded.recorded_at",
-            artifacts,
-            |values, artifact| {
-                values.push_bind(new.organization).push_bind(repository);
-                values.push_bind(artifact.bytes().as_slice()).push_bind(commit);
-                values.push_bind(new.commit_url.as_deref()).push_bind(at.micros());
             }
         );
         Ok(())

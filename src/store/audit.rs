@@ -1,10 +1,10 @@
-//! Writes the audit log: changes by the bootstrap file and by tokens with the role admin.
+//! Writes the audit log: changes by the bootstrap file and by tokens with the role admin, and refused attestations.
 //!
 //! Called in the transaction that makes the changes.
 
 use sqlx::types::Uuid;
 
-use super::transaction::insert;
+use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
@@ -25,5 +25,22 @@ impl Transaction {
             values.push_bind(actor).push_bind(change.as_str());
         });
         Ok(())
+    }
+
+    /// Whether this entry was written since then.
+    pub async fn is_audited(
+        &mut self,
+        organization: &str,
+        actor: &str,
+        change: &str,
+        since: Timestamp,
+    ) -> Result<bool, Error> {
+        const SELECT: &str = "
+            SELECT COUNT(*) FROM audit WHERE organization = $1 AND at > $2 AND actor = $3 AND change = $4";
+        let count: i64 = on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(since.micros());
+            select.bind(actor).bind(change).fetch_one(connection).await?
+        });
+        Ok(count > 0)
     }
 }

@@ -22,6 +22,8 @@ pub struct Repository {
     pub id: Uuid,
     /// The API's name of its provider; empty if unknown.
     pub provider: String,
+    /// Whether it is the origin of an artifact, and not only what another flow named.
+    pub is_origin: bool,
 }
 
 /// An artifact that runs in an environment.
@@ -140,10 +142,13 @@ pub struct BuiltArtifact {
 }
 
 impl Transaction {
-    /// The repositories with this name, one per provider.
+    /// The open repositories with this name, one per provider.
     pub async fn repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Repository>, Error> {
         const SELECT: &str = "
-            SELECT id, provider FROM repositories WHERE organization = $1 AND name = $2 ORDER BY provider";
+            SELECT id, provider,
+                   EXISTS (SELECT 1 FROM provenance p
+                           WHERE p.organization = r.organization AND p.repository = r.id) AS is_origin
+            FROM repositories r WHERE organization = $1 AND name = $2 AND closed_at IS NULL ORDER BY provider";
         Ok(on!(self, |connection| {
             sqlx::query(SELECT)
                 .bind(organization)

@@ -30,6 +30,7 @@ mod like_pattern;
 pub mod live;
 pub mod outbox;
 pub mod overview;
+pub mod provenance;
 pub mod reports;
 mod repositories;
 pub mod retention;

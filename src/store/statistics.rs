@@ -13,14 +13,15 @@ macro_rules! analyze {
     };
 }
 
-const TABLES: [(&str, &str); 7] = analyze!(
+const TABLES: [(&str, &str); 8] = analyze!(
     "pod_runs",
     "artifact_runs",
     "workloads",
     "verdicts",
     "attested_artifacts",
     "latest_attestations",
-    "provenance"
+    "provenance",
+    "claims"
 );
 
 impl Transaction {

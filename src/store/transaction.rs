@@ -104,10 +104,13 @@ macro_rules! in_chunks {
 }
 pub(super) use in_chunks;
 
-/// Runs a statement for many keys.
+/// Runs a statement for many keys. `$end` follows the keys.
 macro_rules! for_all {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr) => {
-        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, "", |connection| {
+        $crate::store::transaction::for_all!($transaction, |$query| $start, $keys, "")
+    };
+    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {
+        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, $end, |connection| {
             $query.build().persistent(false).execute(connection).await?;
         })
     };

@@ -54,6 +54,6 @@ impl Common {
     }
 }
 
-pub(super) fn client(service: &Service) -> Result<Client, Failure> {
+pub(in crate::cli) fn client(service: &Service) -> Result<Client, Failure> {
     service.client(api::Timeouts::default()).map_err(Failure::usage)
 }

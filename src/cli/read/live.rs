@@ -35,6 +35,12 @@ impl LiveArtifacts {
         if live.value.live_artifacts.is_empty() {
             tracing::info!("no artifact of this repository is running");
         }
+        if live.value.conflicts() > 0 {
+            tracing::warn!(
+                "flows named other origins for {} of the artifacts: the pages of the artifacts show them",
+                live.value.conflicts()
+            );
+        }
         self.common.output.print(&live.raw, || table(&live.value))
     }
 }

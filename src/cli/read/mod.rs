@@ -10,6 +10,7 @@ mod live;
 mod pages;
 mod trails;
 
+pub(super) use self::common::client;
 pub(super) use self::live::provider;
 
 use clap::{Args, Subcommand};

@@ -30,6 +30,8 @@ pub enum Operation<'a> {
     Attest(&'a str),
     /// Reading.
     Read,
+    /// Administration, such as closing a repository.
+    Administer,
 }
 
 /// The environments or flows of a token.
@@ -49,7 +51,7 @@ pub enum Denial {
     #[error("this token belongs to another organization")]
     Organization,
     /// The token's role does not permit the operation.
-    #[error("this operation requires a token with role {} or admin, got role {}", required.as_str(), actual.as_str())]
+    #[error("this operation requires a token with role {}admin, got role {}", required.or(), actual.as_str())]
     Role {
         /// The role with the least permissions that permits the operation.
         required: Role,
@@ -82,6 +84,11 @@ impl Role {
         if self == Self::Attest { "flow" } else { "environment" }
     }
 
+    /// The role as an alternative to admin.
+    fn or(self) -> String {
+        if self == Self::Admin { String::new() } else { format!("{} or ", self.as_str()) }
+    }
+
     /// The role's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -101,6 +108,7 @@ impl Operation<'_> {
             Self::Report(_) => Role::Report,
             Self::Attest(_) => Role::Attest,
             Self::Read => Role::Read,
+            Self::Administer => Role::Admin,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod environment_status;
 pub mod event;
 pub mod history_coverage;
 pub mod notification;
+pub mod ownership;
 pub mod rate_limit;
 pub mod session;
 pub mod snapshot;

@@ -66,6 +66,9 @@ pub struct EmbeddedArtifact {
     pub commit_sha: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_url: Option<String>,
+    /// Number of other origins that flows named for the artifact. Not in the interface.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub provenance_conflicts: i64,
     #[serde(rename = "_links")]
     #[cfg_attr(feature = "service", schema(value_type = BTreeMap<&'static str, Link>))]
     pub links: Links,
@@ -101,4 +104,9 @@ pub struct EmbeddedEnvironment {
 pub struct Link {
     /// The URL.
     pub href: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }

@@ -34,7 +34,7 @@ pub use name::{
 };
 pub use page::{InvalidPage, Page, Pagination};
 pub use repository::{
-    AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, commit_url,
+    AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, at_provider, commit_url,
     match_repository,
 };
 pub use template::{RequiredArtifact, RequiredAttestation, Template, TemplateBody};

@@ -81,6 +81,12 @@ impl FromStr for Provider {
     }
 }
 
+/// The provider after the name of a repository, for messages; empty if there is none.
+#[must_use]
+pub fn at_provider(provider: Option<Provider>) -> String {
+    provider.map(|provider| format!(" at {}", provider.as_str())).unwrap_or_default()
+}
+
 impl RepositoryInfo {
     /// The explicit provider, or the one of the URL's host.
     #[must_use]

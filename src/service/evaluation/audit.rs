@@ -1,12 +1,17 @@
-//! The audit log: changes by the bootstrap file and by tokens of role `admin`.
+//! The audit log: changes by the bootstrap file and by tokens of role `admin`, and refused attestations.
 //!
 //! Entries are written in the transaction of the change and logged after its commit.
+
+use std::time::Duration;
 
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::Role;
 use crate::domain::model::Timestamp;
 use crate::service::access::Caller;
 use crate::store::{Error, Transaction};
+
+/// Interval between audit entries about a request that is refused repeatedly.
+const REPEATED_AFTER: Duration = Duration::from_hours(1);
 
 /// The audit entries of a change.
 #[must_use = "audit entries must be recorded and logged"]
@@ -27,6 +32,27 @@ impl Audit {
         let is_admin = caller.role == Role::Admin;
         let changes = is_admin.then(|| (organization.to_owned(), change())).into_iter().collect();
         Self { actor: format!("token {}", caller.name), changes }
+    }
+
+    /// A request of a caller that was refused, whatever its role.
+    pub(crate) fn refused(caller: &Caller, organization: &str, change: String) -> Self {
+        Self { actor: format!("token {}", caller.name), changes: vec![(organization.to_owned(), change)] }
+    }
+
+    /// Writes the entries, unless the same ones were written within the last hour. Returns whether it did.
+    pub(crate) async fn record_once(
+        &self,
+        transaction: &mut Transaction,
+        at: Timestamp,
+    ) -> Result<bool, Error> {
+        let since = at.earlier(REPEATED_AFTER);
+        for (organization, change) in &self.changes {
+            if transaction.is_audited(organization, &self.actor, change, since).await? {
+                return Ok(false);
+            }
+        }
+        self.record(transaction, at).await?;
+        Ok(true)
     }
 
     /// Writes the entries.

@@ -57,6 +57,11 @@ impl Parameters {
         self.text(name).map(|text| Problem::parse(name, text)).transpose()
     }
 
+    /// A nullable parameter, parsed. An empty value means that it is absent.
+    pub(crate) fn nullable<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        if self.text(name) == Some("") { Ok(None) } else { self.parsed(name) }
+    }
+
     /// A parameter with an integer.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Problem> {
         let expected = || Problem::field(name, "expected an integer");

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::domain::evidence::access::Denial;
+use crate::domain::evidence::ownership::OwnershipViolation;
 use crate::process::error_causes;
 use crate::store;
 
@@ -130,6 +131,11 @@ impl Problem {
     /// 403: the same whether or not the requested object exists.
     pub(crate) fn forbidden(denial: Denial) -> Self {
         Self::new(StatusCode::FORBIDDEN, denial.to_string())
+    }
+
+    /// 403: the flow of an attestation does not own what it names.
+    pub(crate) fn not_owned(violation: &OwnershipViolation) -> Self {
+        Self::new(StatusCode::FORBIDDEN, violation.to_string())
     }
 
     /// 403: a form that a page of another site sent.

@@ -19,7 +19,9 @@ use utoipa_axum::routes;
 use super::problem::{Problem, panicked};
 use super::{access_log, response};
 use crate::service::app::App;
-use crate::service::operations::{actions, approvals, attest, attestations, live_artifacts, report, trails};
+use crate::service::operations::{
+    actions, approvals, attest, attestations, live_artifacts, report, repositories, trails,
+};
 use crate::service::pages;
 
 /// The prefix of every path of the interface.
@@ -43,6 +45,8 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(attestations::list_attestations))
                 .routes(routes!(actions::list_notifications))
                 .routes(routes!(live_artifacts::live_artifacts))
+                .routes(routes!(repositories::close_repository))
+                .routes(routes!(repositories::reopen_repository))
                 .routes(routes!(attest::attest_junit))
                 .routes(routes!(approvals::get_approval))
                 .routes(routes!(report::report_k8s))

@@ -11,10 +11,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::evidence::ownership::{self, OwnershipViolation};
 use crate::domain::evidence::verdict;
-use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, commit_url};
-use crate::service::access::{Admitted, Attest};
+use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, RepositoryInfo, TrailName, commit_url};
+use crate::service::access::{Admitted, Attest, Caller};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{self, Evaluating};
@@ -22,6 +24,7 @@ use crate::service::http::body::{Paced, Share, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
 use crate::service::limits::{Limits, MAX_DATA};
+use crate::store::Transaction;
 use crate::store::attestations::{NewAttestation, RecordError};
 
 /// Maximum size of boundaries and part headers, in bytes.
@@ -94,8 +97,9 @@ pub(crate) async fn attest_junit(
     let sent: JunitAttestation = json::read(DATA, &data)?;
     let commit_url =
         sent.git_commit_info.as_ref().and_then(|commit| commit_url(sent.repo_info.as_ref(), commit));
+    let artifacts = sent.fingerprints();
     let hash = attachment.as_ref().map(|attachment| Fingerprint::from_content(&attachment.content));
-    let new = NewAttestation {
+    let mut new = NewAttestation {
         organization: &organization,
         flow: flow.as_str(),
         trail: trail.as_str(),
@@ -105,11 +109,19 @@ pub(crate) async fn attest_junit(
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
+        is_owner: false,
     };
     let mut evaluating =
         Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
             .await?;
     let transaction = &mut evaluating.transaction;
+    match ownership(transaction, &organization, &flow, sent.repo_info.as_ref(), &artifacts).await? {
+        Ok(is_owner) => new.is_owner = is_owner,
+        Err(violation) => {
+            drop(evaluating);
+            return Err(refuse(&app, &caller, &organization, &flow, &violation).await?);
+        }
+    }
     let trail = transaction.lock_trail(&new, app.site.now()).await?;
     // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
     let at = app
@@ -119,12 +131,12 @@ pub(crate) async fn attest_junit(
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
-    transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
-        RecordError::Repository(error) => Problem::conflict("repo_info.provider", &error),
+    let conflicts = transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
+        RecordError::Ambiguous(error) => Problem::conflict("repo_info.provider", &error),
+        RecordError::Closed => Problem::conflict("repo_info.name", &error),
         RecordError::Store(error) => error.into(),
     })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    let artifacts = sent.fingerprints();
     evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     evaluating.transaction.analyze_after(artifacts.len()).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
@@ -133,8 +145,59 @@ pub(crate) async fn attest_junit(
     evaluating.audit(audit, at).await?;
     evaluating.commit().await?;
     drop(share);
+    if conflicts > 0 {
+        let (token, name) = (Escaped(&caller.name), Escaped(sent.attestation_name.as_str()));
+        tracing::warn!(
+            token = %token, flow = flow.as_str(), conflicts,
+            "{organization}: attestation \"{name}\" in flow {flow} names another origin than recorded for {conflicts} of its \
+             artifacts: see their pages"
+        );
+    }
     app.metrics.attestation(new.passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
+}
+
+/// Whether the flow owns repositories or images, or why it must not make this attestation.
+async fn ownership(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &FlowName,
+    repository: Option<&RepositoryInfo>,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Result<bool, OwnershipViolation>, Problem> {
+    let declared = transaction.ownerships(organization).await?;
+    if let Some(repository) = repository
+        && let Err(violation) =
+            ownership::check_repository(flow.as_str(), repository.name.as_str(), &declared)
+    {
+        return Ok(Err(violation));
+    }
+    let Some(own) = declared.get(flow.as_str()) else { return Ok(Ok(false)) };
+    if !own.images.is_empty() {
+        let names = transaction.names_of_artifacts(organization, artifacts).await?;
+        let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
+        if let Err(violation) = own.check_images(names) {
+            return Ok(Err(violation));
+        }
+    }
+    Ok(Ok(true))
+}
+
+/// Records a rejected attestation in the audit log, once an hour if it is repeated.
+async fn refuse(
+    app: &App,
+    caller: &Caller,
+    organization: &str,
+    flow: &FlowName,
+    violation: &OwnershipViolation,
+) -> Result<Problem, Problem> {
+    let audit = Audit::refused(caller, organization, format!("attestation in {flow} refused: {violation}"));
+    let (mut transaction, now) = (app.site.store.write().await?, app.site.now());
+    if audit.record_once(&mut transaction, now).await? {
+        transaction.commit().await?;
+        audit.log();
+    }
+    Ok(Problem::not_owned(violation))
 }
 
 fn boundary(headers: &HeaderMap) -> Result<String, Problem> {

@@ -8,7 +8,7 @@ use axum::http::Uri;
 
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
-    Timestamp,
+    Timestamp, at_provider,
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::openapi::NullableProvider;
@@ -41,16 +41,13 @@ pub(crate) async fn live_artifacts(
 ) -> Result<axum::Json<LiveArtifacts>, Problem> {
     let name: RepositoryName = Problem::parse("repo_name", &repository)?;
     let parameters = Parameters::read(&uri, &["provider"])?;
-    // An empty value of a nullable parameter means that it is absent.
-    let provider: Option<Provider> = match parameters.text("provider") {
-        Some("") => None,
-        _ => parameters.parsed("provider")?,
-    };
+    let provider: Option<Provider> = parameters.nullable("provider")?;
     let mut transaction = site.store.read().await?;
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
     let repository = select(&repositories, &name, provider)?;
     let running = transaction.live(&organization, repository.id).await?;
     let artifacts = running.iter().map(|running| running.fingerprint).collect();
+    let conflicts = transaction.numbers_of_conflicts(&organization, &artifacts).await?;
     let built = transaction.built(&organization, repository.id, artifacts).await?;
     drop(transaction);
     let now = site.now();
@@ -69,6 +66,7 @@ pub(crate) async fn live_artifacts(
             fingerprint: built.fingerprint,
             commit_sha: built.commit_sha,
             commit_url: built.commit_url,
+            provenance_conflicts: conflicts.get(&built.fingerprint).copied().unwrap_or_default(),
             links: links(built.fingerprint),
         })
         .collect();
@@ -96,20 +94,23 @@ pub(crate) async fn live_artifacts(
     }))
 }
 
-/// The repository with this name, and this provider if there are several.
+/// The repository with this name, and this provider if artifacts were built from several.
 fn select<'a>(
     repositories: &'a [Repository],
     name: &RepositoryName,
     provider: Option<Provider>,
 ) -> Result<&'a Repository, Problem> {
     let missing = || {
-        let at = provider.map(|provider| format!(" at {}", provider.as_str())).unwrap_or_default();
-        Problem::not_found(format!("repository \"{name}\"{at} not found: no attestation names it"))
+        let at = at_provider(provider);
+        Problem::not_found(format!(
+            "repository \"{name}\"{at} not found: no attestation names it, or it is closed"
+        ))
     };
     let of = |provider: &str| repositories.iter().find(|repository| repository.provider == provider);
-    match (provider, repositories) {
+    let origins: Vec<_> = repositories.iter().filter(|repository| repository.is_origin).collect();
+    match (provider, origins.as_slice()) {
         (Some(provider), _) => of(provider.as_str()).ok_or_else(missing),
-        (None, []) => Err(missing()),
+        (None, []) => repositories.first().ok_or_else(missing),
         (None, [only]) => Ok(only),
         // A repository without a provider can only be requested without one.
         (None, several) => of("").ok_or_else(|| {

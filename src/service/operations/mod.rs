@@ -9,4 +9,5 @@ pub(crate) mod attest;
 pub(crate) mod attestations;
 pub(crate) mod live_artifacts;
 pub(crate) mod report;
+pub(crate) mod repositories;
 pub(crate) mod trails;

@@ -16,17 +16,19 @@ use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::parts::{bar_chart, layout};
 use super::session::OrganizationPage;
-use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
+use crate::domain::model::{ApprovalState, Fingerprint, GitCommit, Timestamp};
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
-use crate::store::artifacts::{CurrentRun, PastRun, Source};
+use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::provenance::Source;
 use crate::store::{self, AtMost, Transaction};
 
 /// All data about an artifact.
 struct ArtifactData {
     names: AtMost<String>,
     sources: AtMost<Source>,
+    conflicting_claims: AtMost<Source>,
     /// The commit of the latest attestation that has one, if no source is known.
     commit: Option<GitCommit>,
     attestations: AtMost<AttestationSummary>,
@@ -63,6 +65,7 @@ pub(super) async fn page(
             }
             (sources(&known))
         }
+        (conflicting_claims(&known.conflicting_claims))
         (current_runs(&site, &organization, &known.current_runs))
         (attestations(&site, &organization, &known.attestations))
         (approvals(&site, &organization, &known))
@@ -95,6 +98,7 @@ impl ArtifactData {
         Ok(Self {
             names: transaction.image_names(organization, artifact).await?,
             sources,
+            conflicting_claims: transaction.conflicting_claims(organization, artifact).await?,
             commit,
             attestations,
             approvals: transaction.approvals_of_artifact(organization, artifact).await?,
@@ -116,7 +120,13 @@ fn sources(known: &ArtifactData) -> Markup {
     html! {
         @for source in &known.sources.listed {
             dt { "Repository" }
-            dd { (link(source.url.as_deref().unwrap_or_default(), &text(&source.name))) }
+            dd {
+                (link(source.url.as_deref().unwrap_or_default(), &text(&source.name)))
+                @if let (Some(flow), Some(by)) = (&source.flow, &source.reported_by) {
+                    ", named by flow " (text(flow)) ", token " (text(by)) ", "
+                    (timestamp(Timestamp::from_micros(source.recorded_at)))
+                }
+            }
             @if let Some(sha) = &source.commit_sha {
                 dt { "Commit" }
                 dd { (link(source.commit_url.as_deref().unwrap_or_default(), &commit_hash(sha))) }
@@ -129,6 +139,32 @@ fn sources(known: &ArtifactData) -> Markup {
         @if let Some((sha, url)) = known.commit.as_ref().and_then(|commit| Some((commit.sha1.as_ref()?, &commit.url))) {
             dt { "Commit" }
             dd { (link(url.as_ref().map_or("", |url| url.as_str()), &commit_hash(sha))) }
+        }
+    }
+}
+
+/// Other origins that flows named. Their URLs are text: a link would lead where the recorded origin does not.
+fn conflicting_claims(claims: &AtMost<Source>) -> Markup {
+    let rows = html! {
+        @for claim in &claims.listed {
+            tr {
+                th scope="row" { (text(claim.flow.as_deref().unwrap_or_default())) }
+                td { (text(&claim.name)) }
+                td { (text(claim.url.as_deref().unwrap_or_default())) }
+                td { @if let Some(sha) = &claim.commit_sha { (commit_hash(sha)) } }
+                td { (text(claim.reported_by.as_deref().unwrap_or_default())) }
+                td { (timestamp(Timestamp::from_micros(claim.recorded_at))) }
+            }
+        }
+    };
+    html! {
+        @if !claims.listed.is_empty() {
+            section {
+                h2 { "Conflicting origins" }
+                p { "These flows named another origin than the recorded one, which they cannot change." }
+                (table("Conflicting origins", &["Flow", "Repository", "URL", "Commit", "By", "Recorded"], &rows))
+                (latest_note(claims.cut_at(), "origins"))
+            }
         }
     }
 }

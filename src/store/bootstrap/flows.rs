@@ -31,6 +31,7 @@ impl Transaction {
             INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
         let mut templates: BTreeMap<&str, String> = BTreeMap::new();
+        let mut ownerships: BTreeMap<&str, String> = BTreeMap::new();
         for flow in flows {
             let name = flow.name.as_str();
             on!(self, |connection| {
@@ -41,13 +42,56 @@ impl Transaction {
                     .execute(connection)
                     .await?;
             });
+            if !flow.ownership.is_empty() {
+                ownerships.insert(name, json(&flow.ownership)?);
+            }
             tags.extend(flow.tags.iter().map(|(tag, value)| (name, tag.as_str(), value.as_str())));
             if let Some(template) = &flow.template {
                 templates.insert(name, json(template)?);
             }
         }
+        self.reconcile_ownerships(organization, ownerships, journal).await?;
         self.reconcile_tags(organization, tags, now, journal).await?;
         self.reconcile_templates(organization, templates, now, journal).await
+    }
+
+    async fn reconcile_ownerships(
+        &mut self,
+        organization: &str,
+        mut wanted: BTreeMap<&str, String>,
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
+        const SELECT: &str =
+            "SELECT name, ownership FROM flows WHERE organization = $1 AND ownership IS NOT NULL";
+        const UPDATE: &str = "UPDATE flows SET ownership = $1 WHERE organization = $2 AND name = $3";
+        let declared: Vec<(String, String)> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
+        let mut changed: Vec<(&str, Option<&str>)> = Vec::new();
+        for (flow, ownership) in &declared {
+            match wanted.get(flow.as_str()) {
+                None => changed.push((flow, None)),
+                Some(wanted_ownership) if wanted_ownership == ownership => _ = wanted.remove(flow.as_str()),
+                Some(_) => {}
+            }
+        }
+        changed.extend(wanted.iter().map(|(flow, ownership)| (*flow, Some(ownership.as_str()))));
+        for (flow, ownership) in changed {
+            journal.record(
+                organization,
+                match ownership {
+                    Some(ownership) => format!("the flow {flow} owns {ownership}"),
+                    None => format!("the flow {flow} owns nothing"),
+                },
+            );
+            on!(self, |connection| {
+                let update = sqlx::query(UPDATE).bind(ownership).bind(organization).bind(flow);
+                update.execute(connection).await?;
+            });
+        }
+        Ok(())
     }
 
     async fn reconcile_tags(

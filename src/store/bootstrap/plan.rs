@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Policy;
+use crate::domain::evidence::ownership::Ownership;
 use crate::domain::model::{
     ApprovalState, Channel, EnvironmentName, Fingerprint, FlowName, OrganizationName, SignOff, TargetKind,
     TemplateBody, Timestamp, Trigger,
@@ -71,6 +72,8 @@ pub struct Token {
 pub struct Flow {
     /// Its name.
     pub name: FlowName,
+    /// The repositories and images that it owns.
+    pub ownership: Ownership,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// The requirements for its trails.

@@ -87,6 +87,8 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/trails/{org}: read, admin
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: attest, admin
     PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin
+    PUT /api/v2/repos/{org}/close/{repo_name}: admin
+    PUT /api/v2/repos/{org}/reopen/{repo_name}: admin
     ");
 }
 

@@ -123,7 +123,7 @@ async fn repository_without_live_artifacts_is_empty_and_unknown_one_gets_404(dat
         .assert_field_error("repo_name", "empty");
 }
 
-async fn latest_attested_commit_of_an_artifact_is_returned(database: Database) {
+async fn first_attested_commit_of_an_artifact_is_returned(database: Database) {
     let service = TestService::start(database).await;
     let repository = json!({"name": "acme/cart", "url": "https://github.com/acme/cart"});
     for commit in ["1", "2"] {
@@ -138,8 +138,8 @@ async fn latest_attested_commit_of_an_artifact_is_returned(database: Database) {
     service.report(ADMIN, "prod", report(&[pod("p", "a", 'a')])).await.expect(201);
     let live = service.read("/repos/acme/live-artifacts/acme/cart").await;
     let artifact = &live["_embedded"]["artifacts"][0];
-    assert_eq!(artifact["commit_sha"], "2".repeat(40));
-    assert_eq!(artifact["commit_url"], format!("https://github.com/acme/cart/commit/{}", "2".repeat(40)));
+    assert_eq!(artifact["commit_sha"], "1".repeat(40));
+    assert_eq!(artifact["commit_url"], format!("https://github.com/acme/cart/commit/{}", "1".repeat(40)));
 }
 
 super::on_both!(
@@ -148,5 +148,5 @@ super::on_both!(
     repository_is_the_same_with_and_without_provider,
     ambiguous_repository_is_rejected_with_409,
     repository_without_live_artifacts_is_empty_and_unknown_one_gets_404,
-    latest_attested_commit_of_an_artifact_is_returned,
+    first_attested_commit_of_an_artifact_is_returned,
 );

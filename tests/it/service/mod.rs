@@ -24,6 +24,7 @@ mod notifications;
 mod page_errors;
 mod pages;
 pub mod process;
+mod provenance;
 mod query_cost;
 mod rate_limit;
 mod replicas;

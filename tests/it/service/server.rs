@@ -64,6 +64,8 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("get", "/api/v2/trails/{org}"),
         ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit"),
         ("put", "/api/v2/environments/{org}/{env_name}/report/K8S"),
+        ("put", "/api/v2/repos/{org}/close/{repo_name}"),
+        ("put", "/api/v2/repos/{org}/reopen/{repo_name}"),
     ];
     assert_eq!(described, expected.map(|(method, path)| (method.to_owned(), path.to_owned())).into());
     // Each described path exists: without a token, it gets 401.

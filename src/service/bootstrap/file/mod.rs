@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::domain::evidence::access::Role;
 use crate::domain::evidence::compliance::Policy;
+use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{
     EnvironmentName, Fingerprint, FlowName, OrganizationName, ShortText, TemplateBody, Text, Timestamp,
 };
@@ -64,7 +65,7 @@ pub(super) struct Organization {
     /// Tokens of the organization.
     #[serde(default)]
     pub(super) tokens: Vec<Token>,
-    /// Flows with tags, a template or approvals.
+    /// Flows with settings or approvals.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,
     /// Environments with settings. They precede others on pages, and do not count as new environments of a token.
@@ -112,6 +113,16 @@ pub(super) struct Flow {
     /// Name of the flow.
     #[schemars(with = "String", regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._~-]*$"))]
     pub(super) name: FlowName,
+    /// Names of the flow's repositories, such as acme/cart or acme/lib-*. Its attestations must name one of them or none, and
+    /// those of flows that do not list the repository are rejected.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(super) repositories: Vec<Pattern>,
+    /// Names of the flow's images without tag and digest, such as registry.example.com/acme/cart*. An artifact that ran only
+    /// under other names cannot be attested in the flow.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(super) images: Vec<Pattern>,
     /// Tags by which trails can be filtered.
     #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,

@@ -19,6 +19,7 @@ use super::file::{self, File};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Policy;
+use crate::domain::evidence::ownership::Ownership;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
 use crate::process::files::read_up_to;
 use crate::process::yaml;
@@ -154,7 +155,8 @@ fn resolve(
     let mut flows = Vec::new();
     for (n, flow) in organization.flows.into_iter().enumerate() {
         let approvals = approvals::resolve(flow.approvals, &format!("{place}.flows[{n}].approvals"))?;
-        flows.push(Flow { name: flow.name, tags: flow.tags, template: flow.template, approvals });
+        let ownership = Ownership { repositories: flow.repositories, images: flow.images };
+        flows.push(Flow { name: flow.name, ownership, tags: flow.tags, template: flow.template, approvals });
     }
     let mut environments = Vec::new();
     for (n, environment) in organization.environments.into_iter().enumerate() {

@@ -96,7 +96,7 @@ async fn latest_entries_of_long_lists_are_shown(database: Database) {
         format!("    flows: [{{name: cart, approvals: [{}]}}]", approvals.collect::<Vec<_>>().join(", "));
     let options = Options { bootstrap: bootstrap(1, &approvals), ..Options::default() };
     let service = TestService::start_with(database, options).await;
-    for number in 0..101 {
+    for number in 0..102 {
         let attested = json!({
             "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": [],
             "git_commit_info": {"sha1": "c".repeat(40)}, "repo_info": {"name": format!("acme/cart-{number}")},
@@ -106,10 +106,13 @@ async fn latest_entries_of_long_lists_are_shown(database: Database) {
     let page = Browser::read_page(&service, &path('a')).await;
     assert_contains(
         &page,
-        &["the latest 100 repositories", "the latest 100 attestations", "the latest 100 approvals"],
+        &["the latest 100 origins", "the latest 100 attestations", "the latest 100 approvals"],
     );
-    assert_eq!((page.matches("<bdi>wanted").count(), page.matches("<bdi>acme/cart-").count()), (100, 100));
-    assert!(page.contains("acme/cart-100<") && !page.contains("acme/cart-0<"), "{page}");
+    assert_eq!((page.matches("<bdi>wanted").count(), page.matches("<bdi>acme/cart-").count()), (100, 101));
+    assert!(
+        page.contains("acme/cart-101<") && page.contains("acme/cart-0<") && !page.contains("acme/cart-1<"),
+        "{page}"
+    );
 }
 
 async fn run_attestation_or_approval_is_sufficient_for_a_page(database: Database) {

@@ -1,0 +1,63 @@
+//! `supercargo repository`: closes and reopens repositories.
+
+use clap::{Args, Subcommand};
+
+use super::exit::Failure;
+use super::read::{client, provider};
+use super::service::Service;
+use crate::api::Resource;
+use crate::domain::model::{Provider, RepositoryName, at_provider};
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(super) struct Repository {
+    #[command(subcommand)]
+    change: Change,
+    #[command(flatten)]
+    service: Service,
+}
+
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact
+    #[command(after_help = CLOSE_EXAMPLE)]
+    Close(Target),
+    /// Reopen a closed repository
+    #[command(after_help = REOPEN_EXAMPLE)]
+    Reopen(Target),
+}
+
+#[derive(Debug, Args)]
+struct Target {
+    /// Repository with its owner, such as acme/cart
+    repository: RepositoryName,
+    /// Provider of the repository; omit it if the repository has none
+    #[arg(long, value_name = "PROVIDER", value_parser = provider())]
+    provider: Option<Provider>,
+}
+
+const CLOSE_EXAMPLE: &str = "\
+Example:
+  Close a repository that an attestation named by mistake, with a token of role admin:
+    supercargo repository close acme/cart --provider gitlab";
+
+const REOPEN_EXAMPLE: &str = "\
+Example:
+  Reopen a repository, with a token of role admin:
+    supercargo repository reopen acme/cart --provider gitlab";
+
+impl Repository {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let (Change::Close(target) | Change::Reopen(target)) = &self.change;
+        let is_closed = matches!(self.change, Change::Close(_));
+        let (client, Target { repository, provider }) = (client(&self.service)?, target);
+        let closed = client.set_repository_closed(repository, *provider, is_closed).await;
+        closed.map_err(|error| {
+            let hint = client.hint(&error, Resource::Repository(repository.as_str()));
+            Failure::from(error).with_hint(hint)
+        })?;
+        let change = if is_closed { "closed" } else { "reopened" };
+        tracing::info!("{change} the repository {repository}{}", at_provider(*provider));
+        Ok(())
+    }
+}

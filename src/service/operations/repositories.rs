@@ -1,0 +1,97 @@
+//! Close and reopen repositories: extensions of the interface.
+
+use axum::extract::State;
+use axum::http::Uri;
+
+use crate::domain::model::{Provider, RepositoryName, at_provider};
+use crate::service::access::{Administer, Admitted, Caller};
+use crate::service::app::App;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::openapi::NullableProvider;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+
+/// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact. Not in the
+/// interface.
+#[utoipa::path(
+    put,
+    path = "/repos/{org}/close/{*repo_name}",
+    tag = "repos",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
+        ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
+    ),
+    responses(
+        (status = 200, description = "Closed", body = String, content_type = "application/json"),
+        (status = 404, description = "No such repository", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn close_repository(
+    State(app): State<App>,
+    Admitted { organization, rest: repository, caller, .. }: Admitted<Administer, String>,
+    uri: Uri,
+) -> Result<axum::Json<&'static str>, Problem> {
+    set_closed(&app, &caller, &organization, &repository, &uri, true).await?;
+    Ok(axum::Json("Repository closed"))
+}
+
+/// Reopen a closed repository. Not in the interface.
+#[utoipa::path(
+    put,
+    path = "/repos/{org}/reopen/{*repo_name}",
+    tag = "repos",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
+        ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
+    ),
+    responses(
+        (status = 200, description = "Open", body = String, content_type = "application/json"),
+        (status = 404, description = "No such repository", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn reopen_repository(
+    State(app): State<App>,
+    Admitted { organization, rest: repository, caller, .. }: Admitted<Administer, String>,
+    uri: Uri,
+) -> Result<axum::Json<&'static str>, Problem> {
+    set_closed(&app, &caller, &organization, &repository, &uri, false).await?;
+    Ok(axum::Json("Repository reopened"))
+}
+
+async fn set_closed(
+    app: &App,
+    caller: &Caller,
+    organization: &str,
+    repository: &str,
+    uri: &Uri,
+    is_closed: bool,
+) -> Result<(), Problem> {
+    let name: RepositoryName = Problem::parse("repo_name", repository)?;
+    let provider: Option<Provider> = Parameters::read(uri, &["provider"])?.nullable("provider")?;
+    // Excludes attestations, which record origins.
+    let organizations = [organization].into();
+    let mut evaluating = Evaluating::exclusive(app, organizations, app.limits.permit_timeout).await?;
+    let now = app.site.now();
+    let transaction = &mut evaluating.transaction;
+    let closed_at = is_closed.then_some(now);
+    if !transaction.set_repository_closed(organization, name.as_str(), provider, closed_at).await? {
+        let at = at_provider(provider);
+        return Err(Problem::not_found(format!(
+            "repository \"{name}\"{at} not found: no attestation names it"
+        )));
+    }
+    let audit = Audit::from_caller(caller, organization, || {
+        let change = if is_closed { "closed" } else { "reopened" };
+        format!("{change} the repository {name}{}", at_provider(provider))
+    });
+    evaluating.audit(audit, now).await?;
+    evaluating.commit().await?;
+    Ok(())
+}

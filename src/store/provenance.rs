@@ -1,0 +1,235 @@
+//! Records and reads the origins of artifacts, and the flows that own repositories and images.
+//!
+//! `claims` has what flows named, and `provenance` the claim that counts for each artifact. Attestations exclude each
+//! other within an organization, so two cannot record the same artifact at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::types::Uuid;
+
+use super::columns::fingerprint;
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::{Error, Transaction};
+use crate::domain::evidence::ownership::Ownership;
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::from_row::all_from_rows;
+
+/// The origin that an attestation names for its artifacts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewClaim<'a> {
+    pub(super) organization: &'a str,
+    pub(super) flow: &'a str,
+    pub(super) repository: Uuid,
+    /// The repository's URL, if it differs from the recorded one.
+    pub(super) other_url: Option<&'a str>,
+    pub(super) commit_sha: Option<&'a str>,
+    pub(super) commit_url: Option<&'a str>,
+    pub(super) attestation: Uuid,
+    pub(super) reported_by: &'a str,
+    /// Whether the flow owns repositories or images.
+    pub(super) is_owner: bool,
+    pub(super) at: Timestamp,
+}
+
+/// A repository and commit that an artifact was built from, as a flow named them.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Source {
+    /// The repository's name.
+    pub name: String,
+    /// The repository's URL.
+    pub url: Option<String>,
+    /// The commit's hash.
+    pub commit_sha: Option<String>,
+    /// The URL of a page about the commit.
+    pub commit_url: Option<String>,
+    /// The flow; `None` if a previous version recorded it.
+    pub flow: Option<String>,
+    /// The name of the token.
+    pub reported_by: Option<String>,
+    /// When it was recorded, in microseconds of Unix time.
+    pub recorded_at: i64,
+}
+
+/// Matches claims that differ from the origin that counts.
+macro_rules! is_conflict {
+    () => {
+        "(c.url IS NOT NULL OR NOT EXISTS (
+            SELECT 1 FROM provenance p
+            WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint AND p.repository = c.repository
+              AND COALESCE(c.commit_sha = p.commit_sha, TRUE)))"
+    };
+}
+
+impl Transaction {
+    /// The flows that own repositories or images.
+    pub async fn ownerships(&mut self, organization: &str) -> Result<BTreeMap<String, Ownership>, Error> {
+        const SELECT: &str =
+            "SELECT name, ownership FROM flows WHERE organization = $1 AND ownership IS NOT NULL";
+        let rows: Vec<(String, String)> = on!(self, |connection| {
+            sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let parse = |(flow, json): (String, String)| {
+            let ownership = serde_json::from_str(&json).map_err(|_| Error::Unreadable("an ownership"))?;
+            Ok((flow, ownership))
+        };
+        rows.into_iter().map(parse).collect()
+    }
+
+    /// The names under which artifacts ran.
+    pub async fn names_of_artifacts(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<Vec<(Fingerprint, String)>, Error> {
+        let rows: Vec<(Vec<u8>, String)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+                     WHERE r.environment = e.id AND e.organization = ",
+                );
+                query.push_bind(organization).push(" AND r.fingerprint IN");
+            },
+            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            ""
+        );
+        rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
+    }
+
+    /// Records a claim, and the origins that it determines. Returns the number of artifacts for which it is new and
+    /// differs from the origin that counts.
+    pub(super) async fn record_claim(
+        &mut self,
+        claim: NewClaim<'_>,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<i64, Error> {
+        insert!(
+            self,
+            "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
+                                 reported_by, recorded_at) ",
+            " ON CONFLICT (organization, fingerprint, flow, repository) DO UPDATE
+              SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url
+              WHERE claims.commit_sha IS NULL",
+            artifacts,
+            |values, artifact| {
+                values.push_bind(claim.organization).push_bind(artifact.bytes().as_slice());
+                values.push_bind(claim.flow).push_bind(claim.repository).push_bind(claim.other_url);
+                values.push_bind(claim.commit_sha).push_bind(claim.commit_url).push_bind(claim.attestation);
+                values.push_bind(claim.reported_by).push_bind(claim.at.micros());
+            }
+        );
+        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        if claim.is_owner {
+            for_all!(
+                self,
+                |query| {
+                    query.push("DELETE FROM provenance WHERE NOT is_owner AND organization = ");
+                    query.push_bind(claim.organization).push(" AND fingerprint IN");
+                },
+                keys()
+            );
+        }
+        for_all!(
+            self,
+            |query| {
+                query.push(
+                    "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
+                                             flow, reported_by, is_owner)
+                     SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
+                            reported_by, ",
+                );
+                query.push_bind(claim.is_owner).push(" FROM claims c WHERE flow = ").push_bind(claim.flow);
+                query.push(" AND repository = ").push_bind(claim.repository);
+                query.push(
+                    " AND NOT EXISTS (
+                        SELECT 1 FROM provenance p
+                        WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint
+                          AND (p.repository <> c.repository OR p.flow <> c.flow OR p.commit_sha IS NOT NULL))
+                      AND organization = ",
+                );
+                query.push_bind(claim.organization).push(" AND fingerprint IN");
+            },
+            keys(),
+            " ON CONFLICT (organization, repository, fingerprint) DO UPDATE
+              SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url"
+        );
+        let new: Vec<(i64,)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(concat!(
+                    "SELECT COUNT(*) FROM claims c WHERE ",
+                    is_conflict!(),
+                    " AND attestation = "
+                ));
+                query.push_bind(claim.attestation).push(" AND organization = ");
+                query.push_bind(claim.organization).push(" AND fingerprint IN");
+            },
+            keys(),
+            ""
+        );
+        Ok(new.into_iter().map(|(count,)| count).sum())
+    }
+
+    /// The repositories and commits that an artifact was built from: one, or several of a previous version.
+    pub async fn sources(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<AtMost<Source>, Error> {
+        const SELECT: &str = "
+            SELECT r.name, r.url, p.commit_sha, p.commit_url, p.flow, p.reported_by, p.recorded_at
+            FROM provenance p JOIN repositories r ON r.id = p.repository
+            WHERE p.organization = $1 AND p.fingerprint = $2
+            ORDER BY p.recorded_at DESC, r.id LIMIT $3";
+        self.select_sources(SELECT, organization, artifact).await
+    }
+
+    /// The origins that flows named for an artifact and that do not count, latest first, with the URLs that they named.
+    pub async fn conflicting_claims(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<AtMost<Source>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT r.name, COALESCE(c.url, r.url) AS url, c.commit_sha, c.commit_url, c.flow, c.reported_by,
+                    c.recorded_at
+             FROM claims c JOIN repositories r ON r.id = c.repository
+             WHERE c.organization = $1 AND c.fingerprint = $2 AND ",
+            is_conflict!(),
+            " ORDER BY c.recorded_at DESC, c.attestation LIMIT $3"
+        );
+        self.select_sources(SELECT, organization, artifact).await
+    }
+
+    async fn select_sources(
+        &mut self,
+        select: &'static str,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<AtMost<Source>, Error> {
+        let rows = on!(self, |connection| {
+            let select = sqlx::query(select).bind(organization).bind(artifact.bytes().to_vec());
+            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(AtMost::from_rows(MAX_ROWS, rows))
+    }
+
+    /// The numbers of [`conflicting_claims`](Self::conflicting_claims), of the artifacts that have any.
+    pub async fn numbers_of_conflicts(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<HashMap<Fingerprint, i64>, Error> {
+        let rows: Vec<(Vec<u8>, i64)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(concat!("SELECT fingerprint, COUNT(*) FROM claims c WHERE ", is_conflict!()));
+                query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
+            },
+            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            " GROUP BY fingerprint"
+        );
+        rows.into_iter().map(|(artifact, count)| Ok((fingerprint(&artifact)?, count))).collect()
+    }
+}
