@@ -7,6 +7,7 @@ use super::client::Client;
 use super::error::Error;
 use super::page::{Identified, Page};
 use super::raw_response::time;
+use super::span::Span;
 use crate::domain::model::{self, FlowName, Timestamp};
 
 /// An attestation.
@@ -31,15 +32,6 @@ pub struct Attestation {
     pub created_at: Option<Timestamp>,
 }
 
-/// A time range in seconds of Unix time, inclusive.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Span {
-    /// Its first second.
-    pub from: Option<i64>,
-    /// Its last second.
-    pub to: Option<i64>,
-}
-
 impl Identified for Attestation {
     type Identity = String;
 
@@ -57,12 +49,6 @@ impl Client {
         page: model::Page,
     ) -> Result<Page<Attestation>, Error> {
         let path = ["attestations", self.organization().as_str(), flow.as_str()];
-        let mut request = self.request(Method::GET, &path);
-        for (parameter, second) in [("from_timestamp", span.from), ("to_timestamp", span.to)] {
-            if let Some(second) = second {
-                request = request.with(parameter, &second.to_string());
-            }
-        }
-        self.send(request.page(page)).await
+        self.send(self.request(Method::GET, &path).within(span).page(page)).await
     }
 }

@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
+use super::span::Span;
 use crate::domain::escape::Escaped;
 use crate::domain::model::Page;
 use crate::domain::retry::{Retryable, StatusClass, classify};
@@ -79,6 +80,15 @@ impl Request {
     /// Adds the query parameters of a page.
     pub(super) fn page(self, page: Page) -> Self {
         self.with("page", &page.number().to_string()).with("per_page", &page.size().to_string())
+    }
+
+    /// Adds the query parameters of a period.
+    pub(super) fn within(self, span: Span) -> Self {
+        let bounds = [("from_timestamp", span.from), ("to_timestamp", span.to)];
+        bounds.into_iter().fold(self, |request, (parameter, second)| match second {
+            Some(second) => request.with(parameter, &second.to_string()),
+            None => request,
+        })
     }
 
     /// Adds a query parameter.

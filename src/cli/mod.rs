@@ -61,7 +61,7 @@ Exit codes:
 enum Command {
     /// Watch the pods of a cluster and report them
     Agent(agent::Agent),
-    /// List trails, attestations, notifications or approvals
+    /// List trails, attestations, notifications, approvals or the audit log
     #[command(alias = "ls")]
     List(read::List),
     /// Show the live artifacts of a repository, an approval or an action

@@ -62,10 +62,18 @@ pub(super) struct Report;
 pub(super) struct Attest;
 /// Administers the organization: role `admin`.
 pub(super) struct Administer;
+/// Reads the audit log: role `admin`.
+pub(super) struct ReadAudit;
 
 impl<Rest> Permission<Rest> for Read {
     fn operation(_: &Rest) -> Operation<'_> {
         Operation::Read
+    }
+}
+
+impl<Rest> Permission<Rest> for ReadAudit {
+    fn operation(_: &Rest) -> Operation<'_> {
+        Operation::ReadAudit
     }
 }
 
@@ -176,7 +184,7 @@ async fn admit(
     }
     let running = run(app, organization)?;
     let mut connection = None;
-    if operation == Operation::Read {
+    if matches!(operation, Operation::Read | Operation::ReadAudit) {
         // Clients that read slowly hold memory, which is bounded per token and per organization. The token's own permit
         // comes first, so that its requests wait only for each other.
         const OWN: &str = "this token has reached its limit of concurrent responses";

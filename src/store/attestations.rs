@@ -60,6 +60,11 @@ pub struct Span {
     pub until: i64,
 }
 
+impl Span {
+    /// All times.
+    pub const ALL: Self = Self { from: 0, until: i64::MAX };
+}
+
 /// Makes the URL of an attestation's page from the name of its trail and its identifier.
 pub type HtmlUrl<'a> = &'a (dyn Fn(&str, Uuid) -> String + Sync);
 

@@ -1,12 +1,14 @@
-//! Writes the audit log: changes by the bootstrap file and by tokens with the role admin, and refused attestations.
+//! Writes and lists the audit log: changes by the bootstrap file and by tokens with the role admin, and refused attestations.
 //!
-//! Called in the transaction that makes the changes.
+//! Entries are written in the transaction that makes the changes.
 
 use sqlx::types::Uuid;
 
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
-use crate::domain::model::Timestamp;
+use crate::domain::model::{AuditEntry, Page, Timestamp};
+use crate::store::attestations::Span;
+use crate::store::from_row::all_from_rows;
 
 impl Transaction {
     /// Records changes by an actor, each with its organization.
@@ -25,6 +27,35 @@ impl Transaction {
             values.push_bind(actor).push_bind(change.as_str());
         });
         Ok(())
+    }
+
+    /// A page of the log, newest first, and the total number of entries.
+    pub async fn audit(
+        &mut self,
+        organization: &str,
+        span: Span,
+        page: Page,
+    ) -> Result<(Vec<AuditEntry>, u64), Error> {
+        const COUNT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2 AND at < $3";
+        const SELECT: &str = "
+            SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
+            ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
+        let total: i64 = on!(self, |connection| {
+            let count = sqlx::query_scalar(COUNT).bind(organization).bind(span.from).bind(span.until);
+            count.fetch_one(connection).await?
+        });
+        let rows: Vec<(Uuid, i64, String, String)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(span.from).bind(span.until);
+            let select = select.bind(page.size()).bind(page.offset());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let entries = rows.into_iter().map(|(id, at, actor, change)| AuditEntry {
+            id: id.to_string(),
+            at: Timestamp::from_micros(at),
+            actor,
+            change,
+        });
+        Ok((entries.collect(), total.unsigned_abs()))
     }
 
     /// Whether this entry was written since then.

@@ -14,7 +14,7 @@ use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 use crate::store::from_row::{all_from_rows, one_from_row};
 
-/// The pods of one namespace with the same digests and owners.
+/// The pods of one namespace with the same digests and owners that one token reported.
 #[derive(Debug, Clone)]
 pub struct PodGroup {
     /// The namespace.
@@ -29,6 +29,8 @@ pub struct PodGroup {
     pub since: Timestamp,
     /// The first pod whose name contains the search text.
     pub found: Option<String>,
+    /// The name of the token that reported them first; `None` if a previous version recorded them.
+    pub reported_by: Option<String>,
 }
 
 /// The columns in the order of `pod_groups`.
@@ -40,6 +42,7 @@ struct PodGroupRow {
     pods: i64,
     since: i64,
     found: Option<String>,
+    reported_by: Option<String>,
 }
 
 impl PodGroupRow {
@@ -51,6 +54,7 @@ impl PodGroupRow {
             pods: self.pods,
             since: Timestamp::from_micros(self.since),
             found: self.found,
+            reported_by: self.reported_by,
         })
     }
 }
@@ -135,15 +139,15 @@ impl Transaction {
         // pods; it would read all workloads otherwise.
         let rows: Vec<PodGroupRow> = rows!(
             self,
-            "namespace, digests, owners, pods, since, found",
-            "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found
+            "namespace, digests, owners, pods, since, found, reported_by",
+            "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found, r.reported_by
              FROM (SELECT namespace, workload, COUNT(*) AS pods, MIN(started_at) AS since,
-                          MIN(CASE WHEN LOWER(pod) LIKE $4 ESCAPE '!' THEN pod END) AS found
+                          MIN(CASE WHEN LOWER(pod) LIKE $4 ESCAPE '!' THEN pod END) AS found, reported_by
                    FROM (SELECT * FROM pod_runs WHERE environment = $1 AND started_at <= $3 AND ended_at IS NULL
                          UNION ALL
                          SELECT * FROM pod_runs
                          WHERE environment = $1 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3) p
-                   GROUP BY namespace, workload) r
+                   GROUP BY namespace, workload, reported_by) r
                CROSS JOIN workloads w
              WHERE w.organization = $2 AND w.hash = r.workload",
             |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)

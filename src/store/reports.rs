@@ -20,6 +20,8 @@ pub struct LockedEnvironment {
     pub silent_after: Option<Duration>,
     /// When it was last reported.
     pub last_report_at: Option<Timestamp>,
+    /// The name of the token that reported it last; `None` if a previous version recorded the report.
+    pub reported_by: Option<String>,
     /// The content hash of the last report.
     pub report_hash: Option<Fingerprint>,
     /// The number of the current snapshot; 0 before the first.
@@ -32,9 +34,11 @@ pub struct LockedEnvironment {
 
 /// A received report, without its content.
 #[derive(Debug, Clone, Copy)]
-pub struct ReceivedReport {
+pub struct ReceivedReport<'a> {
     /// When it was received.
     pub at: Timestamp,
+    /// The name of the token.
+    pub reported_by: &'a str,
     /// The hash of its bytes.
     pub body_hash: Fingerprint,
     /// The hash of its content, independent of order and formatting.
@@ -43,8 +47,8 @@ pub struct ReceivedReport {
 
 const CONFIRM: &str = "
     UPDATE environments SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END
-    WHERE organization = $2 AND name = $3 AND body_hash = $4
-      AND last_report_at >= $1 - COALESCE(silent_after, $5)";
+    WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
+      AND last_report_at >= $1 - COALESCE(silent_after, $6)";
 
 const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
@@ -61,6 +65,7 @@ struct EnvironmentRow {
     id: Uuid,
     silent_after: Option<i64>,
     last_report_at: Option<i64>,
+    reported_by: Option<String>,
     report_hash: Option<Vec<u8>>,
     snapshot: i64,
     compliance: Option<String>,
@@ -73,6 +78,7 @@ impl EnvironmentRow {
             id: self.id,
             silent_after: self.silent_after.map(duration),
             last_report_at: self.last_report_at.map(Timestamp::from_micros),
+            reported_by: self.reported_by,
             report_hash: self.report_hash.as_deref().map(fingerprint).transpose()?,
             snapshot: self.snapshot,
             compliance: compliance(self.compliance.as_deref())?,
@@ -82,7 +88,7 @@ impl EnvironmentRow {
 }
 
 impl Store {
-    /// Confirms the last report if its bytes are the same and there is no gap since. Returns whether it did. The time
+    /// Confirms the last report if its bytes and its token are the same and there is no gap since. Returns whether it did. The time
     /// never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
     /// report repeats it.
     ///
@@ -94,6 +100,7 @@ impl Store {
         organization: &str,
         environment: &str,
         body_hash: Fingerprint,
+        reported_by: &str,
         at: Timestamp,
         silent_after: Duration,
     ) -> Result<bool, Error> {
@@ -104,6 +111,7 @@ impl Store {
                     .bind(organization)
                     .bind(environment)
                     .bind(body_hash.bytes().as_slice())
+                    .bind(reported_by)
                     .bind(micros(silent_after))
                     .execute($pool)
                     .await?
@@ -133,7 +141,7 @@ impl Transaction {
         macro_rules! select {
             ($end:literal) => {
                 concat!(
-                    "SELECT id, silent_after, last_report_at, report_hash, snapshot, compliance, evaluated_at
+                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at
                      FROM environments WHERE organization = $1 AND name = $2",
                     $end
                 )
@@ -189,17 +197,36 @@ impl Transaction {
     pub async fn record_report(
         &mut self,
         environment: Uuid,
-        received: ReceivedReport,
+        received: ReceivedReport<'_>,
         snapshot: i64,
     ) -> Result<(), Error> {
         const UPDATE: &str = "
-            UPDATE environments SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4
-            WHERE id = $5";
+            UPDATE environments
+            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
+            WHERE id = $6";
         on!(self, |connection| {
             let update =
                 sqlx::query(UPDATE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
             let update = update.bind(received.report_hash.bytes().as_slice()).bind(snapshot);
-            update.bind(environment).execute(connection).await?;
+            update.bind(received.reported_by).bind(environment).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Records that a token confirms a snapshot which another token reported last.
+    pub async fn record_confirmation(
+        &mut self,
+        environment: Uuid,
+        snapshot: i64,
+        received: ReceivedReport<'_>,
+    ) -> Result<(), Error> {
+        const UPSERT: &str = "
+            INSERT INTO confirmations (environment, snapshot, reported_by, first_at, last_at)
+            VALUES ($1, $2, $3, $4, $4)
+            ON CONFLICT (environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
+        on!(self, |connection| {
+            let upsert = sqlx::query(UPSERT).bind(environment).bind(snapshot).bind(received.reported_by);
+            upsert.bind(received.at.micros()).execute(connection).await?;
         });
         Ok(())
     }
@@ -241,15 +268,14 @@ impl Transaction {
         &mut self,
         environment: Uuid,
         snapshot: i64,
-        received: ReceivedReport,
-        reported_by: &str,
+        received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         const INSERT: &str = "
             INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash)
             VALUES ($1, $2, $3, $4, $5)";
         on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(environment).bind(snapshot).bind(received.at.micros());
-            let insert = insert.bind(reported_by).bind(received.report_hash.bytes().as_slice());
+            let insert = insert.bind(received.reported_by).bind(received.report_hash.bytes().as_slice());
             insert.execute(connection).await?;
         });
         Ok(())

@@ -62,9 +62,12 @@ const REMOVE_PODS: &str = "
 
 /// Removes other rows that ended before the horizon. A snapshot is received before it is superseded, and a gap starts
 /// before it ends: these conditions bound the range of an index.
-const REMOVALS: [&str; 6] = [
+const REMOVALS: [&str; 7] = [
     "DELETE FROM artifact_runs WHERE environment = $1 AND (fingerprint, first_snapshot) IN
      (SELECT fingerprint, first_snapshot FROM artifact_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
+    "DELETE FROM confirmations WHERE environment = $1 AND (snapshot, reported_by) IN
+     (SELECT c.snapshot, c.reported_by FROM environments e JOIN confirmations c ON c.environment = e.id
+      WHERE e.id = $1 AND c.snapshot < e.snapshot AND c.last_at < $2 LIMIT $3)",
     "DELETE FROM snapshots WHERE environment = $1 AND snapshot IN
      (SELECT snapshot FROM snapshots
       WHERE environment = $1 AND received_at < $2 AND superseded_at < $2 LIMIT $3)",

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
+use super::reports::ReceivedReport;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, for_all, insert, on};
 use super::{Error, Transaction};
@@ -62,7 +63,7 @@ impl Transaction {
         environment: Uuid,
         pods: &[&Pod],
         workloads: &BTreeMap<Fingerprint, Workload>,
-        at: Timestamp,
+        received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
         let started = workloads.iter().filter(|(hash, _)| hashes.contains(hash));
@@ -80,13 +81,14 @@ impl Transaction {
         );
         insert!(
             self,
-            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at) ",
+            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, reported_by) ",
             "",
             pods,
             |values, pod| {
                 values.push_bind(Uuid::now_v7()).push_bind(environment).push_bind(&*pod.namespace);
                 values.push_bind(&*pod.name).push_bind(pod.created_at.micros());
-                values.push_bind(pod.workload.bytes().as_slice()).push_bind(at.micros());
+                values.push_bind(pod.workload.bytes().as_slice()).push_bind(received.at.micros());
+                values.push_bind(received.reported_by);
             }
         );
         Ok(())

@@ -33,12 +33,25 @@ pub struct Snapshot {
     pub received_at: Timestamp,
     /// The name of the reporter's token.
     pub reported_by: String,
+    /// Reports of the same artifacts after those of another token.
+    pub confirmations: Vec<Confirmation>,
     /// When it was last confirmed; `None` while it is current.
     pub confirmed_at: Option<Timestamp>,
     /// When the next snapshot superseded it.
     pub superseded_at: Option<Timestamp>,
     /// The environment's compliance when it was received; `None` if it was not evaluated.
     pub compliance: Option<Compliance>,
+}
+
+/// The reports of a token that confirmed a snapshot which another token had reported before.
+#[derive(Debug, Clone)]
+pub struct Confirmation {
+    /// The name of the token.
+    pub reported_by: String,
+    /// Its first report.
+    pub first_at: Timestamp,
+    /// The start of its latest uninterrupted reports.
+    pub last_at: Timestamp,
 }
 
 #[derive(sqlx::FromRow)]
@@ -58,6 +71,7 @@ impl SnapshotRow {
             number: self.snapshot,
             received_at: Timestamp::from_micros(self.received_at),
             reported_by: self.reported_by,
+            confirmations: Vec::new(),
             confirmed_at: self.confirmed_at.map(Timestamp::from_micros),
             superseded_at: self.superseded_at.map(Timestamp::from_micros),
             compliance: compliance.map_err(|_| Error::Unreadable("a compliance state"))?,
@@ -150,6 +164,9 @@ impl Transaction {
         const SELECT: &str = "
             SELECT snapshot, received_at, reported_by, confirmed_at, superseded_at, compliance FROM snapshots
             WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY snapshot DESC";
+        const CONFIRMATIONS: &str = "
+            SELECT snapshot, reported_by, first_at, last_at FROM confirmations
+            WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY first_at, reported_by LIMIT 1000";
         let rows: Vec<SnapshotRow> = on!(self, |connection| {
             sqlx::query(SELECT)
                 .bind(environment)
@@ -159,7 +176,18 @@ impl Transaction {
                 .await
                 .and_then(all_from_rows)?
         });
-        rows.into_iter().map(SnapshotRow::parse).collect()
+        let mut snapshots = rows.into_iter().map(SnapshotRow::parse).collect::<Result<Vec<_>, _>>()?;
+        let confirmations: Vec<(i64, String, i64, i64)> = on!(self, |connection| {
+            let select = sqlx::query(CONFIRMATIONS).bind(environment).bind(first).bind(last);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        for (number, reported_by, first_at, last_at) in confirmations {
+            let (first_at, last_at) = (Timestamp::from_micros(first_at), Timestamp::from_micros(last_at));
+            if let Some(snapshot) = snapshots.iter_mut().find(|snapshot| snapshot.number == number) {
+                snapshot.confirmations.push(Confirmation { reported_by, first_at, last_at });
+            }
+        }
+        Ok(snapshots)
     }
 
     /// The artifacts that started or exited with these snapshots, which were received between two times. At most

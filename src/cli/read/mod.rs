@@ -5,9 +5,11 @@
 mod actions;
 mod approvals;
 mod attestations;
+mod audit;
 mod common;
 mod live;
 mod pages;
+mod period;
 mod trails;
 
 pub(super) use self::common::client;
@@ -50,6 +52,8 @@ enum ListResource {
     /// List the approvals of an artifact
     #[command(alias = "approval")]
     Approvals(approvals::Approvals),
+    /// List the audit log, newest first
+    Audit(audit::Audit),
     #[command(hide = true, alias = "live")]
     LiveArtifacts(live::LiveArtifacts),
 }
@@ -98,6 +102,7 @@ impl List {
             ListResource::Attestations(attestations) => attestations.run(service).await,
             ListResource::Notifications(notifications) => notifications.run(service).await,
             ListResource::Approvals(approvals) => approvals.run(service).await,
+            ListResource::Audit(audit) => audit.run(service).await,
             ListResource::LiveArtifacts(live) => live.run(service).await,
         }
     }

@@ -30,6 +30,8 @@ pub enum Operation<'a> {
     Attest(&'a str),
     /// Reading.
     Read,
+    /// Reading the audit log.
+    ReadAudit,
     /// Administration, such as closing a repository.
     Administer,
 }
@@ -108,7 +110,7 @@ impl Operation<'_> {
             Self::Report(_) => Role::Report,
             Self::Attest(_) => Role::Attest,
             Self::Read => Role::Read,
-            Self::Administer => Role::Admin,
+            Self::ReadAudit | Self::Administer => Role::Admin,
         }
     }
 }

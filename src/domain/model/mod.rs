@@ -6,6 +6,7 @@ mod action;
 mod approval;
 mod artifact;
 mod attestation;
+mod audit_entry;
 mod commit;
 mod digests;
 mod fingerprint;
@@ -22,6 +23,7 @@ pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKin
 pub use approval::{Approval, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState};
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use attestation::{Attestation, JunitAttestation, JunitResult};
+pub use audit_entry::AuditEntry;
 pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
 pub use digests::Digests;

@@ -1,4 +1,4 @@
-//! The audit log: changes by the bootstrap file and by tokens of role `admin`, and refused attestations.
+//! The audit log: changes by the bootstrap file and by tokens of role `admin`, sign-ins and refused attestations.
 //!
 //! Entries are written in the transaction of the change and logged after its commit.
 
@@ -10,7 +10,7 @@ use crate::domain::model::Timestamp;
 use crate::service::access::Caller;
 use crate::store::{Error, Transaction};
 
-/// Interval between audit entries about a request that is refused repeatedly.
+/// Interval between equal audit entries about sign-ins and refused requests.
 const REPEATED_AFTER: Duration = Duration::from_hours(1);
 
 /// The audit entries of a change.
@@ -31,12 +31,12 @@ impl Audit {
     pub(crate) fn from_caller(caller: &Caller, organization: &str, change: impl FnOnce() -> String) -> Self {
         let is_admin = caller.role == Role::Admin;
         let changes = is_admin.then(|| (organization.to_owned(), change())).into_iter().collect();
-        Self { actor: format!("token {}", caller.name), changes }
+        Self { actor: actor(&caller.name), changes }
     }
 
-    /// A request of a caller that was refused, whatever its role.
-    pub(crate) fn refused(caller: &Caller, organization: &str, change: String) -> Self {
-        Self { actor: format!("token {}", caller.name), changes: vec![(organization.to_owned(), change)] }
+    /// A sign-in or a refused request, whatever the role of the token.
+    pub(crate) fn from_token(token: &str, organization: &str, change: String) -> Self {
+        Self { actor: actor(token), changes: vec![(organization.to_owned(), change)] }
     }
 
     /// Writes the entries, unless the same ones were written within the last hour. Returns whether it did.
@@ -72,4 +72,8 @@ impl Audit {
             );
         }
     }
+}
+
+fn actor(token: &str) -> String {
+    format!("token {token}")
 }

@@ -45,6 +45,8 @@ pub(crate) struct SignedIn {
     pub(crate) organization: String,
     /// The name of the token that the session belongs to.
     pub(crate) name: String,
+    /// Whether the token has the role admin.
+    pub(crate) is_admin: bool,
     /// The path and query of the requested page.
     pub(crate) target: String,
 }

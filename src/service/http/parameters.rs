@@ -9,6 +9,7 @@ use url::form_urlencoded;
 
 use super::problem::Problem;
 use crate::domain::model::Page;
+use crate::store::attestations::Span;
 
 /// The query of a request whose parameters are all known.
 #[derive(Debug)]
@@ -66,6 +67,17 @@ impl Parameters {
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Problem> {
         let expected = || Problem::field(name, "expected an integer");
         self.text(name).map(|text| text.parse().map_err(|_| expected())).transpose()
+    }
+
+    /// `from_timestamp` and `to_timestamp`, in seconds, both inclusive.
+    pub(crate) fn span(&self) -> Result<Span, Problem> {
+        let micros = |name: &str| match self.integer(name)? {
+            Some(seconds) if seconds < 0 => Err(Problem::field(name, "expected seconds since 1970")),
+            seconds => Ok(seconds.map(|seconds| seconds.saturating_mul(1_000_000))),
+        };
+        // Includes the whole second.
+        let until = micros("to_timestamp")?.map_or(i64::MAX, |second| second.saturating_add(1_000_000));
+        Ok(Span { from: micros("from_timestamp")?.unwrap_or(0), until })
     }
 
     /// `page` and `per_page`.

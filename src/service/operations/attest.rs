@@ -191,7 +191,8 @@ async fn refuse(
     flow: &FlowName,
     violation: &OwnershipViolation,
 ) -> Result<Problem, Problem> {
-    let audit = Audit::refused(caller, organization, format!("attestation in {flow} refused: {violation}"));
+    let audit =
+        Audit::from_token(&caller.name, organization, format!("attestation in {flow} refused: {violation}"));
     let (mut transaction, now) = (app.site.store.write().await?, app.site.now());
     if audit.record_once(&mut transaction, now).await? {
         transaction.commit().await?;

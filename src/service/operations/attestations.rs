@@ -10,7 +10,6 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
 use crate::service::http::response::check_size;
 use crate::service::site::Site;
-use crate::store::attestations::Span;
 
 /// The response of operation 2.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -46,13 +45,7 @@ pub(crate) async fn list_attestations(
 ) -> Result<axum::Json<Attestations>, Problem> {
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
-    let page = parameters.page()?;
-    let span = Span {
-        from: micros(&parameters, "from_timestamp")?.unwrap_or(0),
-        // Includes the whole second.
-        until: micros(&parameters, "to_timestamp")?
-            .map_or(i64::MAX, |second| second.saturating_add(1_000_000)),
-    };
+    let (page, span) = (parameters.page()?, parameters.span()?);
     let mut transaction = site.store.read().await?;
     let bytes = transaction.size_of_attestations(&organization, flow.as_str(), span, page).await?;
     check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
@@ -61,12 +54,4 @@ pub(crate) async fn list_attestations(
     let listed = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
     let (data, total) = listed.ok_or_else(|| Problem::not_found(format!("flow \"{flow}\" not found")))?;
     Ok(axum::Json(Attestations { data, pagination: page.pagination(total) }))
-}
-
-/// A parameter in seconds, as microseconds.
-fn micros(parameters: &Parameters, name: &str) -> Result<Option<i64>, Problem> {
-    match parameters.integer(name)? {
-        Some(seconds) if seconds < 0 => Err(Problem::field(name, "expected seconds since 1970")),
-        seconds => Ok(seconds.map(|seconds| seconds.saturating_mul(1_000_000))),
-    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod actions;
 pub(crate) mod approvals;
 pub(crate) mod attest;
 pub(crate) mod attestations;
+pub(crate) mod audit;
 pub(crate) mod live_artifacts;
 pub(crate) mod report;
 pub(crate) mod repositories;

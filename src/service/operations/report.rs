@@ -102,7 +102,8 @@ async fn receive(
     let silent_after = app.site.silent_after;
     let (name, hash) = (environment.as_str(), body.hash);
     let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
-    if app.site.store.confirm(organization, name, hash, app.site.now(), silent_after).await? {
+    let now = app.site.now();
+    if app.site.store.confirm(organization, name, hash, &caller.name, now, silent_after).await? {
         return Ok(Changed::Nothing);
     }
     drop(permit);
@@ -146,12 +147,16 @@ async fn record(
         None => create_environment(app, transaction, caller, organization, environment).await?,
     };
     let at = app.site.now().after(stored.last_report_at.max(stored.evaluated_at));
-    let received = ReceivedReport { at, body_hash, report_hash: reported.hash };
+    let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
         transaction.insert_gap(stored.id, last, at).await?;
     }
+    let is_confirmed_by_another = stored.reported_by.as_deref().is_some_and(|name| name != caller.name);
     if stored.report_hash == Some(reported.hash) {
+        if is_confirmed_by_another {
+            transaction.record_confirmation(stored.id, stored.snapshot, received).await?;
+        }
         transaction.record_report(stored.id, received, stored.snapshot).await?;
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
@@ -162,11 +167,14 @@ async fn record(
     };
     let artifacts = change::compare_artifacts(&before.artifacts, reported);
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
+        if is_confirmed_by_another {
+            transaction.record_confirmation(stored.id, stored.snapshot, received).await?;
+        }
         Changed::Pods
     } else {
         let number = stored.snapshot + 1;
         transaction.supersede_snapshot(stored.id, stored.snapshot, stored.last_report_at, at).await?;
-        transaction.insert_snapshot(stored.id, number, received, &caller.name).await?;
+        transaction.insert_snapshot(stored.id, number, received).await?;
         transaction.end_artifacts(stored.id, &artifacts.ended, stored.snapshot, at).await?;
         transaction.start_artifacts(organization, stored.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
@@ -174,7 +182,7 @@ async fn record(
     transaction.change_artifacts(stored.id, &artifacts.changed).await?;
     let pods = change::compare_pods(transaction.running_pods(stored.id).await?, reported);
     transaction.end_pods(pods.ended, at).await?;
-    transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, at).await?;
+    transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
     transaction.record_report(stored.id, received, snapshot).await?;
     let seen = reported.artifacts().into_iter();

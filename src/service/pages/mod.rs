@@ -6,6 +6,7 @@
 mod actions;
 mod artifact;
 mod attestation;
+mod audit;
 mod compare;
 mod environment;
 mod organization;
@@ -64,6 +65,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/{organization}/actions", get(actions::list))
         .route("/{organization}/actions/{number}", get(actions::page))
         .route("/{organization}/search", get(search::page))
+        .route("/{organization}/audit", get(audit::page))
         .fallback(async |_: Browser| Refusal::NotFound)
         .method_not_allowed_fallback(async || Problem::method_not_allowed());
     Router::new()

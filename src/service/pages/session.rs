@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
-use crate::domain::evidence::access::{Operation, Scope};
+use crate::domain::evidence::access::{Operation, Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::access::{PathRest, find_token, path_parameters, run, use_connection};
 use crate::service::app::App;
@@ -179,6 +179,11 @@ pub(super) async fn user_of_token(
 ) -> Result<Option<SignedIn>, store::Error> {
     let Some(token) = find_token(app, Some(token)).await? else { return Ok(None) };
     let may_read = token.role.permits(&Scope::default(), Operation::Read).is_ok();
-    let user = SignedIn { organization: token.organization, name: token.name, target: target.to_owned() };
+    let user = SignedIn {
+        organization: token.organization,
+        name: token.name,
+        is_admin: token.role == Role::Admin,
+        target: target.to_owned(),
+    };
     Ok(may_read.then_some(user))
 }

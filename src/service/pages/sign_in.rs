@@ -16,6 +16,7 @@ use super::parts::refusal::Refusal;
 use super::session::{Browser, ended_cookie, signed_in, stored_session, user_of_token, write_permits};
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
+use crate::service::evaluation::audit::Audit;
 use crate::service::http::body::{Paced, content_length};
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::parameters::Parameters;
@@ -157,7 +158,10 @@ async fn open_session(
     }
     let session = Fingerprint::from_content(secret.as_bytes());
     transaction.open_session(session, token, now, timeouts.max_per_token).await?;
+    let audit = Audit::from_token(&user.name, &user.organization, "signed in".to_owned());
+    audit.record_once(&mut transaction, now).await?;
     transaction.commit().await?;
+    audit.log();
     app.limiter.session_admitted(session);
     let next = local_path(app, next).unwrap_or_else(|| app.site.links.page(&[&user.organization]));
     Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())

@@ -275,7 +275,7 @@ async fn open(database: &Database, timeouts: Timeouts) -> Store {
 
 async fn confirm(store: &Store) -> Result<bool, Error> {
     let (hash, now) = (Fingerprint::from_content(b""), Timestamp::from_micros(0));
-    store.confirm("acme", "prod", hash, now, Duration::ZERO).await
+    store.confirm("acme", "prod", hash, "reporter", now, Duration::ZERO).await
 }
 
 async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Database) {

@@ -7,6 +7,7 @@
 mod access;
 mod approvals;
 mod attest;
+mod attribution;
 mod bootstrap;
 mod browser;
 mod certificate;

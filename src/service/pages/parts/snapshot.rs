@@ -27,6 +27,17 @@ pub(crate) fn facts(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentSta
     html! {
         dl.facts {
             div { dt { "Received" } dd { (timestamp(snapshot.received_at)) ", by " (text(&snapshot.reported_by)) } }
+            @for confirmation in &snapshot.confirmations {
+                div {
+                    dt { "Also reported" }
+                    dd {
+                        "by " (text(&confirmation.reported_by)) ", first " (timestamp(confirmation.first_at))
+                        @if confirmation.last_at > confirmation.first_at {
+                            ", last since " (timestamp(confirmation.last_at))
+                        }
+                    }
+                }
+            }
             div {
                 dt { "Confirmed until" }
                 dd { @if let Some(confirmed) = confirmed { (timestamp(confirmed)) } @else { "not recorded" } }

@@ -63,6 +63,9 @@ impl Table<'_> {
                 td.image {
                     a href={ (self.artifacts_path) "/" (run.artifact.to_string()) } { (image_name(&run.image)) }
                     @if let Some(pod) = &run.matching_pod { span.reason { "pod " (text(pod)) } }
+                    @if self.page.has_several_reporters {
+                        @for reporter in &run.reporters { span.reason { "reported by " (text(reporter)) } }
+                    }
                 }
                 td { (digest(&run.artifact)) }
                 td data-name="Pods" { (run.pods) }

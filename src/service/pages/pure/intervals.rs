@@ -87,6 +87,7 @@ pub(crate) mod tests {
             number,
             received_at: at(received),
             reported_by: "agent".into(),
+            confirmations: Vec::new(),
             confirmed_at: None,
             superseded_at: superseded.map(at),
             compliance: None,

@@ -1,6 +1,6 @@
 //! Running artifacts as rows: merged, searched, counted and divided into pages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
@@ -21,6 +21,8 @@ pub(crate) struct RunningRow {
     pub(crate) since: Timestamp,
     /// A pod whose name matches the search text.
     pub(crate) matching_pod: Option<String>,
+    /// The tokens that reported the pods first.
+    pub(crate) reporters: BTreeSet<String>,
 }
 
 /// Number of rows per verdict.
@@ -56,6 +58,8 @@ pub(crate) struct RunningPage {
     pub(crate) total: usize,
     /// Counts all rows that match the search, whatever their verdict.
     pub(crate) counts: Counts,
+    /// Whether several tokens reported the pods of the environment.
+    pub(crate) has_several_reporters: bool,
 }
 
 /// Stored verdicts, and whether they are still valid.
@@ -97,7 +101,7 @@ impl RunningRow {
 /// Sorts the pod groups, and merges those with the same artifact and owner.
 pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
     let mut rows: Vec<RunningRow> = Vec::with_capacity(groups.len());
-    for PodGroup { namespace, digests, owners, pods, since, found } in groups {
+    for PodGroup { namespace, digests, owners, pods, since, found, reported_by } in groups {
         let owner = owner(&owners);
         rows.extend(digests.into_iter().map(|(image, artifact)| RunningRow {
             namespace: namespace.clone(),
@@ -107,6 +111,7 @@ pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
             pods,
             since,
             matching_pod: found.clone(),
+            reporters: reported_by.iter().cloned().collect(),
         }));
     }
     rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
@@ -117,6 +122,7 @@ pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
             kept.pods += next.pods;
             kept.since = kept.since.min(next.since);
             kept.matching_pod = kept.matching_pod.take().or(next.matching_pod.take());
+            kept.reporters.append(&mut next.reporters);
         }
         is_same
     });
@@ -143,10 +149,13 @@ pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, query: Query<'_>
             selected.push(row);
         }
     }
+    let mut reporters = rows.iter().flat_map(|row| &row.reporters);
+    let first = reporters.next();
+    let has_several_reporters = reporters.any(|reporter| Some(reporter) != first);
     let total = selected.len();
     let pagination = Pagination::new(total, ROWS_PER_PAGE, query.page);
     let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).cloned().collect();
-    RunningPage { rows, pagination, total, counts }
+    RunningPage { rows, pagination, total, counts, has_several_reporters }
 }
 
 /// Counts all rows by verdict.
@@ -206,6 +215,7 @@ mod tests {
             pods,
             since: Timestamp::from_micros(pods),
             found: None,
+            reported_by: None,
         }
     }
 
