@@ -32,6 +32,8 @@ pub(super) struct Caller {
     /// The hash of the token: names need not be unique.
     pub(super) token: Fingerprint,
     pub(super) role: Role,
+    /// Whether its reports create environments.
+    pub(super) can_create: bool,
 }
 
 /// A request that was admitted to an organization: `P` is the required permission, `Rest` the parameters of the path
@@ -196,7 +198,8 @@ async fn admit(
         connection = Some(use_connection(app, &token.organization, deadline).await?);
         context.set_read_permits(ReadPermits { organization: token.organization, _permits: [own, shared] });
     }
-    Ok((Caller { name: token.name, token: token.sha256, role: token.role }, (running, connection)))
+    let Token { name, sha256, role, can_create, .. } = token;
+    Ok((Caller { name, token: sha256, role, can_create }, (running, connection)))
 }
 
 /// The permit of an organization to run one more request. Never waits: a waiting request would hold one of the permits of

@@ -19,6 +19,8 @@ pub struct Token {
     pub role: Role,
     /// The environments or flows that the role applies to.
     pub scope: Scope,
+    /// Whether its reports create environments.
+    pub can_create: bool,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
@@ -30,6 +32,7 @@ struct TokenRow {
     sha256: Vec<u8>,
     role: String,
     scope: String,
+    can_create: bool,
     expires_at: Option<i64>,
 }
 
@@ -41,13 +44,14 @@ impl TokenRow {
             sha256: fingerprint(&self.sha256)?,
             role: role(&self.role)?,
             scope: scope(&self.scope)?,
+            can_create: self.can_create,
             expires_at: self.expires_at.map(Timestamp::from_micros),
         })
     }
 }
 
 const SELECT_TOKEN: &str = "
-    SELECT organization, name, sha256, role, scope, expires_at
+    SELECT organization, name, sha256, role, scope, can_create, expires_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Store {

@@ -111,8 +111,8 @@ impl Transaction {
     ) -> Result<AtMost<CurrentRun>, Error> {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
-                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at, r.pods,
-                   r.started_at, v.compliance, v.is_allowed, v.reasons
+                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at, e.absence,
+                   r.pods, r.started_at, v.compliance, v.is_allowed, v.reasons
             FROM artifact_runs r JOIN environments e ON e.id = r.environment
               LEFT JOIN verdicts v
                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL

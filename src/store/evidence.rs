@@ -4,12 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sqlx::types::Uuid;
+
 use super::columns::fingerprint;
 use super::from_row::all_from_rows;
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::compliance::{AllowListEntry, ApprovalEvidence, Evidence, Policy, Requirement};
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::evidence::compliance::{
+    AllowListEntry, ApprovalEvidence, AttestationEvidence, Evidence, Policy, Requirement,
+};
+use crate::domain::model::{EnvironmentName, Fingerprint, JunitResult, Timestamp};
 
 #[derive(sqlx::FromRow)]
 struct AttestedRow {
@@ -17,6 +21,7 @@ struct AttestedRow {
     flow: String,
     name: String,
     is_compliant: bool,
+    attestation: Uuid,
 }
 
 impl Transaction {
@@ -62,10 +67,20 @@ impl Transaction {
         let required: BTreeSet<_> = policies.iter().flat_map(|policy| &policy.attestations).collect();
         let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
         if !required.is_empty() {
-            for row in self.latest_attestations(organization, &required, &keys).await? {
-                let requirement = Requirement { flow: row.flow, name: row.name };
+            let latest = self.latest_attestations(organization, &required, &keys).await?;
+            let limited: BTreeSet<_> = required
+                .iter()
+                .filter(|required| required.has_limits())
+                .map(|required| (required.flow.as_str(), required.name.as_str()))
+                .collect();
+            let counted =
+                latest.iter().filter(|row| limited.contains(&(row.flow.as_str(), row.name.as_str())));
+            let counts = self.test_counts(counted.map(|row| row.attestation).collect()).await?;
+            for row in latest {
+                let (tests, skipped) = counts.get(&row.attestation).copied().unwrap_or_default();
+                let latest = AttestationEvidence { passes: row.is_compliant, tests, skipped };
                 let evidence = evidence.entry(fingerprint(&row.fingerprint)?).or_default();
-                evidence.attestations.insert(requirement, row.is_compliant);
+                evidence.attestations.entry(row.flow).or_default().insert(row.name, latest);
             }
         }
         if policies.iter().any(|policy| policy.approval) {
@@ -118,7 +133,8 @@ impl Transaction {
             self,
             |query| {
                 query.push(
-                    "SELECT fingerprint, flow, name, is_compliant FROM latest_attestations WHERE organization = ",
+                    "SELECT fingerprint, flow, name, is_compliant, attestation FROM latest_attestations
+                     WHERE organization = ",
                 );
                 query.push_bind(organization);
                 for (column, values) in [(" AND flow IN (", &flows), (" AND name IN (", &names)] {
@@ -134,6 +150,26 @@ impl Transaction {
             artifacts.iter().cloned(),
             ""
         ))
+    }
+
+    /// The numbers of tests that ran and of skipped tests of each of these attestations.
+    async fn test_counts(
+        &mut self,
+        attestations: BTreeSet<Uuid>,
+    ) -> Result<BTreeMap<Uuid, (u32, u32)>, Error> {
+        let rows: Vec<(Uuid, String)> = fetch_for_all!(
+            self,
+            |query| query.push("SELECT id, results FROM attestations WHERE id IN"),
+            attestations,
+            ""
+        );
+        let sum = |(id, results): (Uuid, String)| {
+            let results: Vec<JunitResult> = serde_json::from_str(&results)
+                .map_err(|_| Error::Unreadable("the results of an attestation"))?;
+            let JunitResult { total, skipped, .. } = JunitResult::sum(&results);
+            Ok((id, (total.saturating_sub(skipped), skipped)))
+        };
+        rows.into_iter().map(sum).collect()
     }
 
     /// The environments of the approvals of artifacts.

@@ -58,6 +58,8 @@ pub struct LiveEnvironment {
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
     pub last_evaluated_at: Option<Timestamp>,
+    /// Why it runs too few artifacts, if it does.
+    pub absence: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -69,6 +71,7 @@ pub(super) struct LiveEnvironmentRow {
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
     last_evaluated_at: Option<i64>,
+    absence: Option<String>,
 }
 
 impl From<LiveEnvironmentRow> for LiveEnvironment {
@@ -81,6 +84,7 @@ impl From<LiveEnvironmentRow> for LiveEnvironment {
             silent_after: row.silent_after.map(duration),
             compliant_until: row.compliant_until.map(Timestamp::from_micros),
             last_evaluated_at: row.last_evaluated_at.map(Timestamp::from_micros),
+            absence: row.absence,
         }
     }
 }
@@ -98,6 +102,7 @@ struct LiveArtifactRow {
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
     last_evaluated_at: Option<i64>,
+    absence: Option<String>,
     compliance: Option<String>,
 }
 
@@ -111,6 +116,7 @@ impl LiveArtifactRow {
             silent_after: self.silent_after,
             compliant_until: self.compliant_until,
             last_evaluated_at: self.last_evaluated_at,
+            absence: self.absence,
         };
         Ok(LiveArtifact {
             environment: environment.into(),
@@ -168,13 +174,13 @@ impl Transaction {
                 rows!(
                     self,
                     "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
-                     compliant_until, last_evaluated_at, compliance",
+                     compliant_until, last_evaluated_at, absence, compliance",
                     concat!(
                         "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
                                 e.last_report_at, e.silent_after, e.compliant_until,
                                 (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id)
                                   AS last_evaluated_at,
-                                v.compliance
+                                e.absence, v.compliance
                          FROM ",
                         $first,
                         " CROSS JOIN ",

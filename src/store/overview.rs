@@ -28,6 +28,8 @@ pub struct EnvironmentOverview {
     pub silent_after: Option<Duration>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
+    /// Why it runs too few artifacts, if it does.
+    pub absence: Option<String>,
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
@@ -49,6 +51,7 @@ struct EnvironmentRow {
     last_report_at: Option<i64>,
     silent_after: Option<i64>,
     compliance: Option<String>,
+    absence: Option<String>,
     compliant_until: Option<i64>,
     last_evaluated_at: Option<i64>,
     artifacts: i64,
@@ -64,6 +67,7 @@ impl EnvironmentRow {
             last_report_at: self.last_report_at.map(Timestamp::from_micros),
             silent_after: self.silent_after.map(duration),
             compliance: compliance(self.compliance.as_deref())?,
+            absence: self.absence,
             compliant_until: self.compliant_until.map(Timestamp::from_micros),
             last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
             artifacts: self.artifacts,
@@ -75,7 +79,8 @@ impl EnvironmentRow {
 macro_rules! select_environments {
     ($condition:literal) => {
         concat!(
-            "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.compliant_until,
+            "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.absence,
+                   e.compliant_until,
                    (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at,
                    (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL)
                      AS artifacts,

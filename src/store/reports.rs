@@ -7,6 +7,7 @@ use sqlx::types::Uuid;
 use super::columns::{compliance, duration, fingerprint, micros};
 use super::transaction::on;
 use super::{Error, Store, Transaction};
+use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
@@ -30,6 +31,10 @@ pub struct LockedEnvironment {
     pub compliance: Compliance,
     /// When it was last evaluated.
     pub evaluated_at: Option<Timestamp>,
+    /// The declared limits of its number of artifacts.
+    pub expected: ExpectedArtifacts,
+    /// Why it ran too few artifacts at the last evaluation, if it did.
+    pub absence: Option<String>,
 }
 
 /// A received report, without its content.
@@ -70,10 +75,16 @@ struct EnvironmentRow {
     snapshot: i64,
     compliance: Option<String>,
     evaluated_at: Option<i64>,
+    min_artifacts: Option<i64>,
+    max_drop_percent: Option<i64>,
+    reference_artifacts: Option<i64>,
+    absence: Option<String>,
 }
 
 impl EnvironmentRow {
     fn parse(self) -> Result<LockedEnvironment, Error> {
+        let limit = |number: Option<i64>| number.map(u32::try_from).transpose();
+        let unreadable = |_| Error::Unreadable("the limits of an environment");
         Ok(LockedEnvironment {
             id: self.id,
             silent_after: self.silent_after.map(duration),
@@ -83,6 +94,12 @@ impl EnvironmentRow {
             snapshot: self.snapshot,
             compliance: compliance(self.compliance.as_deref())?,
             evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
+            expected: ExpectedArtifacts {
+                min_artifacts: limit(self.min_artifacts).map_err(unreadable)?,
+                max_drop: limit(self.max_drop_percent).map_err(unreadable)?,
+                reference: limit(self.reference_artifacts).map_err(unreadable)?,
+            },
+            absence: self.absence,
         })
     }
 }
@@ -141,7 +158,8 @@ impl Transaction {
         macro_rules! select {
             ($end:literal) => {
                 concat!(
-                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at
+                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at,
+                            min_artifacts, max_drop_percent, reference_artifacts, absence
                      FROM environments WHERE organization = $1 AND name = $2",
                     $end
                 )

@@ -74,7 +74,8 @@ pub struct GovernedArtifact {
     pub counts: Option<ComplianceCounts>,
     /// The policy of the environment, as JSON.
     pub policy: String,
-    /// Whether the environment must be evaluated as a whole: it is queued already, or the artifact is in its allow-list.
+    /// Whether the environment must be evaluated as a whole: it is queued already, it runs too few artifacts, or the artifact
+    /// is in its allow-list.
     pub must_queue: bool,
     /// The artifact.
     pub artifact: Fingerprint,
@@ -89,7 +90,7 @@ macro_rules! governed_artifacts {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
-                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
+                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
                       (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
                          AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
                       THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
@@ -282,6 +283,21 @@ impl Transaction {
                 query.build().persistent(chunk.len() == 1).execute(connection).await?;
             });
         }
+        Ok(())
+    }
+
+    /// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
+    pub async fn record_absence(
+        &mut self,
+        environment: Uuid,
+        absence: Option<&str>,
+        reference: Option<u32>,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE id = $3";
+        on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(absence).bind(reference.map(i64::from)).bind(environment);
+            update.execute(connection).await?;
+        });
         Ok(())
     }
 

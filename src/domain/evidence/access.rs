@@ -46,7 +46,7 @@ pub struct Scope(pub Vec<String>);
 #[error("unknown role: expected report, attest, read or admin")]
 pub struct UnknownRole;
 
-/// Why a request is denied. The message does not depend on whether the resource exists.
+/// Why a request is denied. Except for `Create`, the message does not depend on whether the resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The organization is not the token's.
@@ -63,6 +63,12 @@ pub enum Denial {
     /// The token's scope does not include the environment or flow.
     #[error("this token with role {} does not list this {}", .0.as_str(), .0.scope_kind())]
     Scope(Role),
+    /// The first report of an environment, by a token that may not create environments.
+    #[error(
+        "the environment does not exist, and this token may not create environments: declare the environment in the \
+         bootstrap file, or set create: true for the token there"
+    )]
+    Create,
 }
 
 impl Role {
@@ -79,6 +85,15 @@ impl Role {
             }
             (actual, operation) => Err(Denial::Role { required: operation.required_role(), actual }),
         }
+    }
+
+    /// Authorizes the first report of an environment. `can_create` is the setting of the token.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::Create`] if it is not permitted.
+    pub fn permits_creation(self, can_create: bool) -> Result<(), Denial> {
+        if can_create || self == Self::Admin { Ok(()) } else { Err(Denial::Create) }
     }
 
     /// The kind of resource in the scope of this role.
@@ -156,6 +171,15 @@ mod tests {
         ] {
             let scope = scope(names);
             assert_eq!(operations.map(|o| role.permits(&scope, o).is_ok()), permitted, "{role:?} {names:?}");
+        }
+    }
+
+    #[test]
+    fn first_report_needs_a_token_that_creates_environments() {
+        for (role, can_create, is_permitted) in
+            [(Role::Report, false, false), (Role::Report, true, true), (Role::Admin, false, true)]
+        {
+            assert_eq!(role.permits_creation(can_create).is_ok(), is_permitted, "{role:?} {can_create}");
         }
     }
 }

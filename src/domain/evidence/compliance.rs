@@ -16,7 +16,7 @@ use crate::domain::model::{EnvironmentName, Timestamp};
 pub enum Compliance {
     /// All requirements are fulfilled.
     Compliant,
-    /// There is no policy, or the environment is silent.
+    /// There is no policy, or the environment is silent or runs too few artifacts.
     Unknown,
     /// A requirement is not fulfilled.
     NonCompliant,
@@ -44,6 +44,23 @@ pub struct Requirement {
     pub flow: String,
     /// The attestation's name.
     pub name: String,
+    /// Minimum number of tests that ran: all except skipped ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_tests: Option<u32>,
+    /// Maximum number of skipped tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_skipped: Option<u32>,
+}
+
+/// The latest attestation of a flow and name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttestationEvidence {
+    /// Whether it passes.
+    pub passes: bool,
+    /// Number of tests that ran; 0 unless a policy limits the number of tests.
+    pub tests: u32,
+    /// Number of skipped tests; 0 unless a policy limits the number of tests.
+    pub skipped: u32,
 }
 
 /// An approval of an artifact, in the state APPROVED.
@@ -63,8 +80,8 @@ pub struct AllowListEntry {
 /// The evidence for an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// Whether the latest attestation of each flow and name passes.
-    pub attestations: BTreeMap<Requirement, bool>,
+    /// The latest attestations by flow and name.
+    pub attestations: BTreeMap<String, BTreeMap<String, AttestationEvidence>>,
     /// Approvals in any order.
     pub approvals: Vec<ApprovalEvidence>,
     /// Entries in the environment's allow-list.
@@ -78,6 +95,10 @@ pub enum Reason {
     Failed(Requirement),
     /// A required attestation is missing.
     Missing(Requirement),
+    /// The latest required attestation has fewer tests that ran than required.
+    TooFewTests(Requirement, u32),
+    /// The latest required attestation has more skipped tests than permitted.
+    TooManySkipped(Requirement, u32),
     /// There is no approval for this environment or any.
     NotApproved,
     /// The environment has no policy.
@@ -103,18 +124,36 @@ pub fn evaluate_artifact(
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
+impl Requirement {
+    /// Whether it limits the number of tests.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.min_tests.is_some() || self.max_skipped.is_some()
+    }
+
+    /// Why the latest attestation does not fulfil it.
+    fn unfulfilled(&self, evidence: &Evidence) -> Option<Reason> {
+        let latest = evidence.attestations.get(&self.flow).and_then(|of_flow| of_flow.get(&self.name));
+        match latest {
+            None => Some(Reason::Missing(self.clone())),
+            Some(latest) if !latest.passes => Some(Reason::Failed(self.clone())),
+            Some(latest) if self.min_tests.is_some_and(|min| latest.tests < min) => {
+                Some(Reason::TooFewTests(self.clone(), latest.tests))
+            }
+            Some(latest) if self.max_skipped.is_some_and(|max| latest.skipped > max) => {
+                Some(Reason::TooManySkipped(self.clone(), latest.skipped))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
 impl Policy {
     /// The requirements that an artifact does not fulfil without the allow-list.
     fn unfulfilled(&self, environment: &EnvironmentName, evidence: &Evidence) -> Vec<Reason> {
         let Self { attestations, approval } = self;
-        let mut reasons: Vec<_> = attestations
-            .iter()
-            .filter_map(|required| match evidence.attestations.get(required) {
-                Some(true) => None,
-                Some(false) => Some(Reason::Failed(required.clone())),
-                None => Some(Reason::Missing(required.clone())),
-            })
-            .collect();
+        let mut reasons: Vec<_> =
+            attestations.iter().filter_map(|required| required.unfulfilled(evidence)).collect();
         let is_applicable = |approval: &ApprovalEvidence| {
             approval.environment.as_ref().is_none_or(|name| name == environment)
         };
@@ -195,7 +234,8 @@ impl Evidence {
 }
 
 impl Compliance {
-    /// Downgrades `Compliant` to `Unknown` unless the environment is reported and its verdict still valid.
+    /// Downgrades `Compliant` to `Unknown` unless it is confirmed: the environment is reported, runs enough artifacts, and
+    /// its verdict is still valid.
     #[must_use]
     pub fn confirmed(self, is_confirmed: bool) -> Self {
         if is_confirmed { self } else { self.max(Self::Unknown) }
@@ -239,8 +279,21 @@ impl FromStr for Compliance {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} fails"),
-            Self::Missing(Requirement { flow, name }) => write!(f, "{name} of the flow {flow} is missing"),
+            Self::Failed(Requirement { flow, name, .. }) => write!(f, "{name} of the flow {flow} fails"),
+            Self::Missing(Requirement { flow, name, .. }) => {
+                write!(f, "{name} of the flow {flow} is missing")
+            }
+            Self::TooFewTests(Requirement { flow, name, min_tests, .. }, tests) => {
+                let min = min_tests.unwrap_or_default();
+                write!(f, "{name} of the flow {flow} has too few tests: {tests}, expected at least {min}")
+            }
+            Self::TooManySkipped(Requirement { flow, name, max_skipped, .. }, skipped) => {
+                let max = max_skipped.unwrap_or_default();
+                write!(
+                    f,
+                    "{name} of the flow {flow} has too many skipped tests: {skipped}, expected at most {max}"
+                )
+            }
             Self::NotApproved => f.write_str("not approved"),
             Self::NoPolicy => f.write_str("the environment has no policy"),
         }
@@ -252,11 +305,19 @@ mod tests {
     use super::*;
 
     fn required(flow: &str, name: &str) -> Requirement {
-        Requirement { flow: flow.to_owned(), name: name.to_owned() }
+        Requirement { flow: flow.to_owned(), name: name.to_owned(), min_tests: None, max_skipped: None }
     }
 
-    fn attested(flow: &str, name: &str, passes: bool) -> (Requirement, bool) {
-        (required(flow, name), passes)
+    fn attested<'a>(flow: &'a str, name: &'a str, passes: bool) -> (&'a str, &'a str, AttestationEvidence) {
+        (flow, name, AttestationEvidence { passes, tests: 0, skipped: 0 })
+    }
+
+    fn evidence(attested: Vec<(&str, &str, AttestationEvidence)>) -> Evidence {
+        let mut evidence = Evidence::default();
+        for (flow, name, latest) in attested {
+            evidence.attestations.entry(flow.to_owned()).or_default().insert(name.to_owned(), latest);
+        }
+        evidence
     }
 
     fn prod() -> EnvironmentName {
@@ -310,9 +371,37 @@ mod tests {
                 Err(vec![Reason::Missing(unit)]),
             ),
         ] {
-            let evidence =
-                Evidence { attestations: attestations.into_iter().collect(), ..Evidence::default() };
+            let evidence = evidence(attestations);
             assert_eq!(verdict(Some(&policy), &evidence), expected, "{evidence:?}");
+        }
+    }
+
+    #[test]
+    fn passing_attestation_with_too_few_or_too_many_skipped_tests_does_not_count() {
+        for (min_tests, max_skipped, (passes, tests, skipped), expected) in [
+            (Some(10), Some(2), (true, 10, 2), ""),
+            (Some(10), None, (true, 10, 99), ""),
+            (None, Some(0), (true, 1, 0), ""),
+            (
+                Some(10),
+                Some(2),
+                (true, 9, 3),
+                "unit of the flow cart has too few tests: 9, expected at least 10",
+            ),
+            (
+                Some(1),
+                Some(2),
+                (true, 10, 3),
+                "unit of the flow cart has too many skipped tests: 3, expected at most 2",
+            ),
+            (Some(10), Some(2), (false, 9, 3), "unit of the flow cart fails"),
+        ] {
+            let required = Requirement { min_tests, max_skipped, ..required("cart", "unit") };
+            let policy = Policy { attestations: vec![required], approval: false };
+            let evidence = evidence(vec![("cart", "unit", AttestationEvidence { passes, tests, skipped })]);
+            let reasons = verdict(Some(&policy), &evidence).err().unwrap_or_default();
+            let reasons: Vec<_> = reasons.iter().map(ToString::to_string).collect();
+            assert_eq!(reasons.concat(), expected, "{policy:?} {evidence:?}");
         }
     }
 

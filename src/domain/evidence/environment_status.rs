@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::absence::ExpectedArtifacts;
 use super::compliance::{self, Compliance, ComplianceCounts, Evidence, Policy};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
@@ -15,6 +16,8 @@ pub struct EnvironmentStatus {
     pub artifacts: BTreeMap<Fingerprint, RunningArtifact>,
     /// The environment's compliance by its last report. Silence is not considered here, see `validity`.
     pub compliance: Compliance,
+    /// Why the environment runs too few artifacts, if it does. It is not compliant then.
+    pub absence: Option<String>,
 }
 
 /// A running artifact.
@@ -57,6 +60,8 @@ pub struct Evaluation {
     pub counts: ComplianceCounts,
     /// When the status expires.
     pub expiry: Expiry,
+    /// The number that the next drop of the number of artifacts is compared with.
+    pub reference: Option<u32>,
 }
 
 /// Expiry of allow-list entries of running artifacts.
@@ -77,6 +82,7 @@ impl Evaluation {
         policy: Option<&Policy>,
         reported: ReportedArtifacts,
         evidence: &BTreeMap<Fingerprint, Evidence>,
+        expected: ExpectedArtifacts,
         now: Timestamp,
     ) -> Self {
         let no_evidence = Evidence::default();
@@ -96,8 +102,11 @@ impl Evaluation {
         };
         let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
         let counts: ComplianceCounts = artifacts.values().map(|running| running.verdict.compliance).collect();
-        let status = EnvironmentStatus { artifacts, compliance: counts.environment(policy) };
-        Self { status, counts, expiry }
+        let number = u32::try_from(artifacts.len()).unwrap_or(u32::MAX);
+        let absence = expected.absence(number).map(|absence| absence.to_string());
+        let compliance = counts.environment(policy).confirmed(absence.is_none());
+        let status = EnvironmentStatus { artifacts, compliance, absence };
+        Self { status, counts, expiry, reference: expected.next_reference(number) }
     }
 }
 
@@ -145,9 +154,10 @@ mod tests {
         let policy = Policy { approval: true, ..Policy::default() };
         let evaluate = |policy, evidence: &[(Fingerprint, Evidence)]| {
             let evidence = evidence.iter().cloned().collect();
-            Evaluation::new(&"prod".parse().unwrap(), policy, reported(), &evidence, at(1))
+            let none = ExpectedArtifacts::default();
+            Evaluation::new(&"prod".parse().unwrap(), policy, reported(), &evidence, none, at(1))
         };
-        let Evaluation { status, counts, expiry } = evaluate(Some(&policy), &[(one, allowed(&[None]))]);
+        let Evaluation { status, counts, expiry, .. } = evaluate(Some(&policy), &[(one, allowed(&[None]))]);
         assert_eq!(status.compliance, Compliance::NonCompliant);
         assert!(status.artifacts[&one].verdict.is_allowed);
         assert_eq!(status.artifacts[&two].verdict.reasons, ["not approved"]);
@@ -159,6 +169,26 @@ mod tests {
             (Compliance::Unknown, &Verdict::UNKNOWN)
         );
         assert_eq!(counts.unknown, 2);
+    }
+
+    #[test]
+    fn environment_with_too_few_artifacts_is_not_compliant() {
+        let prod = "prod".parse().unwrap();
+        let (policy, approval) = (Policy::default(), Policy { approval: true, ..Policy::default() });
+        let one = Fingerprint::from_content(b"1");
+        for (policy, min_artifacts, expected) in [
+            (&policy, None, Compliance::Compliant),
+            (&policy, Some(1), Compliance::Compliant),
+            (&policy, Some(2), Compliance::Unknown),
+            (&approval, Some(2), Compliance::NonCompliant),
+        ] {
+            let reported = ReportedArtifacts::from([(one, ("one".into(), Some(1)))]);
+            let limits = ExpectedArtifacts { min_artifacts, ..ExpectedArtifacts::default() };
+            let evaluated =
+                Evaluation::new(&prod, Some(policy), reported, &BTreeMap::new(), limits, at(1)).status;
+            let is_absent = min_artifacts == Some(2);
+            assert_eq!((evaluated.compliance, evaluated.absence.is_some()), (expected, is_absent));
+        }
     }
 
     #[test]
@@ -177,7 +207,8 @@ mod tests {
             [(1, Some(5), Some(3)), (3, Some(5), Some(5)), (5, Some(9), Some(9)), (9, None, None)]
         {
             let prod = "prod".parse().unwrap();
-            let evaluated = Evaluation::new(&prod, Some(&policy), reported.clone(), &evidence, at(now));
+            let (reported, none) = (reported.clone(), ExpectedArtifacts::default());
+            let evaluated = Evaluation::new(&prod, Some(&policy), reported, &evidence, none, at(now));
             let expected =
                 Expiry { compliant_until: compliant_until.map(at), evaluate_at: evaluate_at.map(at) };
             assert_eq!(evaluated.expiry, expected, "{now}");

@@ -15,7 +15,8 @@ pub struct Event {
     pub trigger: Trigger,
     /// The affected artifacts, at most [`MAX_ARTIFACTS`]; none if the environment became compliant.
     pub artifacts: Vec<AffectedArtifact>,
-    /// Number of affected artifacts. Exceeds `artifacts` only if the environment became non-compliant.
+    /// Number of affected artifacts. Exceeds `artifacts` only if the environment became non-compliant, or runs too few
+    /// artifacts.
     pub total: usize,
 }
 
@@ -67,7 +68,10 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
     let mut events = Vec::new();
     for trigger in Trigger::ALL {
         match trigger {
-            Trigger::NonCompliantEnvironment if became(before, after, Compliance::NonCompliant) => {
+            Trigger::NonCompliantEnvironment
+                if became(before, after, Compliance::NonCompliant)
+                    || before.absence.is_none() && after.absence.is_some() =>
+            {
                 let mut artifacts = affected_by(trigger);
                 let total = artifacts.len();
                 artifacts.truncate(MAX_ARTIFACTS);
@@ -127,7 +131,7 @@ mod tests {
 
     fn status(artifacts: &[RunningArtifact], compliance: Compliance) -> EnvironmentStatus {
         let artifacts = artifacts.iter().enumerate().map(|(n, is)| (artifact(n), is.clone())).collect();
-        EnvironmentStatus { artifacts, compliance }
+        EnvironmentStatus { artifacts, compliance, absence: None }
     }
 
     fn triggers(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<(&'static str, usize)> {
@@ -206,6 +210,28 @@ mod tests {
             (unknown, Unknown, "a policy that is not", bad, NonCompliant, &[(NON_COMPLIANT, 1)]),
             (bad, NonCompliant, "a policy's end", unknown, Unknown, &[]),
         ]);
+    }
+
+    #[test]
+    fn beginning_and_end_of_an_absence_trigger_compliance_events() {
+        let [good, bad, ..] = artifacts();
+        let absent = |artifacts: &[RunningArtifact], compliance| EnvironmentStatus {
+            absence: Some("too few".to_owned()),
+            ..status(artifacts, compliance)
+        };
+        for (before, after, expected) in [
+            (status(&[], Compliant), absent(&[], Unknown), &[(NON_COMPLIANT, 0)][..]),
+            (status(&[], Unknown), absent(&[], Unknown), &[(NON_COMPLIANT, 0)]),
+            (absent(&[], Unknown), absent(&[], Unknown), &[]),
+            (absent(&[], Unknown), status(&[], Compliant), &[(COMPLIANT, 0)]),
+            (
+                status(&[good, bad.clone()], NonCompliant),
+                absent(&[bad], NonCompliant),
+                &[(EXITED, 1), (NON_COMPLIANT, 1)],
+            ),
+        ] {
+            assert_eq!(triggers(&before, &after), expected, "{before:?} {after:?}");
+        }
     }
 
     /// A compliant, a non-compliant and an allow-listed artifact, and one without a policy.

@@ -3,6 +3,7 @@
 //! Called by `service` and `store`. Does not import [`live`](crate::domain::live), the agent's side; both use
 //! [`model`](crate::domain::model).
 
+pub mod absence;
 pub mod access;
 pub mod compliance;
 pub mod environment_status;

@@ -57,6 +57,9 @@ pub struct Content {
     pub snapshot_index: i64,
     /// The environment's compliance: `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`.
     pub compliance: String,
+    /// Why the environment runs too few artifacts, if it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub absence: Option<String>,
     /// The cause of the event.
     pub cause: Cause,
     /// The affected artifacts by fingerprint, at most 100. For an environment that became non-compliant, its
@@ -116,7 +119,10 @@ impl Content {
             Trigger::ExitedArtifact => format!("{artifacts} exited in {environment}"),
             Trigger::ScaledArtifact => format!("{artifacts} scaled in {environment}"),
             Trigger::AllowedArtifact => format!("{artifacts} allow-listed in {environment}"),
-            Trigger::NonCompliantEnvironment => format!("{environment} is not compliant: {artifacts}"),
+            Trigger::NonCompliantEnvironment => match &self.absence {
+                Some(absence) => format!("{environment} is {}: {absence}", self.compliance),
+                None => format!("{environment} is not compliant: {artifacts}"),
+            },
             Trigger::CompliantEnvironment => format!("{environment} is compliant"),
         };
         Escaped(&text).to_string()
@@ -182,6 +188,7 @@ mod tests {
             environment: "prod".into(),
             snapshot_index: 3,
             compliance: "NON-COMPLIANT".into(),
+            absence: None,
             cause: Cause { kind: CauseKind::Report, by: Some("cluster".into()) },
             artifacts_total: artifacts.len(),
             artifacts,
@@ -195,6 +202,12 @@ mod tests {
         assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
         assert_eq!(non_compliant.lines(0), ["web:2 abababababab: unit of the flow web is missing", cause]);
+        let absence = Some("too few running artifacts: 0, expected at least 1".to_owned());
+        let absent = Content { absence, compliance: "UNKNOWN".into(), ..non_compliant };
+        assert_eq!(
+            absent.headline(),
+            "prod (acme) is UNKNOWN: too few running artifacts: 0, expected at least 1"
+        );
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
         assert_eq!(scaled.lines(0)[0], "web:2 abababababab: 2 to 5 pods");

@@ -93,6 +93,9 @@ pub struct EmbeddedEnvironment {
     /// the interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_evaluated_at: Option<Timestamp>,
+    /// Why the environment runs too few artifacts, if it does: it is not compliant. Not in the interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absence: Option<String>,
     /// Links to related resources.
     #[serde(rename = "_links")]
     pub links: BTreeMap<&'static str, Link>,

@@ -2,6 +2,7 @@
 //! a later report or attestation may create the name.
 
 use crate::domain::escape::Escaped;
+use crate::domain::evidence::access::Role;
 use crate::store::bootstrap::{Organization, Plan};
 use crate::store::events::ALL_ENVIRONMENTS;
 use crate::store::{Error, Transaction};
@@ -33,7 +34,7 @@ pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
     Ok(warnings)
 }
 
-/// The environments that actions and approvals name, each with a description of its user.
+/// The environments that actions, approvals, and tokens that cannot create them name, each with a description of its user.
 fn environments(organization: &Organization) -> Vec<(String, &str)> {
     let actions = organization.actions.iter().flat_map(|action| {
         let what = format!("action {} of {}", action.number, organization.name);
@@ -45,5 +46,10 @@ fn environments(organization: &Organization) -> Vec<(String, &str)> {
             Some((what, approval.environment.as_ref()?.as_str()))
         })
     });
-    actions.chain(approvals).collect()
+    let tokens = organization.tokens.iter().filter(|token| token.role == Role::Report && !token.can_create);
+    let tokens = tokens.flat_map(|token| {
+        let what = format!("token {} of {}", Escaped(&token.name), organization.name);
+        token.scope.0.iter().map(move |name| (what.clone(), name.as_str()))
+    });
+    actions.chain(approvals).chain(tokens).collect()
 }

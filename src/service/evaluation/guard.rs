@@ -131,8 +131,12 @@ impl<'a> Evaluating<'a> {
         let evidence =
             self.transaction.evidence(organization, name.as_str(), policy.as_ref(), &artifacts).await?;
         // The clock decides what is still valid, not `at`, which may be later than the clock.
-        let Evaluation { status, counts, expiry } =
-            Evaluation::new(&name, policy.as_ref(), seen, &evidence, self.app.site.now());
+        let (expected, now) = (environment.expected, self.app.site.now());
+        let Evaluation { status, counts, expiry, reference } =
+            Evaluation::new(&name, policy.as_ref(), seen, &evidence, expected, now);
+        if (&status.absence, reference) != (&before.absence, expected.reference) {
+            self.transaction.record_absence(environment.id, status.absence.as_deref(), reference).await?;
+        }
         if snapshot > environment.snapshot {
             self.transaction.record_snapshot_compliance(environment.id, snapshot, status.compliance).await?;
         }
@@ -162,13 +166,14 @@ impl<'a> Evaluating<'a> {
         let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
         let (seen, snapshot) = (seen.collect(), environment.snapshot);
         let at = self.app.site.now().after(environment.evaluated_at);
-        let before = EnvironmentStatus { artifacts, compliance: environment.compliance };
+        let (compliance, absence) = (environment.compliance, environment.absence.clone());
+        let before = EnvironmentStatus { artifacts, compliance, absence };
         self.evaluate(organization, Subject { name, environment, snapshot, before, seen }, cause, at).await
     }
 
     /// Evaluates attested artifacts in the environments of this range; other artifacts keep their verdicts. Queues
     /// environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these verdicts: on an allow-list
-    /// entry, or on counts that another version of the program left outdated.
+    /// entry, on the number of artifacts, or on counts that another version of the program left outdated.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -250,6 +255,7 @@ impl<'a> Evaluating<'a> {
                     environment: (*name).to_owned(),
                     snapshot_index: *snapshot,
                     compliance: change.after.compliance.as_str().to_owned(),
+                    absence: change.after.absence.clone(),
                     cause: cause.clone(),
                     artifacts,
                     artifacts_total: total,
@@ -321,7 +327,8 @@ impl Affected {
             running,
             ..
         } = governed;
-        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance };
+        // An environment that runs too few artifacts is queued.
+        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
         let affected = all.entry(environment).or_insert_with(|| Self {
             name,
             snapshot,

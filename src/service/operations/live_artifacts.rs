@@ -137,6 +137,7 @@ fn response(
         last_report_at: environment.last_report_at,
         is_silent: environment.validity(site.silent_after).is_silent(now),
         last_evaluated_at: environment.last_evaluated_at,
+        absence: environment.absence.clone(),
         links: site.links.environment(organization, &environment.name),
     }
 }

@@ -41,7 +41,7 @@ enum Changed {
     tag = "environments",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may"),
     ),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
@@ -164,6 +164,7 @@ async fn record(
     let before = EnvironmentStatus {
         artifacts: transaction.running_artifacts(stored.id).await?,
         compliance: stored.compliance,
+        absence: stored.absence.clone(),
     };
     let artifacts = change::compare_artifacts(&before.artifacts, reported);
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
@@ -200,7 +201,7 @@ async fn record(
     Ok(changed)
 }
 
-/// Creates the environment of a first report, unless the caller's token has reached its limit.
+/// Creates the environment of a first report, unless the caller's token may not, or has reached its limit.
 async fn create_environment(
     app: &App,
     transaction: &mut Transaction,
@@ -208,6 +209,7 @@ async fn create_environment(
     organization: &str,
     environment: &EnvironmentName,
 ) -> Result<LockedEnvironment, Problem> {
+    caller.role.permits_creation(caller.can_create).map_err(Problem::forbidden)?;
     let (now, max) = (app.site.now(), app.limits.new_environments);
     let since = now.earlier(NEW_ENVIRONMENTS_WITHIN);
     let blocking = transaction.nth_created_environment(organization, caller.token, since, max).await?;

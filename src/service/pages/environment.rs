@@ -20,6 +20,7 @@ use super::parts::table::{Table, row_count};
 use super::parts::urls::EnvironmentLinks;
 use super::pure::running::{self, Counts, RunningPage, Verdicts};
 use super::session::OrganizationPage;
+use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::{Policy, Requirement};
 use crate::domain::evidence::environment_status::{Evaluation, ReportedArtifacts, RunningArtifact, Verdict};
 use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
@@ -159,7 +160,8 @@ async fn evaluate_today(
     let evidence = transaction
         .evidence(organization, &environment.name, policy, &artifacts.keys().copied().collect())
         .await?;
-    let Evaluation { status, .. } = Evaluation::new(&name, policy, artifacts, &evidence, now);
+    let none = ExpectedArtifacts::default();
+    let Evaluation { status, .. } = Evaluation::new(&name, policy, artifacts, &evidence, none, now);
     let allowed = transaction.allow_list(environment.id, None).await?;
     let verdict = |(artifact, mut running): (Fingerprint, RunningArtifact)| {
         allow_list::add_allowance(&mut running.verdict, allowed.get(&artifact));
@@ -211,7 +213,7 @@ fn current_facts(
     html! {
         dl.head {
             dt { "Status" }
-            dd { (status.badge()) }
+            dd { (status.environment_badge(environment)) }
             dt { "Last report" }
             dd { (status.last_report()) }
             dt { "Snapshot" }
@@ -231,9 +233,14 @@ fn current_facts(
 /// The requirements of a policy.
 fn requirements(policy: &Policy) -> Markup {
     html! {
-        @for (number, Requirement { flow, name }) in policy.attestations.iter().enumerate() {
+        @for (number, required) in policy.attestations.iter().enumerate() {
+            @let Requirement { flow, name, min_tests, max_skipped } = required;
             @if number > 0 { ", " }
             (text(name)) " of " (text(flow))
+            @if let Some(min) = min_tests { " with at least " (count(i64::from(*min), "test", "tests")) }
+            @if let Some(max) = max_skipped {
+                @if min_tests.is_some() { " and" } " with at most " (max) " skipped"
+            }
         }
         @if policy.approval { @if !policy.attestations.is_empty() { ", " } "approval" }
     }

@@ -69,7 +69,7 @@ fn card(
     html! {
         article.silent[status.is_silent()] {
             h2 { (links.link()) }
-            p { (status.badge()) }
+            p { (status.environment_badge(environment)) }
             dl {
                 dt { "Running" }
                 dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }

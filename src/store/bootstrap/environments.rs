@@ -1,6 +1,6 @@
 //! Reconciles environments, with their policies and allow-lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
@@ -10,6 +10,14 @@ use crate::store::columns::{fingerprint, json, micros};
 use crate::store::from_row::all_from_rows;
 use crate::store::transaction::{for_all, insert, on};
 use crate::store::{Error, Transaction};
+
+/// The declared limits of an environment.
+#[derive(sqlx::FromRow)]
+struct LimitsRow {
+    name: String,
+    min_artifacts: Option<i64>,
+    max_drop_percent: Option<i64>,
+}
 
 #[derive(sqlx::FromRow)]
 struct OpenAllowance {
@@ -30,25 +38,84 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const RESET: &str = "
-            UPDATE environments SET silent_after = NULL, is_declared = FALSE
-            WHERE organization = $1 AND (silent_after IS NOT NULL OR is_declared)";
+            UPDATE environments SET silent_after = NULL, is_declared = FALSE, min_artifacts = NULL, max_drop_percent = NULL
+            WHERE organization = $1
+              AND (silent_after IS NOT NULL OR is_declared OR min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
+        self.reconcile_limits(organization, environments, journal).await?;
         on!(self, |connection| {
             sqlx::query(RESET).bind(organization).execute(connection).await?;
         });
         insert!(
             self,
-            "INSERT INTO environments (id, organization, name, created_at, silent_after, is_declared, snapshot) ",
+            "INSERT INTO environments
+                 (id, organization, name, created_at, silent_after, min_artifacts, max_drop_percent, is_declared, snapshot) ",
             " ON CONFLICT (organization, name)
-              DO UPDATE SET silent_after = excluded.silent_after, is_declared = excluded.is_declared",
+              DO UPDATE SET silent_after = excluded.silent_after, min_artifacts = excluded.min_artifacts,
+                            max_drop_percent = excluded.max_drop_percent, is_declared = excluded.is_declared",
             environments,
             |values, environment| {
                 values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(environment.name.as_str());
                 values.push_bind(now.micros()).push_bind(environment.silent_after.map(micros));
+                values.push_bind(environment.min_artifacts.map(i64::from));
+                values.push_bind(environment.max_drop.map(i64::from));
                 values.push_bind(true).push_bind(0_i64);
             }
         );
         self.reconcile_policies(organization, environments, now, journal).await?;
         self.reconcile_allowances(organization, environments, now, journal).await
+    }
+
+    /// Evaluates environments whose limits change. A drop is measured anew when `maxDrop` changes.
+    async fn reconcile_limits(
+        &mut self,
+        organization: &str,
+        environments: &[EnvironmentConfig],
+        journal: &mut Journal,
+    ) -> Result<(), Error> {
+        const SELECT: &str = "
+            SELECT name, min_artifacts, max_drop_percent FROM environments
+            WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
+        let rows: Vec<LimitsRow> = on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
+        let current: BTreeMap<&str, _> =
+            rows.iter().map(|row| (row.name.as_str(), (row.min_artifacts, row.max_drop_percent))).collect();
+        let wanted: BTreeMap<&str, _> = environments
+            .iter()
+            .map(|environment| {
+                let EnvironmentConfig { min_artifacts, max_drop, .. } = environment;
+                (environment.name.as_str(), (min_artifacts.map(i64::from), max_drop.map(i64::from)))
+            })
+            .collect();
+        let mut restarted = Vec::new();
+        for name in current.keys().chain(wanted.keys()).copied().collect::<BTreeSet<_>>() {
+            let of = |limits: &BTreeMap<&str, _>| limits.get(name).copied().unwrap_or_default();
+            let (before, (min_artifacts, max_drop)) = (of(&current), of(&wanted));
+            if before != (min_artifacts, max_drop) {
+                let text =
+                    |limit: Option<i64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+                let (min, drop) = (text(min_artifacts), text(max_drop));
+                journal.record(
+                    organization,
+                    format!("minArtifacts of the environment {name} is {min}, maxDrop is {drop}"),
+                );
+                journal.mark_for_evaluation(organization, name);
+            }
+            if before.1 != max_drop {
+                restarted.push(name);
+            }
+        }
+        for_all!(
+            self,
+            |query| {
+                query.push("UPDATE environments SET reference_artifacts = NULL WHERE organization = ");
+                query.push_bind(organization).push(" AND name IN");
+            },
+            restarted
+        );
+        Ok(())
     }
 
     async fn reconcile_policies(

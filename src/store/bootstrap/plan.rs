@@ -63,6 +63,8 @@ pub struct Token {
     pub role: Role,
     /// The environments or flows that the role applies to.
     pub scope: Scope,
+    /// Whether its reports create environments.
+    pub can_create: bool,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
@@ -89,6 +91,10 @@ pub struct EnvironmentConfig {
     pub name: EnvironmentName,
     /// Time without reports until it counts as silent; `None` for the service's default.
     pub silent_after: Option<Duration>,
+    /// Minimum number of running artifacts.
+    pub min_artifacts: Option<u32>,
+    /// Maximum drop of the number of running artifacts, in percent.
+    pub max_drop: Option<u32>,
     /// The requirements for its artifacts.
     pub policy: Option<Policy>,
     /// Its allow-list.

@@ -17,6 +17,7 @@ struct OpenToken {
     sha256: Vec<u8>,
     role: String,
     scope: String,
+    can_create: bool,
     expires_at: Option<i64>,
 }
 
@@ -27,6 +28,7 @@ impl OpenToken {
             sha256: fingerprint(&self.sha256)?,
             role: role(&self.role)?,
             scope: scope(&self.scope)?,
+            can_create: self.can_create,
             expires_at: self.expires_at.map(Timestamp::from_micros),
         })
     }
@@ -34,9 +36,10 @@ impl OpenToken {
 
 /// Describes a token for the audit log.
 fn describe(token: &Token) -> String {
-    let Token { name, role, scope, .. } = token;
+    let Token { name, role, scope, can_create, .. } = token;
     let scope = if scope.0.is_empty() { String::new() } else { format!(" for {}", scope.0.join(", ")) };
-    format!("token {name} of role {}{scope}", role.as_str())
+    let create = if *can_create { ", which creates environments," } else { "" };
+    format!("token {name} of role {}{scope}{create}", role.as_str())
 }
 
 impl Transaction {
@@ -49,7 +52,7 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<Vec<&'a Token>, Error> {
         const SELECT: &str = "
-            SELECT id, name, sha256, role, scope, expires_at FROM tokens
+            SELECT id, name, sha256, role, scope, can_create, expires_at FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
         const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
@@ -83,13 +86,14 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const INSERT: &str = "
-            INSERT INTO tokens (id, organization, name, sha256, role, scope, expires_at, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+            INSERT INTO tokens (id, organization, name, sha256, role, scope, can_create, expires_at, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         for token in tokens {
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(&token.name);
                 let insert = insert.bind(token.sha256.bytes().as_slice()).bind(token.role.as_str());
-                let insert = insert.bind(json(&token.scope)?).bind(token.expires_at.map(Timestamp::micros));
+                let insert = insert.bind(json(&token.scope)?).bind(token.can_create);
+                let insert = insert.bind(token.expires_at.map(Timestamp::micros));
                 insert.bind(now.micros()).execute(connection).await?;
             });
             journal.record(

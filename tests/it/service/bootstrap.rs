@@ -82,6 +82,10 @@ async fn mistake_is_reported_with_key_and_line(database: Database) {
             token(&format!("{{name: x, role: read, flows: [b], file: {ADMIN}}}")),
             &["must list neither environments nor flows"],
         ),
+        (
+            token(&format!("{{name: x, role: read, create: true, file: {ADMIN}}}")),
+            &["tokens[0]", "only a token of role report takes create: true"],
+        ),
         (token(&format!("{{name: \"{long}\", role: read, file: {ADMIN}}}")), &["1 to 255"]),
         (
             token(&format!(
@@ -140,6 +144,17 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (approval("number: 1, state: PENDING, commits: [abc]"), &["approvals[0].commits", "40"]),
         (environment("policy: {attestations: []}"), &["environments[0].policy", "requires nothing"]),
         (environment("policy: {attestations: [{flow: a b, name: c}]}"), &["environments[0].policy", "flow"]),
+        (
+            environment("policy: {attestations: [{flow: a, name: c}, {flow: a, name: c, min_tests: 2}]}"),
+            &["environments[0].policy", "requires an attestation twice"],
+        ),
+        (environment("policy: {attestations: [{flow: a, name: c, min_tests: -1}]}"), &["line 5", "min_tests"]),
+        (environment("minArtifacts: 0"), &["environments[0].minArtifacts: got 0, expected a number from 1"]),
+        (environment("minArtifacts: few"), &["line 5", "minArtifacts"]),
+        (
+            environment("maxDrop: 100"),
+            &["environments[0].maxDrop: got 100, expected a percentage from 0 to 99"],
+        ),
         (environment("policy: {atestations: []}"), &["line 5", "atestations"]),
         (environment("allowed: [{artifact: abc, reason: r, author: a}]"), &["line 5", "64 lowercase hex"]),
         (environment("allowed: [{reason: r, author: a}]"), &["line 5", "artifact"]),
@@ -311,13 +326,20 @@ fn unknown_name_is_warned_about_and_changes_are_audited() {
          targets: [{{name: t, type: SLACK, url: {{file: url}}}}]}}",
         super::digest('a')
     );
-    let folder = folder(&bootstrap(1, &more));
+    let file =
+        bootstrap(1, &more).replace("environments: [prod], create: true", "environments: [prod, porto]");
+    let folder = folder(&file);
     std::fs::write(folder.path().join("url"), "https://hooks.example.com/credential").unwrap();
     let service = Process::run(command(&folder, "sqlite:x.db"), folder);
     let warnings: Vec<_> =
         service.startup_log.lines().filter(|line| line.contains("bootstrap file: ")).collect();
-    assert_eq!(warnings.len(), 3, "{}", service.startup_log);
-    for text in ["flow \"crat\"", "approval 1 of flow cart names environment \"prdo\"", "\"pord\""] {
+    assert_eq!(warnings.len(), 4, "{}", service.startup_log);
+    for text in [
+        "flow \"crat\"",
+        "approval 1 of flow cart names environment \"prdo\"",
+        "\"pord\"",
+        "token reporter of acme names environment \"porto\", which is neither declared nor reported",
+    ] {
         assert!(service.startup_log.contains(text), "{text}: {}", service.startup_log);
     }
     for text in [

@@ -97,6 +97,57 @@ async fn each_compliance_change_is_recorded_once(database: Database) {
     assert_eq!(service.database.rows(verdicts).await, expected);
 }
 
+/// The compliance and reasons of all open verdicts.
+async fn reasons(service: &TestService) -> Vec<String> {
+    let verdicts = "SELECT e.name || ' ' || v.compliance || ' ' || v.reasons FROM verdicts v
+                      JOIN environments e ON e.id = v.environment WHERE v.until_at IS NULL ORDER BY e.name";
+    service.database.rows(verdicts).await
+}
+
+async fn attestation_counts_only_within_the_limits_of_each_environment(database: Database) {
+    let limited = |limits: &str| format!("policy: {{attestations: [{{flow: cart, name: unit{limits}}}]}}");
+    let file = |generation, min: u32| {
+        bootstrap(
+            generation,
+            &format!(
+                "    environments: [{{name: prod, {}}}, {{name: stage, {}}}, {{name: test, {}}}]",
+                limited(&format!(", min_tests: {min}")),
+                limited(", max_skipped: 2"),
+                limited("")
+            ),
+        )
+    };
+    let service = TestService::start_with(database, options(file(1, 10))).await;
+    let attest = async |suites: &[(u32, u32)]| {
+        let results: Vec<_> = suites
+            .iter()
+            .map(|(total, skipped)| json!({"total": total, "skipped": skipped, "failures": 0, "errors": 0}))
+            .collect();
+        let data = json!({
+            "attestation_name": "unit", "artifact_fingerprint": digest('a'), "junit_results": results,
+        });
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    };
+    let (few, skipped) = (
+        "prod NON-COMPLIANT [\"unit of the flow cart has too few tests: 9, expected at least 10\"]",
+        "stage NON-COMPLIANT [\"unit of the flow cart has too many skipped tests: 3, expected at most 2\"]",
+    );
+    let (prod, stage, test) = ("prod COMPLIANT []", "stage COMPLIANT []", "test COMPLIANT []");
+    attest(&[(8, 3), (4, 0)]).await;
+    for environment in ["prod", "stage", "test"] {
+        service.report(ADMIN, environment, report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    }
+    assert_eq!(reasons(&service).await, [few, skipped, test]);
+    attest(&[(8, 2), (4, 0)]).await;
+    assert_eq!(reasons(&service).await, [prod, stage, test]);
+    attest(&[(9, 0)]).await;
+    assert_eq!(reasons(&service).await, [few, stage, test]);
+    service.reload(&file(2, 9)).await;
+    assert_eq!(reasons(&service).await, [prod, stage, test]);
+    let page = Browser::read_page(&service, "/ui/acme/environments/prod").await;
+    assert!(page.contains("of <bdi>cart</bdi> with at least 9 tests"), "{page}");
+}
+
 async fn approval_applies_to_its_environment_or_to_any(database: Database) {
     let policy = "policy: {approval: true}";
     let approval = |number: i64, place: &str, state: &str| {
@@ -373,6 +424,7 @@ async fn token_of_one_flow_cannot_change_verdicts_on_another(database: Database)
 }
 
 super::on_both!(
+    attestation_counts_only_within_the_limits_of_each_environment,
     status_of_an_environment_follows_from_its_attested_and_other_artifacts,
     environment_that_waits_for_its_evaluation_shows_when_it_was_last_evaluated,
     each_compliance_change_is_recorded_once,

@@ -4,6 +4,7 @@
 //! new database of the PostgreSQL server that `SUPERCARGO_TEST_DATABASE` names (`tests/README.md`): tests whose result
 //! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
+mod absence;
 mod access;
 mod approvals;
 mod attest;

@@ -28,7 +28,7 @@ organizations:
     tokens:
       - {{name: admin, role: admin, file: {ADMIN}}}
       - {{name: reader, role: read, file: {READER}}}
-      - {{name: reporter, role: report, environments: [prod], file: {REPORTER}}}
+      - {{name: reporter, role: report, environments: [prod], create: true, file: {REPORTER}}}
       - {{name: attester, role: attest, flows: [cart], file: {ATTESTER}}}
       - {{name: expired, role: admin, file: {EXPIRED}, expires: 2020-01-01T00:00:00Z}}
 {more}

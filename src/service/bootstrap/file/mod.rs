@@ -87,6 +87,9 @@ pub(super) struct Token {
     /// Environments of a token with the role report; "*" for all.
     #[serde(default)]
     pub(super) environments: Vec<String>,
+    /// Whether reports of a token with the role report create environments that this file does not list.
+    #[serde(default)]
+    pub(super) create: bool,
     /// Flows of a token with the role attest; "*" for all.
     #[serde(default)]
     pub(super) flows: Vec<String>,
@@ -145,6 +148,15 @@ pub(super) struct Environment {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) silent_after: Option<Span>,
+    /// Minimum number of running artifacts. Below it, the environment is not compliant.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(super) min_artifacts: Option<u32>,
+    /// Maximum drop of the number of running artifacts, in percent. After a larger one, the environment is not compliant until
+    /// enough artifacts run again, or this value changes.
+    #[serde(default)]
+    #[schemars(range(max = 99))]
+    pub(super) max_drop: Option<u32>,
     /// Requirements for each running artifact.
     #[serde(default)]
     pub(super) policy: Option<Policy>,

@@ -183,6 +183,13 @@ fn resolve_environment(
     if let Some(policy) = &environment.policy {
         check_policy(policy).map_err(|why| (format!("{place}.policy"), why))?;
     }
+    if environment.min_artifacts == Some(0) {
+        return Err((format!("{place}.minArtifacts"), "got 0, expected a number from 1".into()));
+    }
+    if let Some(max_drop) = environment.max_drop.filter(|percent| *percent > 99) {
+        let why = format!("got {max_drop}, expected a percentage from 0 to 99");
+        return Err((format!("{place}.maxDrop"), why));
+    }
     let artifacts: Vec<String> = environment.allowed.iter().map(|a| a.artifact.to_string()).collect();
     unique(&format!("{place}.allowed"), artifacts.iter().map(String::as_str))?;
     let allowed = environment.allowed.into_iter().map(|allowance| Allowance {
@@ -194,6 +201,8 @@ fn resolve_environment(
     Ok(EnvironmentConfig {
         name: environment.name,
         silent_after: environment.silent_after.map(|span| span.0),
+        min_artifacts: environment.min_artifacts,
+        max_drop: environment.max_drop,
         policy: environment.policy,
         allowed: allowed.collect(),
     })
@@ -205,7 +214,7 @@ fn check_policy(policy: &Policy) -> Result<(), String> {
         required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
         ShortText::new(required.name.as_str()).map_err(|error| format!("an attestation's name: {error}"))?;
     }
-    let required: BTreeSet<_> = policy.attestations.iter().collect();
+    let required: BTreeSet<_> = policy.attestations.iter().map(|one| (&one.flow, &one.name)).collect();
     match required.len() {
         n if n < policy.attestations.len() => Err("requires an attestation twice".into()),
         101.. => Err("requires more than 100 attestations".into()),
@@ -215,6 +224,9 @@ fn check_policy(policy: &Policy) -> Result<(), String> {
 }
 
 fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
+    if token.create && token.role != Role::Report {
+        return Err("only a token of role report takes create: true".into());
+    }
     if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
         return Err("name: expected 1 to 255 bytes without control characters".into());
     }
@@ -223,6 +235,7 @@ fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
         sha256: hash(token, path)?,
         role: token.role,
         scope: scope(token)?,
+        can_create: token.create,
         expires_at: token.expires,
     })
 }

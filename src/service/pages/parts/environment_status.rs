@@ -58,6 +58,14 @@ impl CurrentStatus {
         }
     }
 
+    /// The verdict of an environment to show, with the reason if it runs too few artifacts.
+    pub(crate) fn environment_badge(&self, environment: &EnvironmentOverview) -> Markup {
+        html! {
+            (self.badge())
+            @if let Some(absence) = &environment.absence { strong.warning { " " (absence) } }
+        }
+    }
+
     /// The time of the last report, with a warning if the environment is silent.
     pub(crate) fn last_report(&self) -> Markup {
         let Some(last) = self.validity.last_report_at else { return html! { "never" } };

@@ -136,6 +136,7 @@ mod tests {
             environment: "prod".into(),
             snapshot_index,
             compliance: "UNKNOWN".into(),
+            absence: None,
             cause: Cause { kind: CauseKind::Report, by: None },
             artifacts: pods.iter().map(affected).collect(),
             artifacts_total: pods.len(),
