@@ -2,8 +2,8 @@
 #   scripts/build-image docker buildx build --platform linux/amd64,linux/arm64 …
 #   scripts/build-image buildah build …
 
-# To pin a digest: --build-arg RUST=docker.io/library/rust@sha256:…; the provenance of a release names its digest.
-ARG RUST=docker.io/library/rust:1.95-bookworm
+# Dependabot updates the digest. The provenance of a release names it, too.
+ARG RUST=docker.io/library/rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1
 
 # Runs on the build machine's architecture and cross-compiles.
 FROM --platform=$BUILDPLATFORM $RUST AS build
