@@ -1,11 +1,11 @@
 //! The base URL of the service, and the URLs of its operations.
 
 use std::fmt;
-use std::net::IpAddr;
 
-use url::{Host, Url};
+use url::Url;
 
 use crate::domain::escape::Escaped;
+use crate::process::loopback::is_loopback;
 
 /// The hosts to which a token may be sent unencrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,15 +87,6 @@ impl BaseUrl {
 impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str().trim_end_matches('/'))
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
-        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
-        None => false,
     }
 }
 

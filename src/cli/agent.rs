@@ -19,7 +19,7 @@ use crate::agent::once::{self, Destination};
 use crate::agent::retry::Deadline;
 use crate::agent::{EnvironmentConfig, OwnPod, Plan, Summary};
 use crate::api::{self, Client};
-use crate::cluster::{self, Access, Cluster, PodsFile};
+use crate::cluster::{self, Access, Cluster, OnInsecure, PodsFile};
 use crate::domain::live::collapse::Counting;
 use crate::domain::live::confirmation::Emptiness;
 use crate::domain::live::selection::{Contradiction, Selection};
@@ -65,22 +65,31 @@ pub(super) struct Agent {
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     exclude_namespace_regex: Vec<Regex>,
 
-    /// Read pods from the output of `kubectl get pods -A -o json` or `-o yaml`; - for stdin
-    #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context"], help_heading = "Cluster")]
-    pods_from: Option<PathBuf>,
-    /// Path to the kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// Kubeconfig context
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    context: Option<String>,
-
+    #[command(flatten)]
+    cluster: ClusterOptions,
     #[command(flatten)]
     watching: Watching,
     #[command(flatten)]
     once_only: OnceOnly,
     #[command(flatten)]
     service: Service,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+struct ClusterOptions {
+    /// Read pods from the output of `kubectl get pods -A -o json` or `-o yaml`; - for stdin
+    #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context", "strict"])]
+    pods_from: Option<PathBuf>,
+    /// Path to the kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Kubeconfig context
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Reject a kubeconfig with insecure-skip-tls-verify, or with plain http to another machine
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Debug, Args)]
@@ -248,7 +257,7 @@ impl Agent {
     }
 
     async fn source(&self, deadline: Deadline) -> Result<Source, Failure> {
-        if let Some(file) = &self.pods_from {
+        if let Some(file) = &self.cluster.pods_from {
             let file = PodsFile::from(file.clone());
             if file == PodsFile::Stdin && io::stdin().is_terminal() {
                 tracing::info!("reading pods from standard input");
@@ -259,7 +268,9 @@ impl Agent {
     }
 
     async fn cluster(&self, time_limit: Duration) -> Result<Cluster, Failure> {
-        let access = Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
+        let on_insecure = if self.cluster.strict { OnInsecure::Reject } else { OnInsecure::Warn };
+        let (kubeconfig, context) = (self.cluster.kubeconfig.clone(), self.cluster.context.clone());
+        let access = Access { kubeconfig, context, on_insecure };
         Cluster::configure(access, cluster::Timeouts::default().scaled(self.watching.time_scale), time_limit)
             .await
             .map_err(Into::into)

@@ -17,12 +17,14 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::insecure::{Insecure, OnInsecure, insecure};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::token_file::TokenFile;
 use super::transport;
 use crate::domain::escape::Escaped;
 use crate::process::error_causes;
+use crate::process::own_variables::own_variables;
 use crate::process::proxy::is_turned_off;
 
 /// Selection of the cluster by the command line.
@@ -33,6 +35,8 @@ pub struct Access {
     pub kubeconfig: Option<PathBuf>,
     /// `--context`. Without it, the kubeconfig's current one.
     pub context: Option<String>,
+    /// Handling of an insecure connection.
+    pub on_insecure: OnInsecure,
 }
 
 /// The configuration of the cluster is missing or invalid.
@@ -49,6 +53,9 @@ pub enum ConnectError {
     /// The kubeconfig is invalid. The message does not quote it, because it contains credentials.
     #[error("invalid kubeconfig: {0}")]
     Kubeconfig(String),
+    /// The kubeconfig has an insecure connection, and they are rejected.
+    #[error("insecure kubeconfig (--strict)")]
+    Insecure(#[source] Insecure),
     /// The URL of the proxy is invalid. The message does not quote it, because it may contain credentials.
     #[error(
         "invalid proxy URL for the cluster (proxy-url of the kubeconfig, HTTPS_PROXY or ALL_PROXY): expected an http, https or socks5 URL"
@@ -108,6 +115,14 @@ async fn configure(access: &Access, read_pause: ReadPause) -> Result<ConfiguredC
         },
     };
     check(&mut config)?;
+    match (insecure(&config), access.on_insecure) {
+        (None, _) => {}
+        (Some(insecure), OnInsecure::Reject) => return Err(ConnectError::Insecure(insecure)),
+        (Some(insecure), OnInsecure::Warn) => tracing::warn!("insecure kubeconfig: {insecure}"),
+    }
+    if let Some(plugin) = &mut config.auth_info.exec {
+        plugin.drop_env = Some(own_variables());
+    }
     config.default_retry = false;
     config.disable_compression = true;
     let proxy = own_proxy.or_else(|| proxy_of_environment(&config.cluster_url));

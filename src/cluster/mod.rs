@@ -11,6 +11,7 @@ mod events;
 mod file;
 #[cfg(any(feature = "fuzzing", all(test, feature = "service")))]
 pub(crate) mod fuzzing;
+mod insecure;
 mod list;
 mod messages;
 mod namespace;
@@ -28,4 +29,5 @@ pub use connect::{Cluster, Timeouts};
 pub use error::Error;
 pub use event::{EventType, WatchEvent};
 pub use file::{FileError, PodsFile};
+pub use insecure::{Insecure, OnInsecure};
 pub use unreadable::{PodName, Unreadable};

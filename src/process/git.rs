@@ -10,6 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::own_variables::own_variables;
+
 /// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -85,10 +87,8 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     command.env("LC_ALL", "C").env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_NO_LAZY_FETCH", "1");
     command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_TERMINAL_PROMPT", "0");
     // Removes variables with secrets, and variables of a hook that select another repository.
-    let ours = std::env::vars_os().map(|(name, _)| name);
-    let ours = ours.filter(|name| name.to_string_lossy().starts_with("SUPERCARGO_"));
     let hooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"];
-    for variable in ours.chain(hooks.map(Into::into)) {
+    for variable in own_variables().into_iter().chain(hooks.map(Into::into)) {
         command.env_remove(variable);
     }
     let mut child = command.spawn().map_err(GitError::Run)?;

@@ -50,6 +50,47 @@ fn untrusted_certificate_fails_without_a_retry() {
 }
 
 #[test]
+fn insecure_kubeconfig_is_warned_about_and_rejected_with_strict() {
+    let tls = Server::start_tls(Authority::new().server(None), recorded);
+    let plain = Server::start(recorded);
+    let unverified = kubeconfig(&tls.url(), None, &User::Anonymous)
+        .replace(r#""server":"#, r#""insecure-skip-tls-verify":true,"server":"#);
+    // Not an address of the loopback network, although connections reach this machine.
+    let elsewhere = plain.url().replace("127.0.0.1", "0.0.0.0");
+    let elsewhere = kubeconfig(&elsewhere, None, &User::Anonymous);
+    for (config, cause) in [(unverified, "insecure-skip-tls-verify"), (elsewhere, "plain http server")] {
+        let outcome = once().args(DRY).kubeconfig(&config).run();
+        outcome.expect(0, &["WARN", "insecure kubeconfig: its ", cause, "20 artifacts"]);
+        let requests = tls.requests().len() + plain.requests().len();
+        let rejected = once().args(DRY).args(["--strict"]).kubeconfig(&config).run();
+        rejected.expect(2, &["insecure kubeconfig (--strict)", cause]);
+        assert_eq!(tls.requests().len() + plain.requests().len(), requests);
+    }
+    let loopback = kubeconfig(&plain.url(), None, &User::Anonymous);
+    let accepted = once().args(DRY).args(["--strict"]).kubeconfig(&loopback).run();
+    accepted.expect(0, &["20 artifacts"]);
+    assert!(!accepted.stderr.contains("WARN"), "{accepted:#?}");
+}
+
+#[test]
+fn credential_plugin_does_not_inherit_variables_of_this_program() {
+    let api = Server::start(recorded);
+    let plugin = r#"printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": {"token": "%s"}}' "$KEPT-$(env | grep -c -e SUPERCARGO_ -e S3CRET)""#;
+    let user = serde_json::json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", plugin],
+        "interactiveMode": "Never",
+    }});
+    let config =
+        kubeconfig(&api.url(), None, &User::Anonymous).replace("\"user\":{}", &format!("\"user\":{user}"));
+    let program = once().args(DRY).kubeconfig(&config).env("PATH", "/usr/bin:/bin").env("KEPT", "kept");
+    let program =
+        program.env("SUPERCARGO_TOKEN", "S3CRET").env("SUPERCARGO_DATABASE", "postgres://u:S3CRET@db/x");
+    program.env("SUPERCARGO_TOKEN_FILE", "S3CRET").run().expect(0, &["20 artifacts"]);
+    assert_eq!(api.requests()[0].headers["authorization"], "Bearer kept-0");
+}
+
+#[test]
 fn proxy_variable_is_used_unless_no_proxy_lists_the_cluster() {
     let authority = Authority::new();
     let api = Server::start_tls(authority.server(None), recorded);

@@ -27,7 +27,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn list(api: &Server, timeouts: cluster::Timeouts) -> Result<(), cluster::Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig(&api.url(), None, &User::Anonymous)).unwrap();
-    let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
+    let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
     block_on(async {
         let cluster = Cluster::configure(access, timeouts, LONG).await.unwrap();
         cluster.list_pods(None, |_| ()).await

@@ -69,7 +69,7 @@ fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
 fn watch_with(timeouts: Timeouts, url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig(url, None, &User::Anonymous)).unwrap();
-    let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
+    let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
     let millis = Duration::from_millis;
     let backoff = Backoff { initial: millis(1), max: millis(5), max_retry_after: millis(5) };
     let timing = Timing { backoff, ..Timing::default() };

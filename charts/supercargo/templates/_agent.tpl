@@ -45,6 +45,9 @@ containers:
       {{- if .Values.agent.excludeSelf }}
       - --exclude-self
       {{- end }}
+      {{- if .Values.agent.strict }}
+      - --strict
+      {{- end }}
       {{- if .Values.compliance.allowHttp }}
       - --allow-http
       {{- end }}

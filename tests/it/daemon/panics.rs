@@ -49,7 +49,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
     cluster.add(pod("shop", "web-1").image("registry.example.com/web:1", 'a'));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), cluster.kubeconfig()).unwrap();
-    let access = Access { kubeconfig: Some(file.path().to_owned()), context: None };
+    let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
     let timing = Timing::default().scaled(100);
     let setup = Setup {
         plan: Plan {
