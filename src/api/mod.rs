@@ -6,6 +6,7 @@
 
 #![expect(clippy::missing_errors_doc, reason = "the module documentation describes the error of all reads")]
 
+mod access_review;
 mod actions;
 mod approvals;
 mod attest;
@@ -25,6 +26,7 @@ mod span;
 mod token;
 mod trails;
 
+pub use access_review::{AccessReview, TokenGrant, Way};
 pub use actions::{Action, Channel, Target};
 pub use approvals::{Approval, SignOff, SourceCommit};
 pub use attest::Attachment;

@@ -64,7 +64,7 @@ pub(super) struct Report;
 pub(super) struct Attest;
 /// Administers the organization: role `admin`.
 pub(super) struct Administer;
-/// Reads the audit log: role `admin`.
+/// Reads the audit log, or who may do what: role `admin`.
 pub(super) struct ReadAudit;
 
 impl<Rest> Permission<Rest> for Read {

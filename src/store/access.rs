@@ -1,10 +1,11 @@
-//! Looks up tokens, for authentication, and counts organizations.
+//! Looks up tokens, for authentication and access reviews, and counts organizations.
 
 use super::columns::{fingerprint, role, scope};
-use super::{Error, Store};
+use super::transaction::on;
+use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::optional_from_row;
+use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An open token.
 #[derive(Debug, Clone)]
@@ -53,6 +54,19 @@ impl TokenRow {
 const SELECT_TOKEN: &str = "
     SELECT organization, name, sha256, role, scope, can_create, expires_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
+
+impl Transaction {
+    /// The open tokens of an organization by name, also expired ones.
+    pub async fn tokens(&mut self, organization: &str) -> Result<Vec<Token>, Error> {
+        const SELECT: &str = "
+            SELECT organization, name, sha256, role, scope, can_create, expires_at
+            FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
+        let rows: Vec<TokenRow> = on!(self, |connection| {
+            sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(TokenRow::parse).collect()
+    }
+}
 
 impl Store {
     /// The open token with this hash.

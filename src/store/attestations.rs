@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::provenance::NewClaim;
+use super::provenance::{ClaimEffect, NewClaim};
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
     AmbiguousRepository, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text,
     Timestamp, UrlText,
@@ -38,8 +39,17 @@ pub struct NewAttestation<'a> {
     pub attachment: Option<(Fingerprint, Option<&'a str>)>,
     /// The token's name.
     pub reported_by: &'a str,
-    /// Whether the flow owns repositories or images.
-    pub is_owner: bool,
+    /// The repositories and images that the flow owns.
+    pub owned: Owned,
+}
+
+/// The effect of an attestation beyond its own rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recorded {
+    /// The effect of the origin that it names.
+    pub claim: ClaimEffect,
+    /// Describes a new or changed repository.
+    pub repository: Option<String>,
 }
 
 /// A trail that is locked until the transaction ends.
@@ -154,8 +164,7 @@ impl Transaction {
         Ok(last.map(Timestamp::from_micros))
     }
 
-    /// Records an attestation and the repository that it names. Returns the number of artifacts whose origin it
-    /// contradicts for the first time.
+    /// Records an attestation, and the repository and origin that it names.
     ///
     /// # Errors
     ///
@@ -165,7 +174,7 @@ impl Transaction {
         new: &NewAttestation<'_>,
         trail: LockedTrail,
         at: Timestamp,
-    ) -> Result<i64, RecordError> {
+    ) -> Result<Recorded, RecordError> {
         let repository = match new.repository {
             Some(named) => Some((named, self.record_repository(new, named, at).await?)),
             None => None,
@@ -197,7 +206,7 @@ impl Transaction {
         self.update_trail(new, trail.id, at).await?;
         let artifacts = new.data.fingerprints();
         self.link(new, id, trail.id, &artifacts).await?;
-        let Some((named, repository)) = repository else { return Ok(0) };
+        let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
         let claimed = named.url.as_ref().map(UrlText::as_str);
         let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
         let claim = NewClaim {
@@ -210,10 +219,11 @@ impl Transaction {
             commit_url: new.commit_url.as_deref().filter(|_| other_url.is_none()),
             attestation: id,
             reported_by: new.reported_by,
-            is_owner: new.is_owner,
+            owned: &new.owned,
             at,
         };
-        Ok(self.record_claim(claim, &artifacts).await?)
+        let claim = self.record_claim(claim, &artifacts).await?;
+        Ok(Recorded { claim, repository: repository.change })
     }
 
     async fn update_trail(

@@ -31,8 +31,6 @@ pub struct AttestationSummary {
     pub reported_by: String,
     /// Whether a later one superseded it.
     pub is_superseded: bool,
-    /// Whether it names the tested commit.
-    pub has_commit: bool,
 }
 
 /// An attestation without its attachment.
@@ -100,7 +98,6 @@ struct SummaryRow {
     created_at: i64,
     reported_by: String,
     is_superseded: bool,
-    has_commit: bool,
 }
 
 impl SummaryRow {
@@ -117,19 +114,17 @@ impl SummaryRow {
             created_at: Timestamp::from_micros(self.created_at),
             reported_by: self.reported_by,
             is_superseded: self.is_superseded,
-            has_commit: self.has_commit,
         })
     }
 }
 
-/// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`]. A commit with a hash is serialized with the hash first.
+/// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`].
 macro_rules! select_summaries {
     ($condition:literal) => {
         concat!(
             "SELECT a.id, a.flow, t.name AS trail, a.name, a.is_compliant,
                     CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
-                    a.superseded_by IS NOT NULL AS is_superseded,
-                    a.git_commit_info IS NOT NULL AND a.git_commit_info LIKE '{\"sha1\":\"%' AS has_commit
+                    a.superseded_by IS NOT NULL AS is_superseded
              FROM attestations a JOIN trails t ON t.id = a.trail
              WHERE ",
             $condition
@@ -158,6 +153,25 @@ impl Transaction {
                 .and_then(all_from_rows)?
         });
         self.parse_summaries(rows).await
+    }
+
+    /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
+    /// first.
+    pub async fn first_commit(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<Option<GitCommit>, Error> {
+        const SELECT: &str = "
+            SELECT a.git_commit_info FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+            WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
+            ORDER BY a.created_at, a.id LIMIT 1";
+        let commit: Option<String> = on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(artifact.bytes().to_vec());
+            select.fetch_optional(connection).await?
+        });
+        let commit = commit.map(|commit| serde_json::from_str(&commit)).transpose();
+        commit.map_err(|_| Error::Unreadable("an attestation"))
     }
 
     /// The attestations of a trail, current before superseded, newest first.

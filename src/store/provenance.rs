@@ -11,7 +11,7 @@ use super::columns::fingerprint;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::ownership::Ownership;
+use crate::domain::evidence::ownership::{Owned, Ownership};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
 
@@ -27,9 +27,17 @@ pub(super) struct NewClaim<'a> {
     pub(super) commit_url: Option<&'a str>,
     pub(super) attestation: Uuid,
     pub(super) reported_by: &'a str,
-    /// Whether the flow owns repositories or images.
-    pub(super) is_owner: bool,
+    pub(super) owned: &'a Owned,
     pub(super) at: Timestamp,
+}
+
+/// The effect of a claim on the origins of its artifacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClaimEffect {
+    /// Number of artifacts for which it is new and differs from the origin that counts.
+    pub conflicts: i64,
+    /// Number of artifacts for which it replaced the origin of another flow or repository.
+    pub replaced: usize,
 }
 
 /// A repository and commit that an artifact was built from, as a flow named them.
@@ -97,50 +105,67 @@ impl Transaction {
         rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
     }
 
-    /// Records a claim, and the origins that it determines. Returns the number of artifacts for which it is new and
-    /// differs from the origin that counts.
+    /// Records a claim, and the origins that it determines.
     pub(super) async fn record_claim(
         &mut self,
         claim: NewClaim<'_>,
         artifacts: &BTreeSet<Fingerprint>,
-    ) -> Result<i64, Error> {
+    ) -> Result<ClaimEffect, Error> {
         insert!(
             self,
             "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
-                                 reported_by, recorded_at) ",
+                                 reported_by, recorded_at, priority) ",
             " ON CONFLICT (organization, fingerprint, flow, repository) DO UPDATE
-              SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url
-              WHERE claims.commit_sha IS NULL",
+              SET commit_sha = COALESCE(claims.commit_sha, excluded.commit_sha),
+                  commit_url = CASE WHEN claims.commit_sha IS NULL THEN excluded.commit_url ELSE claims.commit_url END,
+                  priority = CASE WHEN excluded.priority > claims.priority THEN excluded.priority ELSE claims.priority END
+              WHERE claims.commit_sha IS NULL OR excluded.priority > claims.priority",
             artifacts,
             |values, artifact| {
                 values.push_bind(claim.organization).push_bind(artifact.bytes().as_slice());
                 values.push_bind(claim.flow).push_bind(claim.repository).push_bind(claim.other_url);
                 values.push_bind(claim.commit_sha).push_bind(claim.commit_url).push_bind(claim.attestation);
                 values.push_bind(claim.reported_by).push_bind(claim.at.micros());
+                values.push_bind(claim.owned.priority(artifact));
             }
         );
         let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
-        if claim.is_owner {
-            for_all!(
+        let removed: Vec<(Option<String>, Uuid)> = if claim.owned.is_owner {
+            fetch_for_all!(
                 self,
                 |query| {
-                    query.push("DELETE FROM provenance WHERE NOT is_owner AND organization = ");
-                    query.push_bind(claim.organization).push(" AND fingerprint IN");
+                    query.push(
+                        "DELETE FROM provenance WHERE EXISTS (
+                            SELECT 1 FROM claims c
+                            WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
+                              AND c.priority > provenance.priority AND c.flow = ",
+                    );
+                    query.push_bind(claim.flow).push(" AND c.repository = ").push_bind(claim.repository);
+                    query
+                        .push(") AND organization = ")
+                        .push_bind(claim.organization)
+                        .push(" AND fingerprint IN");
                 },
-                keys()
-            );
-        }
+                keys(),
+                " RETURNING flow, repository"
+            )
+        } else {
+            Vec::new()
+        };
+        let is_other = |(flow, repository): &(Option<String>, Uuid)| {
+            flow.as_deref() != Some(claim.flow) || *repository != claim.repository
+        };
+        let replaced = removed.iter().filter(|removed| is_other(removed)).count();
         for_all!(
             self,
             |query| {
                 query.push(
                     "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
-                                             flow, reported_by, is_owner)
+                                             flow, reported_by, priority, is_owner)
                      SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                            reported_by, ",
+                            reported_by, priority, priority > 0 FROM claims c WHERE flow = ",
                 );
-                query.push_bind(claim.is_owner).push(" FROM claims c WHERE flow = ").push_bind(claim.flow);
-                query.push(" AND repository = ").push_bind(claim.repository);
+                query.push_bind(claim.flow).push(" AND repository = ").push_bind(claim.repository);
                 query.push(
                     " AND NOT EXISTS (
                         SELECT 1 FROM provenance p
@@ -168,7 +193,7 @@ impl Transaction {
             keys(),
             ""
         );
-        Ok(new.into_iter().map(|(count,)| count).sum())
+        Ok(ClaimEffect { conflicts: new.into_iter().map(|(count,)| count).sum(), replaced })
     }
 
     /// The repositories and commits that an artifact was built from: one, or several of a previous version.

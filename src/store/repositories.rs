@@ -6,7 +6,8 @@ use super::attestations::{NewAttestation, RecordError};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::model::{
-    KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp, UrlText, match_repository,
+    KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp, UrlText, at_provider,
+    match_repository,
 };
 use crate::store::from_row::{all_from_rows, one_from_row};
 
@@ -14,8 +15,12 @@ use crate::store::from_row::{all_from_rows, one_from_row};
 #[derive(sqlx::FromRow)]
 pub(super) struct RecordedRepository {
     pub(super) id: Uuid,
-    /// The first URL that an attestation named.
+    /// The first URL that an attestation of a flow named: of a flow that owns the repository, or else of the flow that named
+    /// the repository first.
     pub(super) url: Option<String>,
+    /// Describes a new repository, or a changed URL or provider.
+    #[sqlx(skip)]
+    pub(super) change: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -45,7 +50,14 @@ impl Transaction {
         if closed.iter().any(|row| row.provider == provider_name(provider)) {
             return Err(RecordError::Closed);
         }
-        Ok(self.upsert_repository(new, named, before, provider, at).await?)
+        let known = open.iter().find(|known| known.provider == before);
+        let mut recorded = self.upsert_repository(new, named, before, provider, at).await?;
+        if known.is_none_or(|known| known.url != recorded.url || before != provider) {
+            let (at, url) = (at_provider(provider), recorded.url.as_deref().unwrap_or("without a URL"));
+            recorded.change =
+                Some(format!("flow {} named the repository {}{at}: {url}", new.flow, named.name));
+        }
+        Ok(recorded)
     }
 
     /// Locks a repository name and returns the repositories that have it. SQLite has a single writer; PostgreSQL takes
@@ -85,11 +97,16 @@ impl Transaction {
     ) -> Result<RecordedRepository, Error> {
         const UPSERT: &str = "
             INSERT INTO repositories
-                (id, organization, provider, name, url, external_id, description, created_at, flow, reported_by)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                (id, organization, provider, name, url, external_id, description, created_at, flow, reported_by,
+                 is_url_of_owner)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12)
             ON CONFLICT (organization, name, provider) DO UPDATE
             SET provider = $11,
-                url = COALESCE(repositories.url, excluded.url),
+                url = CASE WHEN excluded.is_url_of_owner AND NOT repositories.is_url_of_owner THEN excluded.url
+                           WHEN COALESCE(repositories.flow, excluded.flow) = excluded.flow
+                           THEN COALESCE(repositories.url, excluded.url)
+                           ELSE repositories.url END,
+                is_url_of_owner = repositories.is_url_of_owner OR excluded.is_url_of_owner,
                 external_id = COALESCE(repositories.external_id, excluded.external_id),
                 description = COALESCE(repositories.description, excluded.description)
             RETURNING id, url";
@@ -100,6 +117,7 @@ impl Transaction {
             let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
             let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
             let upsert = upsert.bind(new.flow).bind(new.reported_by).bind(provider_name(provider));
+            let upsert = upsert.bind(new.owned.is_owner && named.url.is_some());
             upsert.fetch_one(connection).await.and_then(one_from_row)?
         }))
     }
@@ -119,9 +137,11 @@ impl Transaction {
         const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
         const RESTORE: &str = "
             INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                                    reported_by)
-            SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by
-            FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint ORDER BY c.recorded_at, c.flow) AS place
+                                    reported_by, priority, is_owner)
+            SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by,
+                   priority, priority > 0
+            FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint
+                                                 ORDER BY c.priority DESC, c.recorded_at, c.flow) AS place
                   FROM claims one
                     JOIN claims c ON c.organization = one.organization AND c.fingerprint = one.fingerprint
                     JOIN repositories r ON r.id = c.repository AND r.closed_at IS NULL

@@ -2,6 +2,7 @@
 //!
 //! Each file requests its resource through `api` and formats the response as a table, JSON or YAML. Transient failures are retried.
 
+mod access_review;
 mod actions;
 mod approvals;
 mod attestations;
@@ -63,6 +64,9 @@ enum GetResource {
     /// Show the running artifacts of a repository in all environments
     #[command(alias = "live")]
     LiveArtifacts(live::LiveArtifacts),
+    /// Show who may make artifacts compliant in an environment
+    #[command(alias = "access")]
+    AccessReview(access_review::AccessReview),
     /// Show an approval
     Approval(approvals::Approval),
     /// Show a notification action
@@ -113,6 +117,7 @@ impl Get {
         let service = &self.service;
         match &self.resource {
             GetResource::LiveArtifacts(live) => live.run(service).await,
+            GetResource::AccessReview(review) => review.run(service).await,
             GetResource::Approval(approval) => approval.run(service).await,
             GetResource::Action(action) => action.run(service).await,
             GetResource::Trails(trails) => trails.run(service).await,

@@ -30,7 +30,7 @@ pub enum Operation<'a> {
     Attest(&'a str),
     /// Reading.
     Read,
-    /// Reading the audit log.
+    /// Reading the audit log, or who may do what.
     ReadAudit,
     /// Administration, such as closing a repository.
     Administer,

@@ -5,6 +5,7 @@
 
 pub mod absence;
 pub mod access;
+pub mod access_review;
 pub mod compliance;
 pub mod environment_status;
 pub mod event;

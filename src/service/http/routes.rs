@@ -20,7 +20,8 @@ use super::problem::{Problem, panicked};
 use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::{
-    actions, approvals, attest, attestations, audit, live_artifacts, report, repositories, trails,
+    access_review, actions, approvals, attest, attestations, audit, live_artifacts, report, repositories,
+    trails,
 };
 use crate::service::pages;
 
@@ -46,6 +47,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(actions::list_notifications))
                 .routes(routes!(live_artifacts::live_artifacts))
                 .routes(routes!(audit::list_audit))
+                .routes(routes!(access_review::review_access))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
                 .routes(routes!(attest::attest_junit))

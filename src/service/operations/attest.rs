@@ -13,9 +13,9 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::evidence::ownership::{self, OwnershipViolation};
+use crate::domain::evidence::ownership::{self, NamedOrigin, Owned, OwnershipViolation};
 use crate::domain::evidence::verdict;
-use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, RepositoryInfo, TrailName, commit_url};
+use crate::domain::model::{Fingerprint, FlowName, JunitAttestation, TrailName, UrlText, commit_url};
 use crate::service::access::{Admitted, Attest, Caller};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
@@ -25,7 +25,8 @@ use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
 use crate::service::limits::{Limits, MAX_DATA};
 use crate::store::Transaction;
-use crate::store::attestations::{NewAttestation, RecordError};
+use crate::store::attestations::{NewAttestation, RecordError, Recorded};
+use crate::store::provenance::ClaimEffect;
 
 /// Maximum size of boundaries and part headers, in bytes.
 const MAX_FRAMING: u64 = 64 * 1024;
@@ -109,14 +110,14 @@ pub(crate) async fn attest_junit(
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.as_ref().and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
-        is_owner: false,
+        owned: Owned::default(),
     };
     let mut evaluating =
         Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
             .await?;
     let transaction = &mut evaluating.transaction;
-    match ownership(transaction, &organization, &flow, sent.repo_info.as_ref(), &artifacts).await? {
-        Ok(is_owner) => new.is_owner = is_owner,
+    match ownership(transaction, &organization, &flow, &new, &artifacts).await? {
+        Ok(owned) => new.owned = owned,
         Err(violation) => {
             drop(evaluating);
             return Err(refuse(&app, &caller, &organization, &flow, &violation).await?);
@@ -131,11 +132,12 @@ pub(crate) async fn attest_junit(
     if let (Some(hash), Some(attachment)) = (hash, &attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
-    let conflicts = transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
-        RecordError::Ambiguous(error) => Problem::conflict("repo_info.provider", &error),
-        RecordError::Closed => Problem::conflict("repo_info.name", &error),
-        RecordError::Store(error) => error.into(),
-    })?;
+    let Recorded { claim, repository } =
+        transaction.insert_attestation(&new, trail, at).await.map_err(|error| match error {
+            RecordError::Ambiguous(error) => Problem::conflict("repo_info.provider", &error),
+            RecordError::Closed => Problem::conflict("repo_info.name", &error),
+            RecordError::Store(error) => error.into(),
+        })?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     evaluating.transaction.analyze_after(artifacts.len()).await?;
@@ -143,44 +145,63 @@ pub(crate) async fn attest_junit(
         format!("attested {} in {flow}/{}", sent.attestation_name.as_str(), new.trail)
     });
     evaluating.audit(audit, at).await?;
+    let warning = origin_warning(&new, claim);
+    for change in repository.into_iter().chain(warning.clone()) {
+        evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
+    }
     evaluating.commit().await?;
     drop(share);
-    if conflicts > 0 {
-        let (token, name) = (Escaped(&caller.name), Escaped(sent.attestation_name.as_str()));
+    if let Some(warning) = warning {
+        let (token, ClaimEffect { conflicts, replaced }) = (Escaped(&caller.name), claim);
         tracing::warn!(
-            token = %token, flow = flow.as_str(), conflicts,
-            "{organization}: attestation \"{name}\" in flow {flow} names another origin than recorded for {conflicts} of its \
-             artifacts: see their pages"
+            token = %token, flow = flow.as_str(), conflicts, replaced,
+            "{organization}: {}: see the pages of the artifacts", Escaped(&warning)
         );
     }
     app.metrics.attestation(new.passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }
 
-/// Whether the flow owns repositories or images, or why it must not make this attestation.
+/// The ownership of the flow, or why it must not make this attestation.
 async fn ownership(
     transaction: &mut Transaction,
     organization: &str,
     flow: &FlowName,
-    repository: Option<&RepositoryInfo>,
+    new: &NewAttestation<'_>,
     artifacts: &BTreeSet<Fingerprint>,
-) -> Result<Result<bool, OwnershipViolation>, Problem> {
+) -> Result<Result<Owned, OwnershipViolation>, Problem> {
     let declared = transaction.ownerships(organization).await?;
-    if let Some(repository) = repository
-        && let Err(violation) =
-            ownership::check_repository(flow.as_str(), repository.name.as_str(), &declared)
-    {
+    let url = new.repository.and_then(|repository| repository.url.as_ref()).map(UrlText::as_str);
+    let commit =
+        new.data.git_commit_info.as_ref().and_then(|commit| commit.url.as_ref()).map(UrlText::as_str);
+    let repository = new.repository.map(|repository| repository.name.as_str());
+    let origin = NamedOrigin { repository, urls: [url, commit] };
+    if let Err(violation) = ownership::check_origin(flow.as_str(), origin, &declared) {
         return Ok(Err(violation));
     }
-    let Some(own) = declared.get(flow.as_str()) else { return Ok(Ok(false)) };
-    if !own.images.is_empty() {
-        let names = transaction.names_of_artifacts(organization, artifacts).await?;
-        let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
-        if let Err(violation) = own.check_images(names) {
-            return Ok(Err(violation));
-        }
-    }
-    Ok(Ok(true))
+    let Some(own) = declared.get(flow.as_str()) else { return Ok(Ok(Owned::default())) };
+    let names = if own.images.is_empty() {
+        Vec::new()
+    } else {
+        transaction.names_of_artifacts(organization, artifacts).await?
+    };
+    let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
+    Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))
+}
+
+/// Describes an attestation that names another origin than recorded, for the audit log and the operator.
+fn origin_warning(new: &NewAttestation<'_>, claim: ClaimEffect) -> Option<String> {
+    let (name, flow) = (new.data.attestation_name.as_str(), new.flow);
+    let ClaimEffect { conflicts, replaced } = claim;
+    let replaces = (replaced > 0).then(|| {
+        format!("attestation \"{name}\" in flow {flow} replaced the origin of {replaced} of its artifacts")
+    });
+    let conflict = || {
+        format!(
+            "attestation \"{name}\" in flow {flow} names another origin than recorded for {conflicts} of its artifacts"
+        )
+    };
+    replaces.or_else(|| (conflicts > 0).then(conflict))
 }
 
 /// Records a rejected attestation in the audit log, once an hour if it is repeated.

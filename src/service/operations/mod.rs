@@ -3,6 +3,7 @@
 //! Each handler admits the caller, reads the request, calls `domain` and `store`, and formats the response. Operations
 //! do not call each other; what they share is in `http` and `evaluation`.
 
+pub(crate) mod access_review;
 pub(crate) mod actions;
 pub(crate) mod approvals;
 pub(crate) mod attest;

@@ -29,7 +29,7 @@ struct ArtifactData {
     names: AtMost<String>,
     sources: AtMost<Source>,
     conflicting_claims: AtMost<Source>,
-    /// The commit of the latest attestation that has one, if no source is known.
+    /// The commit of the first attestation that has one, if no source is known.
     commit: Option<GitCommit>,
     attestations: AtMost<AttestationSummary>,
     approvals: AtMost<(String, Approval)>,
@@ -66,7 +66,7 @@ pub(super) async fn page(
             (sources(&known))
         }
         (conflicting_claims(&known.conflicting_claims))
-        (current_runs(&site, &organization, &known.current_runs))
+        (current_runs(&site, &organization, &known.current_runs, user.is_admin.then_some(artifact)))
         (attestations(&site, &organization, &known.attestations))
         (approvals(&site, &organization, &known))
         (past_runs(&site, &organization, &known.past_runs))
@@ -87,13 +87,10 @@ impl ArtifactData {
         }
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
-        let with_commit =
-            attestations.listed.iter().find(|attested| sources.listed.is_empty() && attested.has_commit);
-        let commit = match with_commit {
-            Some(attested) => {
-                transaction.attestation(organization, attested.id).await?.and_then(|one| one.commit)
-            }
-            None => None,
+        let commit = if sources.listed.is_empty() {
+            transaction.first_commit(organization, artifact).await?
+        } else {
+            None
         };
         Ok(Self {
             names: transaction.image_names(organization, artifact).await?,
@@ -173,16 +170,28 @@ fn commit_hash(sha: &str) -> Markup {
     html! { code.whole { (sha) } }
 }
 
-fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -> Markup {
+/// The environments where the artifact runs. `reviewed` is the artifact if the user may see access reviews.
+fn current_runs(
+    site: &Site,
+    organization: &str,
+    running: &AtMost<CurrentRun>,
+    reviewed: Option<Fingerprint>,
+) -> Markup {
     let now = site.now();
     let rows = html! {
         @for running in &running.listed {
             @let verdict = &running.verdict;
             @let status = CurrentStatus::from_run(running, site, now);
+            @let links = EnvironmentLinks { site, organization, environment: &running.environment.name };
             tr {
-                th scope="row" { (EnvironmentLinks { site, organization, environment: &running.environment.name }.link()) }
+                th scope="row" { (links.link()) }
                 td { (status.badge()) }
-                td { (text(&verdict_reason(Some(verdict), status.compliance(), ""))) }
+                td {
+                    (text(&verdict_reason(Some(verdict), status.compliance(), "")))
+                    @if let Some(artifact) = &reviewed {
+                        " " a href=(links.access_review(Some(artifact))) { "Who may change this" }
+                    }
+                }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
                 td { (timestamp(running.started_at)) }
             }

@@ -3,6 +3,7 @@
 //! A page requires a session, which the user opened with a token. Pages write nothing except sessions, load nothing from
 //! other hosts, and work without scripts. Data that the user may not see returns 404, like data that does not exist.
 
+mod access_review;
 mod actions;
 mod artifact;
 mod attestation;
@@ -56,6 +57,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/{organization}/environments/{environment}", get(environment::page))
         .route("/{organization}/environments/{environment}/timeline", get(timeline::page))
         .route("/{organization}/environments/{environment}/compare", get(compare::page))
+        .route("/{organization}/environments/{environment}/access-review", get(access_review::page))
         .route("/{organization}/artifacts/{fingerprint}", get(artifact::page))
         .route("/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
         .route(

@@ -28,6 +28,7 @@ fn service(request: &Request) -> Reply {
     match request.path.strip_prefix("/api/v2/").unwrap().split('/').collect::<Vec<_>>().as_slice() {
         ["trails", ..] => ok(json!([responses::trail("build-42")])),
         ["attestations", _, _] => ok(json!([responses::attestation("id")])),
+        ["environments", _, _, "access-review"] => ok(json!({"requirements": [], "alternatives": []})),
         ["attestations" | "environments", ..] => Reply::json(201, ""),
         ["approvals", ..] => ok(responses::approval()),
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),

@@ -83,6 +83,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: read, admin
     GET /api/v2/attestations/{org}/{flow_name}: read, admin
     GET /api/v2/audit/{org}: admin
+    GET /api/v2/environments/{org}/{env_name}/access-review: admin
     GET /api/v2/organizations/{org}/environments_notifications: read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: read, admin
     GET /api/v2/trails/{org}: read, admin

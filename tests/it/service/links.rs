@@ -84,8 +84,9 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
             "/api/v2/attestations/{org}/{flow_name}",
             vec!["/attestations/acme/cart".to_owned(), "/attestations/acme/web".to_owned()],
         ),
-        // The audit log has no links.
+        // The audit log and access reviews have no links.
         ("/api/v2/audit/{org}", Vec::new()),
+        ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
         (
             "/api/v2/organizations/{org}/environments_notifications",
             vec!["/organizations/acme/environments_notifications".to_owned()],

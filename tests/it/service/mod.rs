@@ -6,6 +6,7 @@
 
 mod absence;
 mod access;
+mod access_review;
 mod approvals;
 mod attest;
 mod attribution;

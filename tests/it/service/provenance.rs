@@ -90,6 +90,17 @@ async fn commit_of_a_later_attestation_completes_the_origin(database: Database) 
     assert_eq!(origin(&service).await.0, json!(commit('1')));
 }
 
+async fn commit_without_a_repository_is_that_of_the_first_attestation(database: Database) {
+    let service = TestService::start(database).await;
+    for (flow, digit) in [("secure", '1'), ("cart", '2')] {
+        let mut data = attestation('a', digit, &Value::Null);
+        data.as_object_mut().unwrap().remove("repo_info");
+        service.attest(ADMIN, flow, "t", form(&data)).await.expect(201);
+    }
+    let page = Browser::read_page(&service, &format!("/ui/acme/artifacts/{}", digest('a'))).await;
+    assert!(page.contains(&commit('1')) && !page.contains(&commit('2')), "{page}");
+}
+
 async fn flow_that_owns_the_repository_determines_the_origin(database: Database) {
     let service = start(database, "{name: secure, repositories: [acme/cart]}").await;
     attest(&service, "other", 'a', '2', &json!({"name": "other/repository"})).await;
@@ -145,6 +156,103 @@ async fn attestation_must_not_name_what_its_flow_does_not_own(database: Database
     assert_eq!(audited, ["the flow secure owns nothing"]);
 }
 
+async fn declared_repository_is_recognized_in_other_forms(database: Database) {
+    let service = start(database, "{name: secure, repositories: [acme/secure]}").await;
+    let named = |name: &str| json!({"name": name});
+    let cart = |url: &str| json!({"name": "acme/cart", "url": url});
+    let with_commit = |url: &str| {
+        let mut data = attestation('a', '1', &named("acme/cart"));
+        data["git_commit_info"]["url"] = json!(url);
+        data
+    };
+    let mut of_target = attestation('a', '1', &named("ACME/Secure"));
+    of_target["target_artifacts"] = json!(["web", digest('b')]);
+    of_target.as_object_mut().unwrap().remove("artifact_fingerprint");
+    for data in [
+        attestation('a', '1', &named("Acme/Secure")),
+        attestation('a', '1', &named("acme/secure.git")),
+        attestation('a', '1', &json!({"name": "acme/secure", "provider": "gitlab"})),
+        attestation('a', '1', &cart("https://github.com/acme/secure")),
+        attestation('a', '1', &cart("https://github.com/Acme/%53ecure.git/")),
+        attestation('a', '1', &cart("git@git.example.com:acme/secure.git")),
+        with_commit("https://github.com/acme/secure/commit/1"),
+        of_target,
+    ] {
+        let refused = service.attest(ATTESTER, "cart", "t", form(&data)).await.expect(403).json();
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.to_lowercase().contains("/secure") && message.contains("another flow"),
+            "{data}: {message}"
+        );
+    }
+    assert_eq!(service.database.rows("SELECT name FROM repositories").await, [] as [&str; 0]);
+    attest(
+        &service,
+        "secure",
+        'a',
+        '1',
+        &json!({"name": "Acme/Secure", "url": "https://github.com/acme/secure/"}),
+    )
+    .await;
+}
+
+async fn flow_of_the_image_determines_the_origin(database: Database) {
+    let flows = "{name: secure, repositories: [acme/cart], images: ['registry.example/cart*']},
+                 {name: evil, repositories: ['evil/*']}";
+    let service = start(database, flows).await;
+    // Both own repositories, and the artifact does not run yet.
+    attest(&service, "evil", 'a', '6', &json!({"name": "evil/phish"})).await;
+    attest(&service, "secure", 'a', '1', &repository(CART)).await;
+    service.report(ADMIN, "prod", report(&[pod("p", "registry.example/cart:1", 'a')])).await.expect(201);
+    assert_eq!(service.read(LIVE).await["live_artifacts"], json!([]));
+    attest(&service, "secure", 'a', '2', &repository(CART)).await;
+    let (sha, _, conflicts) = origin(&service).await;
+    assert_eq!((sha, conflicts), (json!(commit('1')), json!(1)));
+    attest(&service, "evil", 'a', '6', &json!({"name": "evil/again"})).await;
+    assert_eq!(origin(&service).await.2, json!(2));
+    let audited =
+        service.database.rows("SELECT change FROM audit WHERE change LIKE '%origin%' ORDER BY id").await;
+    assert_eq!(audited.len(), 3, "{audited:?}");
+    assert_eq!(audited[1], "attestation \"unit\" in flow secure replaced the origin of 1 of its artifacts");
+    assert!(audited[2].starts_with("attestation \"unit\" in flow evil names another origin"), "{audited:?}");
+    // The origin of the highest priority counts after another one was closed.
+    let path = "/repos/acme/close/acme/cart?provider=github";
+    Response::from_request(service.request(Method::PUT, ADMIN, path)).await.expect(200);
+    attest(&service, "other", 'a', '7', &json!({"name": "other/x"})).await;
+    let rows = "SELECT r.name FROM provenance p JOIN repositories r ON r.id = p.repository";
+    assert_eq!(service.database.rows(rows).await, ["evil/phish"]);
+}
+
+async fn url_of_a_repository_is_that_of_its_first_flow_or_owner(database: Database) {
+    let service = TestService::start(database).await;
+    let url = "SELECT COALESCE(url, 'none') FROM repositories";
+    attest(&service, "first", 'a', '1', &json!({"name": "acme/cart"})).await;
+    attest(&service, "other", 'a', '1', &json!({"name": "acme/cart", "url": "https://evil.example/phish"}))
+        .await;
+    assert_eq!(service.database.rows(url).await, ["none"]);
+    let page = Browser::read_page(&service, &format!("/ui/acme/artifacts/{}", digest('a'))).await;
+    assert_contains(&page, &["Conflicting origins", "https://evil.example/phish"]);
+    assert!(!page.contains("evil.example/phish\""), "{page}");
+    attest(&service, "first", 'b', '1', &json!({"name": "acme/cart", "url": "https://git.example/first"}))
+        .await;
+    assert_eq!(service.database.rows(url).await, ["https://git.example/first"]);
+    // The URL of a flow that owns the repository replaces it.
+    service.reload(&bootstrap(2, "    flows: [{name: owner, repositories: [acme/cart]}]")).await;
+    for named in ["https://git.example/acme/cart", "https://git.example/acme/other"] {
+        attest(&service, "owner", 'b', '1', &json!({"name": "acme/cart", "url": named})).await;
+        assert_eq!(service.database.rows(url).await, ["https://git.example/acme/cart"]);
+    }
+    let audited =
+        service.database.rows("SELECT change FROM audit WHERE change LIKE '%named%' ORDER BY id").await;
+    let change = |flow: &str, url: &str| format!("flow {flow} named the repository acme/cart: {url}");
+    let changes = [
+        change("first", "without a URL"),
+        change("first", "https://git.example/first"),
+        change("owner", "https://git.example/acme/cart"),
+    ];
+    assert_eq!(audited, changes);
+}
+
 async fn repository_of_another_provider_does_not_hide_the_recorded_one(database: Database) {
     let service = TestService::start(database).await;
     attest(&service, "secure", 'a', '1', &repository(CART)).await;
@@ -168,7 +276,9 @@ async fn repository_of_another_provider_does_not_hide_the_recorded_one(database:
     service.get(READER, LIVE).await.assert_field_error("provider", "expected one of github, gitlab");
     let audited = service
         .database
-        .rows("SELECT change FROM audit WHERE change LIKE '%the repository%' ORDER BY id")
+        .rows(
+            "SELECT change FROM audit WHERE change LIKE '%ed the repository acme/cart at gitlab' ORDER BY id",
+        )
         .await;
     assert_eq!(
         audited,
@@ -194,8 +304,12 @@ async fn closed_repository_makes_the_next_claim_count(database: Database) {
 super::on_both!(
     another_flow_cannot_replace_the_origin_of_an_artifact,
     commit_of_a_later_attestation_completes_the_origin,
+    commit_without_a_repository_is_that_of_the_first_attestation,
     flow_that_owns_the_repository_determines_the_origin,
     attestation_must_not_name_what_its_flow_does_not_own,
+    declared_repository_is_recognized_in_other_forms,
+    flow_of_the_image_determines_the_origin,
+    url_of_a_repository_is_that_of_its_first_flow_or_owner,
     repository_of_another_provider_does_not_hide_the_recorded_one,
     closed_repository_makes_the_next_claim_count,
 );

@@ -71,6 +71,12 @@ impl EnvironmentLinks<'_> {
         if page > 1 { format!("{path}?page={page}") } else { path }
     }
 
+    /// The access review, of an artifact or of all.
+    pub(crate) fn access_review(&self, artifact: Option<&Fingerprint>) -> String {
+        let query = artifact.map(|artifact| format!("?fingerprint={artifact}"));
+        format!("{}{}", self.url(&["access-review"]), query.unwrap_or_default())
+    }
+
     /// A snapshot on the timeline; `last` is the number of the latest snapshot.
     pub(crate) fn snapshot(&self, number: i64, last: i64) -> String {
         format!("{}#snapshot-{number}", self.timeline(page_of_snapshot(number, last)))

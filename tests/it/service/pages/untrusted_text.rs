@@ -122,12 +122,16 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let of_artifact = path(&["ui", "acme", "artifacts", &digest('a')]);
     let (past, timeline) = (format!("{of_environment}?at"), format!("{of_environment}/timeline"));
     let compare = format!("{of_environment}/compare");
+    let review = format!("{of_environment}/access-review?fingerprint={}", digest('a'));
     let (of_pod, of_image) = ("/ui/acme/search?pod", "/ui/acme/search?image");
     let runs = [of_environment.as_str(), &past, of_artifact.as_str(), of_pod];
     let evil_front = path(&["ui", &organization]);
     for (pages, value) in [
-        (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact][..], &token),
-        (&[FRONT, of_environment.as_str(), &past, &of_artifact, of_pod, &timeline, &compare], &environment),
+        (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact, &review][..], &token),
+        (
+            &[FRONT, of_environment.as_str(), &past, &of_artifact, of_pod, &timeline, &compare, &review],
+            &environment,
+        ),
         (&[of_trail.as_str(), &of_artifact, "/ui/acme/search?trail"], &trail),
         (&[evil_front.as_str()], &organization),
         (&[evil_front.as_str()], &empty),
@@ -135,7 +139,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         fields.shown_on(pages, value.clone());
     }
     // The bootstrap file.
-    let required = fields.shown_on(&[&of_environment, &past, &of_artifact], name("required"));
+    let required = fields.shown_on(&[&of_environment, &past, &of_artifact, &review], name("required"));
     let allowed = [text("allowed reason"), name("allowed author")];
     let [reason, author] = allowed.map(|said| fields.shown_on(&[&of_environment, &past], said));
     let (tag, value) = (fields.hidden(name("tag").replace('=', "")), fields.hidden(text("tag value")));
@@ -282,6 +286,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (of_environment.clone(), of_environment.as_str(), 200),
         (query(&of_environment, &[("at", &then)]), &past, 200),
         (of_artifact.clone(), &of_artifact, 200),
+        (review.clone(), &review, 200),
         (of_trail.clone(), &of_trail, 200),
         (query("/ui/acme/search", &[("q", "pod <script>")]), of_pod, 200),
         (query("/ui/acme/search", &[("q", "image <script>")]), of_image, 200),
@@ -315,6 +320,10 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         assert_eq!(page.status, status, "{address}: {}", page.text);
         fields.check(&address, &page.text, of);
     }
+    // The audit log shows all texts of the bootstrap file.
+    let audit = evil.get("/ui/acme/audit").await;
+    let audited = parse_page("/ui/acme/audit", &audit.text).text;
+    assert!(audited.contains(&Escaped(&token).to_string()), "{audited}");
     let listed = service.get(ADMIN, "/attestations/acme/cart").await.expect(200).json();
     for (kind, _) in urls() {
         let attested = listed["data"].as_array().unwrap().iter();

@@ -1,0 +1,248 @@
+//! Access review: who may make an artifact compliant in an environment.
+//!
+//! Called by the operation and the page of the same name. Lists names, roles and scopes of tokens, and no secrets. Pure: time
+//! is an argument.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::access::{Operation, Role, Scope};
+use super::compliance::Policy;
+use super::environment_status::Verdict;
+use super::ownership::Ownership;
+use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+
+/// Maximum number of tokens that are listed for one way.
+pub const MAX_TOKENS: usize = 200;
+
+/// An open token, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct TokenGrant {
+    /// Its name.
+    pub name: String,
+    /// Its role.
+    #[cfg_attr(feature = "service", schema(value_type = String))]
+    pub role: Role,
+    /// The environments or flows that the role applies to; empty for all.
+    #[cfg_attr(feature = "service", schema(value_type = Vec<String>))]
+    pub scope: Scope,
+    /// When it expires; `null` for never.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A way to fulfil a requirement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct Way {
+    /// The requirement of the policy.
+    pub requirement: String,
+    /// The action that fulfils it.
+    pub action: String,
+    /// Whether the action is a change of the bootstrap file. Everybody who can change the file can do it.
+    pub in_bootstrap_file: bool,
+    /// The tokens that permit the action, at most 200.
+    pub tokens: Vec<TokenGrant>,
+    /// Number of tokens that permit the action.
+    pub tokens_total: usize,
+    /// Why the service rejects the action whatever the token.
+    pub obstacle: Option<String>,
+}
+
+/// A review of the tokens that may make artifacts compliant in an environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct AccessReview {
+    /// The environment.
+    pub environment: String,
+    /// Whether the environment has a policy.
+    pub has_policy: bool,
+    /// The artifact; `null` for any.
+    pub artifact: Option<Fingerprint>,
+    /// The compliance of the artifact in the environment.
+    pub compliance: Option<&'static str>,
+    /// Why the artifact is not compliant.
+    pub reasons: Vec<String>,
+    /// One way for each requirement of the policy.
+    pub requirements: Vec<Way>,
+    /// Ways around all requirements.
+    pub alternatives: Vec<Way>,
+}
+
+/// The artifact under review.
+#[derive(Debug, Clone, Copy)]
+pub struct ReviewedArtifact<'a> {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The names under which it ran.
+    pub names: &'a [String],
+    /// Its verdict in the environment.
+    pub verdict: &'a Verdict,
+}
+
+/// The permissions of an organization.
+#[derive(Debug, Clone, Copy)]
+pub struct Permissions<'a> {
+    /// The open tokens, also expired ones.
+    pub tokens: &'a [TokenGrant],
+    /// The flows that own repositories or images.
+    pub ownerships: &'a BTreeMap<String, Ownership>,
+}
+
+impl AccessReview {
+    /// Reviews an environment, and optionally an artifact.
+    #[must_use]
+    pub fn new(
+        environment: &EnvironmentName,
+        policy: Option<&Policy>,
+        artifact: Option<ReviewedArtifact<'_>>,
+        permissions: Permissions<'_>,
+        now: Timestamp,
+    ) -> Self {
+        let attest = policy.into_iter().flat_map(|policy| &policy.attestations).map(|required| {
+            let (flow, name) = (&required.flow, &required.name);
+            let requirement = format!("attestation \"{name}\" of flow {flow}");
+            let way = Way::new(requirement, format!("attest in flow {flow}"));
+            match permissions.obstacle(flow, artifact) {
+                None => way.with_tokens(permissions, Operation::Attest(flow), now),
+                obstacle => Way { obstacle, ..way },
+            }
+        });
+        let approve = policy
+            .filter(|policy| policy.approval)
+            .map(|_| Way::in_bootstrap_file("approval", format!("approve the artifact for {environment}")));
+        let without = Way::new("all".to_owned(), format!("report {environment} without the artifact"));
+        Self {
+            environment: environment.to_string(),
+            has_policy: policy.is_some(),
+            artifact: artifact.map(|artifact| artifact.fingerprint),
+            compliance: artifact.map(|artifact| artifact.verdict.compliance.as_str()),
+            reasons: artifact.map(|artifact| artifact.verdict.reasons.clone()).unwrap_or_default(),
+            requirements: attest.chain(approve).collect(),
+            alternatives: vec![
+                Way::in_bootstrap_file("all", format!("allow-list the artifact in {environment}")),
+                Way::in_bootstrap_file("all", format!("change the policy of {environment}")),
+                without.with_tokens(permissions, Operation::Report(environment.as_str()), now),
+            ],
+        }
+    }
+}
+
+impl Permissions<'_> {
+    /// Why an attestation of the artifact in this flow is rejected.
+    fn obstacle(&self, flow: &str, artifact: Option<ReviewedArtifact<'_>>) -> Option<String> {
+        let (artifact, own) = artifact.zip(self.ownerships.get(flow))?;
+        let names = artifact.names.iter().map(|name| (artifact.fingerprint, name.as_str()));
+        own.check_images(names).err().map(|violation| violation.to_string())
+    }
+}
+
+impl Way {
+    fn new(requirement: String, action: String) -> Self {
+        let (tokens, tokens_total, obstacle) = (Vec::new(), 0, None);
+        Self { requirement, action, in_bootstrap_file: false, tokens, tokens_total, obstacle }
+    }
+
+    fn in_bootstrap_file(requirement: &str, action: String) -> Self {
+        Self { in_bootstrap_file: true, ..Self::new(requirement.to_owned(), action) }
+    }
+
+    fn with_tokens(self, permissions: Permissions<'_>, operation: Operation<'_>, now: Timestamp) -> Self {
+        let is_valid = |token: &&TokenGrant| token.expires_at.is_none_or(|end| now < end);
+        let permits = |token: &&TokenGrant| token.role.permits(&token.scope, operation).is_ok();
+        let permitted: Vec<_> = permissions.tokens.iter().filter(is_valid).filter(permits).collect();
+        let tokens_total = permitted.len();
+        Self { tokens: permitted.into_iter().take(MAX_TOKENS).cloned().collect(), tokens_total, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::evidence::compliance::{Compliance, Requirement};
+
+    fn token(name: &str, role: Role, scope: &[&str], expires_at: Option<i64>) -> TokenGrant {
+        let scope = Scope(scope.iter().map(|&name| name.to_owned()).collect());
+        TokenGrant { name: name.to_owned(), role, scope, expires_at: expires_at.map(Timestamp::from_micros) }
+    }
+
+    fn required(flow: &str) -> Requirement {
+        Requirement { flow: flow.to_owned(), name: "unit".to_owned(), min_tests: None, max_skipped: None }
+    }
+
+    /// Each way as `requirement: action: tokens or obstacle`.
+    fn lines(ways: &[Way]) -> Vec<String> {
+        ways.iter()
+            .map(|way| {
+                let tokens: Vec<_> = way.tokens.iter().map(|token| token.name.as_str()).collect();
+                assert_eq!(way.tokens_total, tokens.len());
+                let by = match &way.obstacle {
+                    Some(obstacle) => obstacle.clone(),
+                    None if way.in_bootstrap_file => "bootstrap file".to_owned(),
+                    None => tokens.join(", "),
+                };
+                format!("{}: {}: {by}", way.requirement, way.action)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_requirement_lists_the_tokens_that_are_permitted_and_valid() {
+        let tokens = [
+            token("admin", Role::Admin, &[], None),
+            token("cart", Role::Attest, &["cart"], Some(11)),
+            token("any", Role::Attest, &["*"], None),
+            token("other", Role::Attest, &["web"], None),
+            token("expired", Role::Attest, &["cart"], Some(10)),
+            token("auditor", Role::Read, &[], None),
+            token("cluster", Role::Report, &["prod"], None),
+            token("test", Role::Report, &["test"], None),
+        ];
+        let images = vec!["registry.example/secure*".parse().unwrap()];
+        let ownerships = BTreeMap::from([("secure".to_owned(), Ownership { repositories: vec![], images })]);
+        let permissions = Permissions { tokens: &tokens, ownerships: &ownerships };
+        let policy = Policy { attestations: vec![required("cart"), required("secure")], approval: true };
+        let (prod, now) = ("prod".parse().unwrap(), Timestamp::from_micros(10));
+        let of_environment = AccessReview::new(&prod, Some(&policy), None, permissions, now);
+        let expected = [
+            "attestation \"unit\" of flow cart: attest in flow cart: admin, cart, any",
+            "attestation \"unit\" of flow secure: attest in flow secure: admin, any",
+            "approval: approve the artifact for prod: bootstrap file",
+        ];
+        assert_eq!(lines(&of_environment.requirements), expected);
+        let alternatives = [
+            "all: allow-list the artifact in prod: bootstrap file",
+            "all: change the policy of prod: bootstrap file",
+            "all: report prod without the artifact: admin, cluster",
+        ];
+        assert_eq!(lines(&of_environment.alternatives), alternatives);
+        assert_eq!((of_environment.artifact, of_environment.compliance), (None, None));
+
+        // A flow that owns other images cannot attest the artifact.
+        let fingerprint = Fingerprint::from_content(b"1");
+        let names = ["registry.example/cart:1".to_owned()];
+        let reasons = vec!["not approved".to_owned()];
+        let verdict = Verdict { compliance: Compliance::NonCompliant, is_allowed: false, reasons };
+        let artifact = ReviewedArtifact { fingerprint, names: &names, verdict: &verdict };
+        let of_artifact = AccessReview::new(&prod, Some(&policy), Some(artifact), permissions, now);
+        assert_eq!(lines(&of_artifact.requirements)[0], expected[0]);
+        let obstacle = "the flow does not declare the image \"registry.example/cart:1\"";
+        assert!(lines(&of_artifact.requirements)[1].contains(obstacle), "{of_artifact:?}");
+        assert_eq!((of_artifact.compliance, &of_artifact.reasons), (Some("NON-COMPLIANT"), &verdict.reasons));
+
+        let without_policy = AccessReview::new(&prod, None, None, permissions, now);
+        assert_eq!((without_policy.has_policy, without_policy.requirements), (false, vec![]));
+    }
+
+    #[test]
+    fn tokens_of_a_way_are_limited() {
+        let tokens: Vec<_> =
+            (0..=MAX_TOKENS).map(|n| token(&n.to_string(), Role::Admin, &[], None)).collect();
+        let permissions = Permissions { tokens: &tokens, ownerships: &BTreeMap::new() };
+        let prod = "prod".parse().unwrap();
+        let review = AccessReview::new(&prod, None, None, permissions, Timestamp::from_micros(0));
+        let way = &review.alternatives[2];
+        assert_eq!((way.tokens.len(), way.tokens_total), (MAX_TOKENS, MAX_TOKENS + 1));
+    }
+}

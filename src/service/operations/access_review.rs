@@ -1,0 +1,88 @@
+//! Review who may make an artifact compliant: an extension of the interface.
+
+use axum::extract::State;
+use axum::http::Uri;
+
+use crate::domain::evidence::access_review::{AccessReview, Permissions, ReviewedArtifact, TokenGrant};
+use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::model::{EnvironmentName, Fingerprint};
+use crate::service::access::{Admitted, ReadAudit};
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::site::Site;
+use crate::store;
+use crate::store::access::Token;
+
+/// Review who may make an artifact compliant in an environment: the tokens that may fulfil each requirement of its policy. Not
+/// in the interface.
+#[utoipa::path(
+    get,
+    path = "/environments/{org}/{env_name}/access-review",
+    tag = "environments",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+        ("fingerprint" = Option<String>, Query, description = "Artifact", pattern = "^[a-f0-9]{64}$"),
+    ),
+    responses(
+        (status = 200, description = "The review", body = AccessReview),
+        (status = 404, description = "No such environment", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn review_access(
+    State(site): State<Site>,
+    Admitted { organization, rest: environment, .. }: Admitted<ReadAudit, String>,
+    uri: Uri,
+) -> Result<axum::Json<AccessReview>, Problem> {
+    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
+    let artifact: Option<Fingerprint> = Parameters::read(&uri, &["fingerprint"])?.parsed("fingerprint")?;
+    let review = read(&site, &organization, &environment, artifact).await?;
+    let not_found = || Problem::not_found(format!("environment \"{environment}\" not found"));
+    Ok(axum::Json(review.ok_or_else(not_found)?))
+}
+
+/// Reads and reviews an environment; `None` if it does not exist.
+pub(crate) async fn read(
+    site: &Site,
+    organization: &str,
+    environment: &EnvironmentName,
+    artifact: Option<Fingerprint>,
+) -> Result<Option<AccessReview>, store::Error> {
+    let (name, now) = (environment.as_str(), site.now());
+    let mut transaction = site.store.read().await?;
+    if transaction.environment_overview(organization, name).await?.is_none() {
+        return Ok(None);
+    }
+    let policy = transaction.policy(organization, name).await?;
+    let tokens = transaction.tokens(organization).await?;
+    let ownerships = transaction.ownerships(organization).await?;
+    let reviewed = match artifact {
+        None => None,
+        Some(artifact) => {
+            let artifacts = [artifact].into();
+            let evidence = transaction
+                .evidence(organization, name, policy.as_ref(), &artifacts)
+                .await?
+                .remove(&artifact);
+            let names = transaction.names_of_artifacts(organization, &artifacts).await?;
+            let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+            let evidence = evidence.unwrap_or_default();
+            Some((artifact, names, Verdict::new(environment, policy.as_ref(), &evidence, now)))
+        }
+    };
+    drop(transaction);
+    let tokens: Vec<TokenGrant> = tokens.into_iter().map(grant).collect();
+    let reviewed = reviewed.as_ref().map(|(fingerprint, names, verdict)| ReviewedArtifact {
+        fingerprint: *fingerprint,
+        names,
+        verdict,
+    });
+    let permissions = Permissions { tokens: &tokens, ownerships: &ownerships };
+    Ok(Some(AccessReview::new(environment, policy.as_ref(), reviewed, permissions, now)))
+}
+
+fn grant(Token { name, role, scope, expires_at, .. }: Token) -> TokenGrant {
+    TokenGrant { name, role, scope, expires_at }
+}

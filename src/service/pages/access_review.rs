@@ -1,0 +1,97 @@
+//! The access review of an environment, for users with a token of role admin.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::parts::escape::text;
+use super::parts::format::{timestamp, utc};
+use super::parts::layout::{self, Navigation};
+use super::parts::list::table;
+use super::parts::refusal::Refusal;
+use super::parts::urls::{EnvironmentLinks, digest_link};
+use super::session::OrganizationPage;
+use crate::domain::evidence::access_review::{AccessReview, TokenGrant, Way};
+use crate::domain::model::{EnvironmentName, Fingerprint};
+use crate::service::http::parameters::Parameters;
+use crate::service::operations::access_review;
+use crate::service::site::Site;
+
+/// The page; 404 for other roles.
+pub(super) async fn page(
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
+    uri: Uri,
+) -> Result<Html<String>, Refusal> {
+    if !user.is_admin {
+        return Err(Refusal::NotFound);
+    }
+    let artifact: Option<Fingerprint> = Parameters::read(&uri, &["fingerprint"])?.parsed("fingerprint")?;
+    let name: EnvironmentName = environment.parse().map_err(|_| Refusal::NotFound)?;
+    let review =
+        access_review::read(&site, &organization, &name, artifact).await?.ok_or(Refusal::NotFound)?;
+    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
+    let content = html! {
+        h1 { "Who may make artifacts compliant in " (text(&environment)) }
+        @if let Some(artifact) = &review.artifact { (artifact_facts(&site, &organization, artifact, &review)) }
+        h2 { "Requirements" }
+        @if !review.has_policy { p { "The environment has no policy: its artifacts are UNKNOWN." } }
+        @if !review.requirements.is_empty() { (ways("Requirements", &review.requirements)) }
+        h2 { "Ways around all requirements" }
+        (ways("Ways around all requirements", &review.alternatives))
+    };
+    let parents = [(environment.as_str(), links.page())];
+    let navigation = Navigation { parents: &parents, ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Access review", Some(&user), navigation, &content))
+}
+
+fn artifact_facts(site: &Site, organization: &str, artifact: &Fingerprint, review: &AccessReview) -> Markup {
+    html! {
+        dl.head {
+            dt { "Artifact" }
+            dd { (digest_link(site, organization, artifact)) }
+            dt { "Compliance" }
+            dd { (review.compliance.unwrap_or_default()) }
+            @if !review.reasons.is_empty() {
+                dt { "Reasons" }
+                dd { (text(&review.reasons.join("; "))) }
+            }
+        }
+    }
+}
+
+fn ways(label: &str, ways: &[Way]) -> Markup {
+    let rows = html! {
+        @for way in ways {
+            tr {
+                th scope="row" { (text(&way.requirement)) }
+                td { (text(&way.action)) }
+                td { (permitted(way)) }
+            }
+        }
+    };
+    table(label, &["Requirement", "Action", "Permitted to"], &rows)
+}
+
+fn permitted(way: &Way) -> Markup {
+    html! {
+        @if let Some(obstacle) = &way.obstacle { "nobody: " (text(obstacle)) }
+        @else if way.in_bootstrap_file { "everybody who can change the bootstrap file" }
+        @else if way.tokens.is_empty() { "nobody" }
+        @else {
+            ul.plain { @for token in &way.tokens { li { (described(token)) } } }
+            @if way.tokens_total > way.tokens.len() {
+                p { "Only the first " (way.tokens.len()) " of " (way.tokens_total) " tokens are shown." }
+            }
+        }
+    }
+}
+
+fn described(token: &TokenGrant) -> Markup {
+    html! {
+        "token " (text(&token.name)) ", role " (token.role.as_str())
+        @if !token.scope.0.is_empty() { " for " (text(&token.scope.0.join(", "))) }
+        @if let Some(end) = token.expires_at { ", until " span title=(utc(end)) { (timestamp(end)) } }
+    }
+}
