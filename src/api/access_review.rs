@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::client::Client;
 use super::error::Error;
 use super::raw_response::{Parsed, time};
+use crate::domain::evidence::access::Scope;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
 /// A review of the tokens that may make artifacts compliant in an environment.
@@ -42,9 +43,9 @@ pub struct TokenGrant {
     pub name: String,
     /// Its role.
     pub role: String,
-    /// The environments or flows that the role applies to.
+    /// The environments and flows that the role applies to.
     #[serde(default)]
-    pub scope: Vec<String>,
+    pub scope: Scope,
     /// When it expires.
     #[serde(default, deserialize_with = "time")]
     pub expires_at: Option<Timestamp>,

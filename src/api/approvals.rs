@@ -1,12 +1,14 @@
-//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Their commits have different forms.
+//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Their commits have different forms. Extensions
+//! of the interface: approve, and withdraw an approval.
 
 use http::Method;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::client::Client;
 use super::error::Error;
 use super::raw_response::{Parsed, integer, null_is_default, time};
-use crate::domain::model::{Fingerprint, FlowName, Timestamp};
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, Timestamp};
 
 /// An approval: whether an artifact may replace another.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -37,6 +39,25 @@ pub struct Approval {
     /// The environment that it applies to; `None` for any.
     #[serde(default)]
     pub environment: Option<String>,
+    /// The name of the token that made it; `None` if it is declared in the bootstrap file, or unknown.
+    #[serde(default)]
+    pub created_by: Option<String>,
+    /// Its withdrawal.
+    #[serde(default)]
+    pub withdrawal: Option<Withdrawal>,
+}
+
+/// The withdrawal of an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Withdrawal {
+    /// The name of the token.
+    pub withdrawn_by: String,
+    /// The reason.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// The time.
+    #[serde(default, deserialize_with = "time")]
+    pub timestamp: Option<Timestamp>,
 }
 
 /// A commit of an approval: a hash in a list; with the artifacts built from it in a single approval.
@@ -81,6 +102,34 @@ impl Client {
     pub async fn approval(&self, flow: &FlowName, number: u64) -> Result<Parsed<Approval>, Error> {
         let path = ["approvals", self.organization().as_str(), flow.as_str(), &number.to_string()];
         self.send(self.request(Method::GET, &path)).await
+    }
+
+    /// POSTs an approval: `/approvals/{org}/{flow_name}`. Returns the same approval for a repeated request.
+    pub async fn approve(
+        &self,
+        flow: &FlowName,
+        artifact: Fingerprint,
+        environment: &EnvironmentName,
+        comment: &str,
+    ) -> Result<Parsed<Approval>, Error> {
+        let path = ["approvals", self.organization().as_str(), flow.as_str()];
+        let decision = json!({"state": "APPROVED", "comment": comment});
+        let body = json!({
+            "artifact_fingerprint": artifact, "environment": environment, "approvals": [decision],
+        });
+        self.send_json(self.request(Method::POST, &path), &body).await
+    }
+
+    /// PUTs the withdrawal of an approval: `/approvals/{org}/{flow_name}/{approval_number}/withdraw`.
+    pub async fn withdraw_approval(
+        &self,
+        flow: &FlowName,
+        number: u64,
+        comment: &str,
+    ) -> Result<Parsed<Approval>, Error> {
+        let number = number.to_string();
+        let path = ["approvals", self.organization().as_str(), flow.as_str(), &number, "withdraw"];
+        self.send_json(self.request(Method::PUT, &path), &json!({ "comment": comment })).await
     }
 
     /// GETs the approvals of an artifact: `/artifacts/{org}/{flow_name}/{fingerprint}/approvals`.

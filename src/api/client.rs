@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Method, StatusCode};
 use reqwest::RequestBuilder;
 use reqwest::multipart::Form;
 use serde::de::DeserializeOwned;
@@ -109,6 +109,7 @@ pub enum Resource<'a> {
     Flow(&'a str),
     Repository(&'a str),
     Approval(&'a str, u64),
+    NewApproval(&'a str, &'a str),
     Action(u64),
 }
 
@@ -120,6 +121,9 @@ impl fmt::Display for Resource<'_> {
             Self::Flow(name) => write!(f, "flow \"{}\"", Escaped(name)),
             Self::Repository(name) => write!(f, "repository \"{}\"", Escaped(name)),
             Self::Approval(flow, number) => write!(f, "approval {number} of the flow \"{}\"", Escaped(flow)),
+            Self::NewApproval(flow, environment) => {
+                write!(f, "flow \"{}\" and the environment \"{}\"", Escaped(flow), Escaped(environment))
+            }
             Self::Action(number) => write!(f, "action {number}"),
         }
     }
@@ -210,6 +214,9 @@ impl Client {
                             "{check}, {organization} and the {resource}, which exists only after an attestation names it (attest junit --repository)"
                         ),
                         Resource::Approval(..) => format!("{check}, {organization} and the {resource}"),
+                        Resource::NewApproval(..) => format!(
+                            "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
+                        ),
                         Resource::Action(_) => format!(
                             "{check}, {organization} and the number; `supercargo list notifications` lists the actions"
                         ),
@@ -298,7 +305,30 @@ impl Client {
     /// Sends a request without a body, and parses the response.
     pub(super) async fn send<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
         let token = self.token().await?;
-        let builder = self.builder(&request, &token).header(ACCEPT, "application/json");
+        let builder = self.builder(&request, &token);
+        self.exchange(request, builder, &token, &[StatusCode::OK]).await
+    }
+
+    /// Sends a small JSON body, and parses the response.
+    pub(super) async fn send_json<T: DeserializeOwned>(
+        &self,
+        request: Request,
+        body: &serde_json::Value,
+    ) -> Result<T, Error> {
+        let token = self.token().await?;
+        let builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json");
+        let builder = builder.body(body.to_string());
+        self.exchange(request, builder, &token, &[StatusCode::OK, StatusCode::CREATED]).await
+    }
+
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        request: Request,
+        builder: RequestBuilder,
+        token: &Token,
+        expected: &[StatusCode],
+    ) -> Result<T, Error> {
+        let builder = builder.header(ACCEPT, "application/json");
         let exchange = async {
             let response = builder.send().await.map_err(|e| unreachable(&request, e))?;
             let read = Response::read(response, MAX_READ_RESPONSE_BYTES, self.timeouts.error_body);
@@ -306,7 +336,7 @@ impl Client {
         };
         let after = self.timeouts.response;
         let timed_out = |_| Error::TimedOut { request: request.clone(), after };
-        timeout(after, exchange).await.map_err(timed_out)??.classify_read(&request, &token)
+        timeout(after, exchange).await.map_err(timed_out)??.classify_json(&request, token, expected)
     }
 
     fn builder(&self, request: &Request, token: &Token) -> RequestBuilder {

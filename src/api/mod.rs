@@ -28,7 +28,7 @@ mod trails;
 
 pub use access_review::{AccessReview, TokenGrant, Way};
 pub use actions::{Action, Channel, Target};
-pub use approvals::{Approval, SignOff, SourceCommit};
+pub use approvals::{Approval, SignOff, SourceCommit, Withdrawal};
 pub use attest::Attachment;
 pub use attestations::Attestation;
 pub use audit::AuditEntry;

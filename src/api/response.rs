@@ -128,15 +128,17 @@ impl Response {
     }
 
     /// Classifies the response to a read. A success is 200 with JSON of the expected type.
-    pub(super) fn classify_read<T: DeserializeOwned>(
+    pub(super) fn classify_json<T: DeserializeOwned>(
         self,
         request: &Request,
         token: &Token,
+        expected: &[StatusCode],
     ) -> Result<T, Error> {
         let Success { status, body } = self.classify(request, token, UploadState::Complete)?;
         let unexpected = |response| Error::UnexpectedResponse { request: request.clone(), response };
-        if status != StatusCode::OK {
-            return Err(unexpected(format!("expected 200 OK, got {status}")));
+        if !expected.contains(&status) {
+            let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
+            return Err(unexpected(format!("expected {}, got {status}", expected.join(" or "))));
         }
         serde_path_to_error::deserialize(body).map_err(|error| {
             let cause = sanitize(token, &error.to_string(), MAX_EXCERPT_CHARS);

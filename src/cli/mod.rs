@@ -4,6 +4,8 @@
 //! messages and exit codes. Makes no decision about pods or reports.
 
 mod agent;
+mod approval;
+mod approve;
 mod attest;
 #[cfg(feature = "service")]
 mod demo;
@@ -71,6 +73,10 @@ enum Command {
     Wait(wait::Wait),
     /// Attest test results
     Attest(attest::Attest),
+    /// Approve an artifact for an environment
+    Approve(approve::Approve),
+    /// Withdraw an approval
+    Approval(approval::Approval),
     /// Close or reopen a repository
     Repository(repository::Repository),
     /// Run the compliance service
@@ -164,6 +170,8 @@ impl Cli {
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
             Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
+            Command::Approve(approve) => approve.run().await.map_err(|failure| vec![failure]),
+            Command::Approval(approval) => approval.run().await.map_err(|failure| vec![failure]),
             Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),

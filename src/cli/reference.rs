@@ -272,7 +272,7 @@ fn reference() -> String {
             [commands.join(", "), option, variable, default, description]
         });
     text.push_str(&table(["command", "option", "variable", "default", "description"], options));
-    text.push_str("\nClient commands are `agent`, `list`, `get`, `wait` and `attest`.\n");
+    text.push_str("\nClient commands are `agent`, `list`, `get`, `wait`, `attest`, `approve`, `approval` and `repository`.\n");
     text.push_str("\n### Variables without an option\n\n");
     let variables =
         VARIABLES.map(|(name, command, description)| [name, command, description].map(str::to_owned));

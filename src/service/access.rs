@@ -19,8 +19,8 @@ use super::http::context::{ReadPermits, RequestContext};
 use super::http::problem::Problem;
 use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::access::{Denial, Operation, Role};
-use crate::domain::model::Fingerprint;
+use crate::domain::evidence::access::{Denial, Operation, Role, Scope};
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
 use crate::store;
 use crate::store::access::Token;
 
@@ -32,8 +32,40 @@ pub(super) struct Caller {
     /// The hash of the token: names need not be unique.
     pub(super) token: Fingerprint,
     pub(super) role: Role,
+    pub(super) scope: Scope,
     /// Whether its reports create environments.
     pub(super) can_create: bool,
+}
+
+impl Caller {
+    fn from_token(token: Token) -> Self {
+        let Token { name, sha256, role, scope, can_create, .. } = token;
+        Self { name, token: sha256, role, scope, can_create }
+    }
+
+    /// Authorizes an approval in a flow for an environment, or for all.
+    pub(super) fn authorize_approval(
+        &self,
+        organization: &str,
+        flow: &FlowName,
+        environment: Option<&EnvironmentName>,
+    ) -> Result<(), Problem> {
+        let environment = environment.map(EnvironmentName::as_str);
+        let permitted = self.role.permits(&self.scope, Operation::Approve(flow.as_str()));
+        let permitted = permitted.and_then(|()| self.role.permits_approval_for(&self.scope, environment));
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+    }
+}
+
+/// Logs why a token was denied. Its client gets the same reason.
+fn deny(token: &str, role: Role, organization: &str, denial: Denial) -> Problem {
+    let (name, role) = (Escaped(token).to_string(), role.as_str());
+    tracing::info!(
+        token = name,
+        role,
+        "denied: token \"{name}\" of {organization} has role {role}: {denial}"
+    );
+    Problem::forbidden(denial)
 }
 
 /// A request that was admitted to an organization: `P` is the required permission, `Rest` the parameters of the path
@@ -56,12 +88,15 @@ pub(super) trait Permission<Rest> {
     fn operation(rest: &Rest) -> Operation<'_>;
 }
 
-/// Reads the organization: roles `read` and `admin`.
+/// Reads the organization: roles `read`, `approve` and `admin`.
 pub(super) struct Read;
 /// Reports an environment, the first parameter after `{org}`: roles `report` and `admin`.
 pub(super) struct Report;
 /// Attests in a flow, the first parameter after `{org}`: roles `attest` and `admin`.
 pub(super) struct Attest;
+/// Approves artifacts in a flow, the first parameter after `{org}`: roles `approve` and `admin`. The operation calls
+/// [`Caller::authorize_approval`] for the environment.
+pub(super) struct Approve;
 /// Administers the organization: role `admin`.
 pub(super) struct Administer;
 /// Reads the audit log, or who may do what: role `admin`.
@@ -94,6 +129,18 @@ impl Permission<String> for Report {
 impl Permission<(String, String)> for Attest {
     fn operation((flow, _): &(String, String)) -> Operation<'_> {
         Operation::Attest(flow)
+    }
+}
+
+impl Permission<String> for Approve {
+    fn operation(flow: &String) -> Operation<'_> {
+        Operation::Approve(flow)
+    }
+}
+
+impl Permission<(String, String)> for Approve {
+    fn operation((flow, _): &(String, String)) -> Operation<'_> {
+        Operation::Approve(flow)
     }
 }
 
@@ -179,10 +226,7 @@ async fn admit(
         _ => Err(Denial::Organization),
     };
     if let Err(denial) = permitted {
-        let (role, home) = (token.role.as_str(), &token.organization);
-        let name = Escaped(&token.name).to_string();
-        tracing::info!(token = name, role, "denied: token \"{name}\" of {home} has role {role}: {denial}");
-        return Err(Problem::forbidden(denial));
+        return Err(deny(&token.name, token.role, &token.organization, denial));
     }
     let running = run(app, organization)?;
     let mut connection = None;
@@ -196,10 +240,12 @@ async fn admit(
         let shared =
             permit::acquire(app.reading_of.get(token.organization.clone()), deadline, SHARED).await?;
         connection = Some(use_connection(app, &token.organization, deadline).await?);
-        context.set_read_permits(ReadPermits { organization: token.organization, _permits: [own, shared] });
+        context.set_read_permits(ReadPermits {
+            organization: token.organization.clone(),
+            _permits: [own, shared],
+        });
     }
-    let Token { name, sha256, role, can_create, .. } = token;
-    Ok((Caller { name, token: sha256, role, can_create }, (running, connection)))
+    Ok((Caller::from_token(token), (running, connection)))
 }
 
 /// The permit of an organization to run one more request. Never waits: a waiting request would hold one of the permits of

@@ -1,6 +1,6 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
-use super::columns::{fingerprint, role, scope};
+use super::columns::{fingerprint, permissions};
 use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
@@ -33,18 +33,20 @@ struct TokenRow {
     sha256: Vec<u8>,
     role: String,
     scope: String,
+    approves: Option<String>,
     can_create: bool,
     expires_at: Option<i64>,
 }
 
 impl TokenRow {
     fn parse(self) -> Result<Token, Error> {
+        let (role, scope) = permissions(&self.role, &self.scope, self.approves.as_deref())?;
         Ok(Token {
             organization: self.organization,
             name: self.name,
             sha256: fingerprint(&self.sha256)?,
-            role: role(&self.role)?,
-            scope: scope(&self.scope)?,
+            role,
+            scope,
             can_create: self.can_create,
             expires_at: self.expires_at.map(Timestamp::from_micros),
         })
@@ -52,14 +54,14 @@ impl TokenRow {
 }
 
 const SELECT_TOKEN: &str = "
-    SELECT organization, name, sha256, role, scope, can_create, expires_at
+    SELECT organization, name, sha256, role, scope, approves, can_create, expires_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Transaction {
     /// The open tokens of an organization by name, also expired ones.
     pub async fn tokens(&mut self, organization: &str) -> Result<Vec<Token>, Error> {
         const SELECT: &str = "
-            SELECT organization, name, sha256, role, scope, can_create, expires_at
+            SELECT organization, name, sha256, role, scope, approves, can_create, expires_at
             FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
         let rows: Vec<TokenRow> = on!(self, |connection| {
             sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?

@@ -1,14 +1,17 @@
-//! Reads approvals, and the artifacts built from their commits, for the API and the pages.
+//! Reads approvals, and the artifacts built from their commits, for the API and the pages. Records approvals, and their
+//! withdrawal, by tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bootstrap::ApprovalContent;
-use super::columns::fingerprint;
+use sqlx::types::Uuid;
+
+use super::bootstrap::{self, ApprovalContent};
+use super::columns::{fingerprint, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::on;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
+use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An approval in its latest state.
 #[derive(Debug, Clone)]
@@ -19,14 +22,29 @@ pub struct Approval {
     pub target: Fingerprint,
     /// The environment that it applies to; `None` for any.
     pub environment: Option<EnvironmentName>,
-    /// Its state; an approval that was removed from the bootstrap file is unapproved.
+    /// Its state; an approval that was withdrawn, or removed from the bootstrap file, is unapproved.
     pub state: ApprovalState,
-    /// The remaining fields of the bootstrap file.
+    /// The remaining fields.
     pub content: ApprovalContent,
+    /// The name of the token that made it; `None` for the bootstrap file.
+    pub created_by: Option<String>,
+    /// Its withdrawal by a token.
+    pub withdrawal: Option<Withdrawal>,
     /// When the number was first used.
     pub created_at: Timestamp,
     /// When it last changed.
     pub modified_at: Timestamp,
+}
+
+/// The withdrawal of an approval.
+#[derive(Debug, Clone)]
+pub struct Withdrawal {
+    /// The name of the token.
+    pub by: String,
+    /// Its comment.
+    pub comment: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 #[derive(sqlx::FromRow)]
@@ -37,9 +55,19 @@ struct ApprovalRow {
     environment: Option<String>,
     state: String,
     content: String,
+    created_by: Option<String>,
+    withdrawn_by: Option<String>,
+    withdrawal_comment: Option<String>,
     created_at: i64,
     modified_at: i64,
     closed_at: Option<i64>,
+}
+
+macro_rules! columns {
+    () => {
+        "a.flow, a.number, a.target, a.environment, a.state, a.content, a.created_by, a.withdrawn_by,
+         a.withdrawal_comment, a.created_at, a.modified_at, a.closed_at"
+    };
 }
 
 impl ApprovalRow {
@@ -47,12 +75,19 @@ impl ApprovalRow {
         let unreadable = || Error::Unreadable("an approval");
         let state: ApprovalState = self.state.parse().map_err(|_| unreadable())?;
         let environment = self.environment.map(|name| name.parse()).transpose();
+        let withdrawal = self.withdrawn_by.zip(self.closed_at).map(|(by, at)| Withdrawal {
+            by,
+            comment: self.withdrawal_comment.unwrap_or_default(),
+            at: Timestamp::from_micros(at),
+        });
         Ok(Approval {
             number: self.number,
             target: fingerprint(&self.target)?,
             environment: environment.map_err(|_| unreadable())?,
             state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { state },
             content: serde_json::from_str(&self.content).map_err(|_| unreadable())?,
+            created_by: self.created_by,
+            withdrawal,
             created_at: Timestamp::from_micros(self.created_at),
             modified_at: Timestamp::from_micros(self.closed_at.unwrap_or(self.modified_at)),
         })
@@ -60,36 +95,65 @@ impl ApprovalRow {
 }
 
 impl Transaction {
-    /// The approvals of a flow, optionally with this number or for this artifact, highest number first.
-    /// `None` if the flow does not exist.
+    /// Whether a flow exists.
+    pub async fn flow_exists(&mut self, organization: &str, flow: &str) -> Result<bool, Error> {
+        self.exists("SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2", organization, flow)
+            .await
+    }
+
+    /// Whether an environment was declared or reported.
+    pub async fn environment_exists(&mut self, organization: &str, name: &str) -> Result<bool, Error> {
+        const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1 AND name = $2";
+        self.exists(COUNT, organization, name).await
+    }
+
+    async fn exists(&mut self, count: &'static str, organization: &str, name: &str) -> Result<bool, Error> {
+        let count: i64 = on!(self, |connection| {
+            sqlx::query_scalar(count).bind(organization).bind(name).fetch_one(connection).await?
+        });
+        Ok(count > 0)
+    }
+
+    /// An approval of a flow.
+    pub async fn approval(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        number: i64,
+    ) -> Result<Option<Approval>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.number = $3
+              ORDER BY a.modified_at DESC, a.id DESC LIMIT 1"
+        );
+        let row: Option<ApprovalRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(number);
+            select.fetch_optional(connection).await.and_then(optional_from_row)?
+        });
+        row.map(ApprovalRow::parse).transpose()
+    }
+
+    /// The approvals of an artifact in a flow, highest number first.
     pub async fn approvals(
         &mut self,
         organization: &str,
         flow: &str,
-        number: Option<i64>,
-        target: Option<Fingerprint>,
-    ) -> Result<Option<Vec<Approval>>, Error> {
-        const FLOW: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
-        const SELECT: &str = "
-            SELECT flow, number, target, environment, state, content, created_at, modified_at, closed_at
-            FROM approvals
-            WHERE organization = $1 AND flow = $2 AND ($3 IS NULL OR number = $3)
-              AND ($4 IS NULL OR target = $4)
-            ORDER BY number DESC, modified_at DESC, id DESC";
-        let exists: i64 = on!(self, |connection| {
-            sqlx::query_scalar(FLOW).bind(organization).bind(flow).fetch_one(connection).await?
-        });
-        if exists == 0 {
-            return Ok(None);
-        }
-        let target = target.map(|target| target.bytes().to_vec());
+        target: Fingerprint,
+    ) -> Result<Vec<Approval>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.target = $3
+              ORDER BY a.number DESC, a.modified_at DESC, a.id DESC"
+        );
         let mut rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(number);
-            select.bind(target).fetch_all(connection).await.and_then(all_from_rows)?
+            let select = sqlx::query(SELECT).bind(organization).bind(flow);
+            select.bind(target.bytes().to_vec()).fetch_all(connection).await.and_then(all_from_rows)?
         });
         // Each number's latest state comes first.
         rows.dedup_by_key(|row| row.number);
-        rows.into_iter().map(ApprovalRow::parse).collect::<Result<_, _>>().map(Some)
+        rows.into_iter().map(ApprovalRow::parse).collect()
     }
 
     /// The approvals of an artifact in all flows, each with its flow, most recently changed first.
@@ -99,16 +163,17 @@ impl Transaction {
         target: Fingerprint,
     ) -> Result<AtMost<(String, Approval)>, Error> {
         // Excludes all but the latest state of each approval.
-        const SELECT: &str = "
-            SELECT a.flow, a.number, a.target, a.environment, a.state, a.content, a.created_at, a.modified_at,
-                   a.closed_at
-            FROM approvals a
+        const SELECT: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM approvals a
             WHERE a.organization = $1 AND a.target = $2 AND NOT EXISTS (
               SELECT 1 FROM approvals l
               WHERE l.organization = a.organization AND l.flow = a.flow AND l.number = a.number
                 AND l.target = a.target
                 AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))
-            ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3";
+            ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
+        );
         let rows: Vec<ApprovalRow> = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(target.bytes().to_vec());
             select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
@@ -123,16 +188,110 @@ impl Transaction {
         organization: &str,
         commits: &[String],
     ) -> Result<BTreeMap<String, BTreeSet<Fingerprint>>, Error> {
-        const SELECT: &str = "
-            SELECT fingerprint FROM provenance WHERE organization = $1 AND commit_sha = $2";
+        let rows: Vec<(String, Vec<u8>)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push("SELECT commit_sha, fingerprint FROM provenance WHERE organization = ");
+                query.push_bind(organization).push(" AND commit_sha IN");
+            },
+            commits.iter().cloned(),
+            ""
+        );
         let mut built: BTreeMap<String, BTreeSet<Fingerprint>> = BTreeMap::new();
-        for commit in commits {
-            let rows: Vec<Vec<u8>> = on!(self, |connection| {
-                sqlx::query_scalar(SELECT).bind(organization).bind(commit).fetch_all(connection).await?
-            });
-            let artifacts = rows.iter().map(|row| fingerprint(row)).collect::<Result<_, _>>()?;
-            built.insert(commit.clone(), artifacts);
+        for (commit, artifact) in rows {
+            built.entry(commit).or_default().insert(fingerprint(&artifact)?);
         }
         Ok(built)
+    }
+
+    /// The latest approved artifact of a flow for this environment, or for all.
+    pub async fn latest_approved(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        environment: Option<&EnvironmentName>,
+    ) -> Result<Option<Fingerprint>, Error> {
+        const SELECT: &str = "
+            SELECT target FROM approvals
+            WHERE organization = $1 AND flow = $2 AND COALESCE(environment, '') = $3 AND closed_at IS NULL
+              AND state = 'APPROVED'
+            ORDER BY number DESC LIMIT 1";
+        let target: Option<Vec<u8>> = on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow);
+            select.bind(environment.map_or("", EnvironmentName::as_str)).fetch_optional(connection).await?
+        });
+        target.map(|target| fingerprint(&target)).transpose()
+    }
+
+    /// The number of an open approval in this state that this token has made already.
+    pub async fn repeated_approval(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        approval: &bootstrap::Approval,
+        created_by: &str,
+    ) -> Result<Option<i64>, Error> {
+        const SELECT: &str = "
+            SELECT MIN(number) FROM approvals
+            WHERE organization = $1 AND flow = $2 AND target = $3 AND COALESCE(environment, '') = $4 AND state = $5
+              AND created_by = $6 AND closed_at IS NULL";
+        Ok(on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow);
+            let select = select.bind(approval.target.bytes().to_vec());
+            let select = select.bind(approval.environment.as_ref().map_or("", EnvironmentName::as_str));
+            select.bind(approval.state.as_str()).bind(created_by).fetch_one(connection).await?
+        }))
+    }
+
+    /// The highest number of a flow's approvals; 0 without approvals.
+    pub async fn last_approval_number(&mut self, organization: &str, flow: &str) -> Result<i64, Error> {
+        const SELECT: &str = "
+            SELECT COALESCE(MAX(number), 0) FROM approvals WHERE organization = $1 AND flow = $2";
+        Ok(on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(organization).bind(flow).fetch_one(connection).await?
+        }))
+    }
+
+    /// Records an approval, or a new state of one, that is made by a token or declared in the bootstrap file.
+    pub async fn insert_approval(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        approval: &bootstrap::Approval,
+        created_by: Option<&str>,
+        (created_at, modified_at): (Timestamp, Timestamp),
+    ) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO approvals (id, organization, flow, number, target, environment, state, content, created_by,
+                                   created_at, modified_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let content = json(&approval.content)?;
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+            let insert = insert.bind(approval.number).bind(approval.target.bytes().as_slice());
+            let insert = insert.bind(approval.environment.as_ref().map(EnvironmentName::as_str));
+            let insert = insert.bind(approval.state.as_str()).bind(content).bind(created_by);
+            insert.bind(created_at.micros()).bind(modified_at.micros()).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Withdraws an approval that a token made.
+    pub async fn withdraw_approval(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        number: i64,
+        withdrawal: &Withdrawal,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "
+            UPDATE approvals SET closed_at = $1, withdrawn_by = $2, withdrawal_comment = $3
+            WHERE organization = $4 AND flow = $5 AND number = $6 AND created_by IS NOT NULL AND withdrawn_by IS NULL";
+        on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(withdrawal.at.micros()).bind(&withdrawal.by);
+            let update = update.bind(&withdrawal.comment).bind(organization).bind(flow).bind(number);
+            update.execute(connection).await?;
+        });
+        Ok(())
     }
 }

@@ -23,12 +23,34 @@ pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn role(text: &str) -> Result<Role, Error> {
-    text.parse().map_err(|_| Error::Unreadable("a role"))
+/// Role and scope of a token: the column `scope` has the list of the roles `report` and `attest`. A token of role `approve`
+/// is stored as one of role `read` with the column `approves`, so that a previous version of the program lets it read.
+pub(super) fn permissions(role: &str, listed: &str, approves: Option<&str>) -> Result<(Role, Scope), Error> {
+    let unreadable = |_| Error::Unreadable("a scope");
+    if let Some(scope) = approves {
+        return Ok((Role::Approve, serde_json::from_str(scope).map_err(unreadable)?));
+    }
+    let listed = serde_json::from_str(listed).map_err(unreadable)?;
+    let scope = Scope::default();
+    Ok(match role.parse().map_err(|_| Error::Unreadable("a role"))? {
+        role @ Role::Report => (role, Scope { environments: listed, ..scope }),
+        role @ Role::Attest => (role, Scope { flows: listed, ..scope }),
+        role => (role, scope),
+    })
 }
 
-pub(super) fn scope(json: &str) -> Result<Scope, Error> {
-    serde_json::from_str(json).map_err(|_| Error::Unreadable("a scope"))
+/// The columns `role`, `scope` and `approves` of a token.
+pub(super) fn permission_columns(
+    role: Role,
+    scope: &Scope,
+) -> Result<(&'static str, String, Option<String>), Error> {
+    const NONE: &str = "[]";
+    Ok(match role {
+        Role::Report => (role.as_str(), json(&scope.environments)?, None),
+        Role::Attest => (role.as_str(), json(&scope.flows)?, None),
+        Role::Approve => (Role::Read.as_str(), NONE.to_owned(), Some(json(scope)?)),
+        Role::Read | Role::Admin => (role.as_str(), NONE.to_owned(), None),
+    })
 }
 
 /// `NULL` means that compliance was never evaluated.

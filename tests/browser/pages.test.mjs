@@ -147,6 +147,20 @@ userTest('pages work without scripts', { script: false }, async (user, page) => 
   await page.getByRole('heading', { name: 'Search: web' }).waitFor();
 });
 
+userTest('an artifact is approved on its page, without scripts', { script: false }, async (user, page) => {
+  await user.signIn();
+  const { path } = all.find(({ name }) => name === 'artifact');
+  await page.goto(path);
+  const suggested = (name) => page.locator(`#${name}-names option`).first().getAttribute('value');
+  const [flow, environment] = [await suggested('flow'), await suggested('environment')];
+  await page.getByLabel('Flow', { exact: true }).fill(flow);
+  await page.getByLabel('Environment', { exact: true }).fill(environment);
+  await page.getByLabel('Comment').fill('looks good in the browser');
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('status').filter({ hasText: `for ${environment}: approval` }).waitFor();
+  await page.getByRole('region', { name: 'Approvals' }).getByRole('row').filter({ hasText: 'looks good in the browser' }).waitFor();
+});
+
 test('times are in UTC, with the local time as a title', OPTIONS, async () => {
   const user = await User.open(chromium, running, { locale: 'en-GB', timezoneId: 'Asia/Tokyo' });
   await user.signIn();

@@ -16,6 +16,8 @@ mod fake;
 mod program;
 
 #[cfg(feature = "service")]
+mod approve;
+#[cfg(feature = "service")]
 mod attest;
 mod client;
 mod cluster;

@@ -43,12 +43,12 @@ fn table(review: &api::AccessReview) -> Table {
     for way in review.requirements.iter().chain(&review.alternatives) {
         let start = || [Cell::text(&way.requirement), Cell::text(&way.action)];
         for token in &way.tokens {
-            let scope = Some(token.scope.join(", ")).filter(|scope| !scope.is_empty());
+            let scope = Some(token.scope.to_string()).filter(|scope| !scope.is_empty());
             let permitted = [Cell::text(format!("token {}", token.name)), Cell::text(&token.role)];
             let rest = [Cell::maybe(scope), Cell::ago(token.expires_at, now())];
             table.row(start().into_iter().chain(permitted).chain(rest));
         }
-        if way.tokens.is_empty() {
+        if way.tokens.is_empty() || way.in_bootstrap_file {
             let permitted = match &way.obstacle {
                 Some(obstacle) => format!("nobody: {obstacle}"),
                 None if way.in_bootstrap_file => "bootstrap file".to_owned(),

@@ -84,7 +84,7 @@ fn table(approvals: &[Parsed<api::Approval>]) -> Table {
     table
 }
 
-fn fields(approval: &api::Approval) -> Table {
+pub(in crate::cli) fn fields(approval: &api::Approval) -> Table {
     let now = now();
     let age = |at| Cell::ago(at, now);
     let mut lines = vec![
@@ -99,14 +99,29 @@ fn fields(approval: &api::Approval) -> Table {
         ("modified", age(approval.last_modified_at)),
     ];
     lines.extend(approval.approvals.iter().map(|one| ("signed off", Cell::text(sign_off(one, now)))));
+    lines.extend(approval.created_by.as_deref().map(|token| ("token", Cell::text(token))));
+    lines.extend(
+        approval
+            .withdrawal
+            .as_ref()
+            .map(|withdrawal| ("withdrawn", Cell::text(describe_withdrawal(withdrawal, now)))),
+    );
     lines.extend(approval.src_commit_list.iter().map(|commit| ("commit", Cell::text(commit.sha()))));
     details(lines)
 }
 
-/// `jo, 3d ago: "looks good"`, as far as the service returns it.
 fn sign_off(sign_off: &api::SignOff, now: Timestamp) -> String {
-    let author = sign_off.approved_by.as_deref().unwrap_or("-");
-    let age = sign_off.timestamp.map(|at| format!(", {}", ago(at, now))).unwrap_or_default();
-    let comment = sign_off.comment.as_deref().filter(|comment| !comment.is_empty());
-    format!("{author}{age}{}", comment.map(|comment| format!(": \"{comment}\"")).unwrap_or_default())
+    decision(sign_off.approved_by.as_deref(), sign_off.timestamp, sign_off.comment.as_deref(), now)
+}
+
+fn describe_withdrawal(withdrawal: &api::Withdrawal, now: Timestamp) -> String {
+    decision(Some(&withdrawal.withdrawn_by), withdrawal.timestamp, withdrawal.comment.as_deref(), now)
+}
+
+/// `jo, 3d ago: "looks good"`, as far as the service returns it.
+fn decision(by: Option<&str>, at: Option<Timestamp>, comment: Option<&str>, now: Timestamp) -> String {
+    let by = by.unwrap_or("-");
+    let age = at.map(|at| format!(", {}", ago(at, now))).unwrap_or_default();
+    let comment = comment.filter(|comment| !comment.is_empty());
+    format!("{by}{age}{}", comment.map(|comment| format!(": \"{comment}\"")).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Options and output that all reading commands share.
+//! Options and output that all reading commands share, and commands that print what they changed.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::domain::retry::Backoff;
 
 /// Options of all resources.
 #[derive(Debug, Args)]
-pub(super) struct Common {
+pub(in crate::cli) struct Common {
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(in crate::cli) output: Output,
     /// Timeout of each request including retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
@@ -38,15 +38,26 @@ impl Common {
         self.output.print(&raw, || table)
     }
 
-    /// Sends a request and retries transient failures until the timeout.
+    /// Sends a read and retries transient failures until the timeout.
     pub(super) async fn request<T>(
         &self,
         client: &Client,
         about: Resource<'_>,
         send: impl AsyncFn() -> Result<T, api::Error>,
     ) -> Result<T, Failure> {
+        self.retry(client, &format!("reading the {about}"), about, send).await
+    }
+
+    /// Sends a request and retries transient failures until the timeout. `what` describes the request in the log.
+    pub(in crate::cli) async fn retry<T>(
+        &self,
+        client: &Client,
+        what: &str,
+        about: Resource<'_>,
+        send: impl AsyncFn() -> Result<T, api::Error>,
+    ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let response = deadline.retry(&format!("reading the {about}"), send).await;
+        let response = deadline.retry(what, send).await;
         response.map_err(|error| {
             let hint = error.last().and_then(|error| client.hint(error, about));
             Failure::from(error).with_hint(hint)

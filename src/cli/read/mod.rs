@@ -13,7 +13,8 @@ mod pages;
 mod period;
 mod trails;
 
-pub(super) use self::common::client;
+pub(super) use self::approvals::fields as approval_fields;
+pub(super) use self::common::{Common, client};
 pub(super) use self::live::provider;
 
 use clap::{Args, Subcommand};

@@ -2,6 +2,7 @@
 //!
 //! Called by the service before it reads a request's body. Pure.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub enum Role {
     Report,
     /// Attest in the listed flows.
     Attest,
+    /// Read all data of the organization, and approve artifacts in the listed flows for the listed environments.
+    Approve,
     /// Read all data of the organization.
     Read,
     /// All permissions.
@@ -28,6 +31,8 @@ pub enum Operation<'a> {
     Report(&'a str),
     /// Attesting in a flow: operation 5.
     Attest(&'a str),
+    /// Approving artifacts in a flow, and withdrawing approvals. [`Role::permits_approval_for`] authorizes the environment.
+    Approve(&'a str),
     /// Reading.
     Read,
     /// Reading the audit log, or who may do what.
@@ -36,14 +41,19 @@ pub enum Operation<'a> {
     Administer,
 }
 
-/// The environments or flows of a token.
+/// The environments and flows of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Scope(pub Vec<String>);
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct Scope {
+    /// Environments of the roles `report` and `approve`.
+    pub environments: Vec<String>,
+    /// Flows of the roles `attest` and `approve`.
+    pub flows: Vec<String>,
+}
 
 /// Text that is not a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role: expected report, attest, read or admin")]
+#[error("unknown role: expected report, attest, approve, read or admin")]
 pub struct UnknownRole;
 
 /// Why a request is denied. Except for `Create`, the message does not depend on whether the resource exists.
@@ -61,8 +71,13 @@ pub enum Denial {
         actual: Role,
     },
     /// The token's scope does not include the environment or flow.
-    #[error("this token with role {} does not list this {}", .0.as_str(), .0.scope_kind())]
-    Scope(Role),
+    #[error("this token with role {} does not list {missing}", role.as_str())]
+    Scope {
+        /// The token's role.
+        role: Role,
+        /// The part that the scope does not include.
+        missing: &'static str,
+    },
     /// The first report of an environment, by a token that may not create environments.
     #[error(
         "the environment does not exist, and this token may not create environments: declare the environment in the \
@@ -79,9 +94,12 @@ impl Role {
     /// [`Denial`] if it is not permitted.
     pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> Result<(), Denial> {
         match (self, operation) {
-            (Self::Admin, _) | (Self::Read, Operation::Read) => Ok(()),
-            (Self::Report, Operation::Report(name)) | (Self::Attest, Operation::Attest(name)) => {
-                if scope.covers(name) { Ok(()) } else { Err(Denial::Scope(self)) }
+            (Self::Admin, _) | (Self::Read | Self::Approve, Operation::Read) => Ok(()),
+            (Self::Report, Operation::Report(name)) => {
+                self.check(&scope.environments, name, "this environment")
+            }
+            (Self::Attest, Operation::Attest(name)) | (Self::Approve, Operation::Approve(name)) => {
+                self.check(&scope.flows, name, "this flow")
             }
             (actual, operation) => Err(Denial::Role { required: operation.required_role(), actual }),
         }
@@ -96,9 +114,23 @@ impl Role {
         if can_create || self == Self::Admin { Ok(()) } else { Err(Denial::Create) }
     }
 
-    /// The kind of resource in the scope of this role.
-    fn scope_kind(self) -> &'static str {
-        if self == Self::Attest { "flow" } else { "environment" }
+    /// Authorizes an approval for this environment, or for all, in a flow that the role permits.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`] if it is not permitted.
+    pub fn permits_approval_for(self, scope: &Scope, environment: Option<&str>) -> Result<(), Denial> {
+        match (self, environment) {
+            (Self::Admin, _) => Ok(()),
+            (Self::Approve, Some(name)) => self.check(&scope.environments, name, "this environment"),
+            (Self::Approve, None) => self.check(&scope.environments, Scope::ALL, "all environments"),
+            (actual, _) => Err(Denial::Role { required: Self::Approve, actual }),
+        }
+    }
+
+    fn check(self, listed: &[String], name: &str, missing: &'static str) -> Result<(), Denial> {
+        let is_covered = listed.iter().any(|covered| covered == Scope::ALL || covered == name);
+        if is_covered { Ok(()) } else { Err(Denial::Scope { role: self, missing }) }
     }
 
     /// The role as an alternative to admin.
@@ -112,6 +144,7 @@ impl Role {
         match self {
             Self::Report => "report",
             Self::Attest => "attest",
+            Self::Approve => "approve",
             Self::Read => "read",
             Self::Admin => "admin",
         }
@@ -124,6 +157,7 @@ impl Operation<'_> {
         match self {
             Self::Report(_) => Role::Report,
             Self::Attest(_) => Role::Attest,
+            Self::Approve(_) => Role::Approve,
             Self::Read => Role::Read,
             Self::ReadAudit | Self::Administer => Role::Admin,
         }
@@ -133,9 +167,14 @@ impl Operation<'_> {
 impl Scope {
     /// Matches every name.
     pub const ALL: &str = "*";
+}
 
-    fn covers(&self, name: &str) -> bool {
-        self.0.iter().any(|covered| covered == Self::ALL || covered == name)
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lists = [&self.flows, &self.environments];
+        let lists: Vec<_> =
+            lists.into_iter().filter(|list| !list.is_empty()).map(|list| list.join(", ")).collect();
+        f.write_str(&lists.join(" in "))
     }
 }
 
@@ -143,7 +182,7 @@ impl FromStr for Role {
     type Err = UnknownRole;
 
     fn from_str(word: &str) -> Result<Self, UnknownRole> {
-        [Self::Report, Self::Attest, Self::Read, Self::Admin]
+        [Self::Report, Self::Attest, Self::Approve, Self::Read, Self::Admin]
             .into_iter()
             .find(|role| role.as_str() == word)
             .ok_or(UnknownRole)
@@ -156,21 +195,54 @@ mod tests {
 
     #[test]
     fn role_permits_only_its_own_operations() {
-        let scope = |names: &[&str]| Scope(names.iter().map(|&name| name.to_owned()).collect());
-        let operations = [Operation::Report("prod"), Operation::Attest("cart"), Operation::Read];
-        for (role, names, permitted) in [
-            (Role::Report, &["prod"][..], [true, false, false]),
-            (Role::Report, &["*"], [true, false, false]),
-            (Role::Report, &["test", "cart"], [false, false, false]),
-            (Role::Report, &[], [false, false, false]),
-            (Role::Attest, &["cart"], [false, true, false]),
-            (Role::Attest, &["prod", "*"], [false, true, false]),
-            (Role::Attest, &["prod"], [false, false, false]),
-            (Role::Read, &[], [false, false, true]),
-            (Role::Admin, &[], [true, true, true]),
+        let operations = [
+            Operation::Report("prod"),
+            Operation::Attest("cart"),
+            Operation::Approve("cart"),
+            Operation::Read,
+            Operation::Administer,
+        ];
+        for (role, environments, flows, permitted) in [
+            (Role::Report, &["prod"][..], &[][..], [true, false, false, false, false]),
+            (Role::Report, &["*"], &[], [true, false, false, false, false]),
+            (Role::Report, &["test", "cart"], &["cart", "prod"], [false; 5]),
+            (Role::Report, &[], &[], [false; 5]),
+            (Role::Attest, &[], &["cart"], [false, true, false, false, false]),
+            (Role::Attest, &[], &["prod", "*"], [false, true, false, false, false]),
+            (Role::Attest, &["cart"], &["prod"], [false; 5]),
+            (Role::Approve, &["prod"], &["cart"], [false, false, true, true, false]),
+            (Role::Approve, &["prod"], &["*"], [false, false, true, true, false]),
+            (Role::Approve, &["*"], &["web"], [false, false, false, true, false]),
+            (Role::Read, &["*"], &["*"], [false, false, false, true, false]),
+            (Role::Admin, &[], &[], [true; 5]),
         ] {
-            let scope = scope(names);
-            assert_eq!(operations.map(|o| role.permits(&scope, o).is_ok()), permitted, "{role:?} {names:?}");
+            let scope = scope(environments, flows);
+            assert_eq!(operations.map(|o| role.permits(&scope, o).is_ok()), permitted, "{role:?} {scope:?}");
+        }
+    }
+
+    fn scope(environments: &[&str], flows: &[&str]) -> Scope {
+        let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Scope { environments: list(environments), flows: list(flows) }
+    }
+
+    #[test]
+    fn approval_for_all_environments_needs_a_token_for_all() {
+        for (role, environments, permitted) in [
+            (Role::Approve, &["prod"][..], [true, false, false]),
+            (Role::Approve, &["prod", "test"], [true, true, false]),
+            (Role::Approve, &["*"], [true, true, true]),
+            (Role::Approve, &[], [false; 3]),
+            (Role::Report, &["*"], [false; 3]),
+            (Role::Admin, &[], [true; 3]),
+        ] {
+            let scope = scope(environments, &["*"]);
+            let permits = |environment| role.permits_approval_for(&scope, environment).is_ok();
+            assert_eq!(
+                [Some("prod"), Some("test"), None].map(permits),
+                permitted,
+                "{role:?} {environments:?}"
+            );
         }
     }
 

@@ -25,8 +25,7 @@ pub struct TokenGrant {
     /// Its role.
     #[cfg_attr(feature = "service", schema(value_type = String))]
     pub role: Role,
-    /// The environments or flows that the role applies to; empty for all.
-    #[cfg_attr(feature = "service", schema(value_type = Vec<String>))]
+    /// The environments and flows that the role applies to; empty for all.
     pub scope: Scope,
     /// When it expires; `null` for never.
     pub expires_at: Option<Timestamp>,
@@ -105,13 +104,14 @@ impl AccessReview {
             let requirement = format!("attestation \"{name}\" of flow {flow}");
             let way = Way::new(requirement, format!("attest in flow {flow}"));
             match permissions.obstacle(flow, artifact) {
-                None => way.with_tokens(permissions, Operation::Attest(flow), now),
+                None => way.with_tokens(permissions, now, |token| token.permits(Operation::Attest(flow))),
                 obstacle => Way { obstacle, ..way },
             }
         });
         let approve = policy
             .filter(|policy| policy.approval)
-            .map(|_| Way::in_bootstrap_file("approval", format!("approve the artifact for {environment}")));
+            .map(|_| Way::in_bootstrap_file("approval", format!("approve the artifact for {environment}")))
+            .map(|way| way.with_tokens(permissions, now, |token| token.permits_approval_for(environment)));
         let without = Way::new("all".to_owned(), format!("report {environment} without the artifact"));
         Self {
             environment: environment.to_string(),
@@ -123,9 +123,22 @@ impl AccessReview {
             alternatives: vec![
                 Way::in_bootstrap_file("all", format!("allow-list the artifact in {environment}")),
                 Way::in_bootstrap_file("all", format!("change the policy of {environment}")),
-                without.with_tokens(permissions, Operation::Report(environment.as_str()), now),
+                without.with_tokens(permissions, now, |token| {
+                    token.permits(Operation::Report(environment.as_str()))
+                }),
             ],
         }
+    }
+}
+
+impl TokenGrant {
+    fn permits(&self, operation: Operation<'_>) -> bool {
+        self.role.permits(&self.scope, operation).is_ok()
+    }
+
+    /// In the flows of its scope.
+    fn permits_approval_for(&self, environment: &EnvironmentName) -> bool {
+        self.role.permits_approval_for(&self.scope, Some(environment.as_str())).is_ok()
     }
 }
 
@@ -148,10 +161,15 @@ impl Way {
         Self { in_bootstrap_file: true, ..Self::new(requirement.to_owned(), action) }
     }
 
-    fn with_tokens(self, permissions: Permissions<'_>, operation: Operation<'_>, now: Timestamp) -> Self {
+    fn with_tokens(
+        self,
+        permissions: Permissions<'_>,
+        now: Timestamp,
+        permits: impl Fn(&TokenGrant) -> bool,
+    ) -> Self {
         let is_valid = |token: &&TokenGrant| token.expires_at.is_none_or(|end| now < end);
-        let permits = |token: &&TokenGrant| token.role.permits(&token.scope, operation).is_ok();
-        let permitted: Vec<_> = permissions.tokens.iter().filter(is_valid).filter(permits).collect();
+        let valid = permissions.tokens.iter().filter(is_valid);
+        let permitted: Vec<_> = valid.filter(|token| permits(token)).collect();
         let tokens_total = permitted.len();
         Self { tokens: permitted.into_iter().take(MAX_TOKENS).cloned().collect(), tokens_total, ..self }
     }
@@ -163,7 +181,8 @@ mod tests {
     use crate::domain::evidence::compliance::{Compliance, Requirement};
 
     fn token(name: &str, role: Role, scope: &[&str], expires_at: Option<i64>) -> TokenGrant {
-        let scope = Scope(scope.iter().map(|&name| name.to_owned()).collect());
+        let names: Vec<_> = scope.iter().map(|&name| name.to_owned()).collect();
+        let scope = Scope { environments: names.clone(), flows: names };
         TokenGrant { name: name.to_owned(), role, scope, expires_at: expires_at.map(Timestamp::from_micros) }
     }
 
@@ -179,8 +198,13 @@ mod tests {
                 assert_eq!(way.tokens_total, tokens.len());
                 let by = match &way.obstacle {
                     Some(obstacle) => obstacle.clone(),
-                    None if way.in_bootstrap_file => "bootstrap file".to_owned(),
-                    None => tokens.join(", "),
+                    None => way
+                        .in_bootstrap_file
+                        .then_some("bootstrap file")
+                        .into_iter()
+                        .chain(tokens)
+                        .collect::<Vec<_>>()
+                        .join(", "),
                 };
                 format!("{}: {}: {by}", way.requirement, way.action)
             })
@@ -196,6 +220,8 @@ mod tests {
             token("other", Role::Attest, &["web"], None),
             token("expired", Role::Attest, &["cart"], Some(10)),
             token("auditor", Role::Read, &[], None),
+            token("kim", Role::Approve, &["prod"], None),
+            token("jo", Role::Approve, &["test"], None),
             token("cluster", Role::Report, &["prod"], None),
             token("test", Role::Report, &["test"], None),
         ];
@@ -208,7 +234,7 @@ mod tests {
         let expected = [
             "attestation \"unit\" of flow cart: attest in flow cart: admin, cart, any",
             "attestation \"unit\" of flow secure: attest in flow secure: admin, any",
-            "approval: approve the artifact for prod: bootstrap file",
+            "approval: approve the artifact for prod: bootstrap file, admin, kim",
         ];
         assert_eq!(lines(&of_environment.requirements), expected);
         let alternatives = [

@@ -76,7 +76,7 @@ pub struct Cause {
     /// The kind of cause.
     #[serde(rename = "type")]
     pub kind: CauseKind,
-    /// Name of the token of the report or attestation.
+    /// Name of the token of the report, attestation or approval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
 }
@@ -90,6 +90,8 @@ pub enum CauseKind {
     Report,
     /// An attestation was recorded.
     Attestation,
+    /// An artifact was approved, or an approval was withdrawn.
+    Approval,
     /// The bootstrap file changed: an approval, the allow-list, a policy.
     Bootstrap,
     /// An entry of the allow-list expired.
@@ -150,8 +152,10 @@ impl Content {
         let cause = match (self.cause.kind, &self.cause.by) {
             (CauseKind::Report, Some(by)) => format!("a report by {by}"),
             (CauseKind::Attestation, Some(by)) => format!("an attestation by {by}"),
+            (CauseKind::Approval, Some(by)) => format!("an approval or a withdrawal by {by}"),
             (CauseKind::Report, None) => "a report".to_owned(),
             (CauseKind::Attestation, None) => "an attestation".to_owned(),
+            (CauseKind::Approval, None) => "an approval or a withdrawal".to_owned(),
             (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
             (CauseKind::Time, _) => "an expired allow-list entry".to_owned(),
         };

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{EnvironmentName, Fingerprint, Timestamp};
+use super::{EnvironmentName, Fingerprint, Timestamp, is_commit_hash};
 
 /// The state of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,10 +35,43 @@ pub struct Approval<C> {
     pub created_at: Timestamp,
     pub last_modified_at: Timestamp,
     pub state: ApprovalState,
-    pub approvals: Vec<SignOff>,
+    pub approvals: Vec<ApprovalItem>,
     /// `null`: valid for any environment.
     pub environment: Option<EnvironmentName>,
     pub user_data: serde_json::Value,
+    /// Name of the token that made the approval; `null`: the bootstrap file declares it.
+    pub created_by: Option<String>,
+    /// `null` unless a token withdrew the approval.
+    pub withdrawal: Option<Withdrawal>,
+}
+
+/// The withdrawal of an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct Withdrawal {
+    /// The name of the token.
+    pub withdrawn_by: String,
+    /// The reason.
+    pub comment: String,
+    /// The time.
+    pub timestamp: Timestamp,
+}
+
+/// The decision of one person, as responses contain it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct ApprovalItem {
+    /// `APPROVED`: older clients require it.
+    pub state: ApprovalState,
+    /// The decision.
+    #[serde(flatten)]
+    pub decision: SignOff,
+}
+
+impl From<SignOff> for ApprovalItem {
+    fn from(decision: SignOff) -> Self {
+        Self { state: ApprovalState::Approved, decision }
+    }
 }
 
 /// A commit of an approved artifact.
@@ -55,6 +88,16 @@ pub struct SourceCommit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct CommitHash(pub String);
+
+impl<'de> Deserialize<'de> for CommitHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hash = String::deserialize(deserializer)?;
+        if hash.len() == 40 && is_commit_hash(&hash) {
+            return Ok(Self(hash));
+        }
+        Err(serde::de::Error::custom("expected a commit hash of 40 lowercase hex digits"))
+    }
+}
 
 /// The decision of one person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,9 @@ mod timestamp;
 mod trail;
 
 pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKind, Trigger, UnknownVariant};
-pub use approval::{Approval, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState};
+pub use approval::{
+    Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState, Withdrawal,
+};
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use attestation::{Attestation, JunitAttestation, JunitResult};
 pub use audit_entry::AuditEntry;

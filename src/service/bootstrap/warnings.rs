@@ -2,7 +2,6 @@
 //! a later report or attestation may create the name.
 
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::access::Role;
 use crate::store::bootstrap::{Organization, Plan};
 use crate::store::events::ALL_ENVIRONMENTS;
 use crate::store::{Error, Transaction};
@@ -46,10 +45,10 @@ fn environments(organization: &Organization) -> Vec<(String, &str)> {
             Some((what, approval.environment.as_ref()?.as_str()))
         })
     });
-    let tokens = organization.tokens.iter().filter(|token| token.role == Role::Report && !token.can_create);
+    let tokens = organization.tokens.iter().filter(|token| !token.can_create);
     let tokens = tokens.flat_map(|token| {
         let what = format!("token {} of {}", Escaped(&token.name), organization.name);
-        token.scope.0.iter().map(move |name| (what.clone(), name.as_str()))
+        token.scope.environments.iter().map(move |name| (what.clone(), name.as_str()))
     });
     actions.chain(approvals).chain(tokens).collect()
 }

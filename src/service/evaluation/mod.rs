@@ -1,8 +1,9 @@
 //! Evaluation of environments: verdicts, events and notifications that follow from a change, and the audit log.
 //!
-//! Reports, attestations, the bootstrap file and the expiry of allow-list entries call it in their transaction.
+//! Reports, attestations, approvals, the bootstrap file and the expiry of allow-list entries call it in their transaction.
 //! `domain::evidence` decides; these modules read the evidence and record the result.
 
+pub(crate) mod approval;
 pub(crate) mod audit;
 pub(crate) mod guard;
 pub(crate) mod queue;

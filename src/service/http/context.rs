@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::problem::Problem;
 use crate::domain::escape::Escaped;
+use crate::domain::evidence::access::{Role, Scope};
 use crate::process::listener::Peer;
 
 /// A cheap handle: all clones share the values of the request.
@@ -45,13 +46,19 @@ pub(crate) struct SignedIn {
     pub(crate) organization: String,
     /// The name of the token that the session belongs to.
     pub(crate) name: String,
-    /// Whether the token has the role admin.
-    pub(crate) is_admin: bool,
+    /// The role and scope of the token.
+    pub(crate) role: Role,
+    pub(crate) scope: Scope,
     /// The path and query of the requested page.
     pub(crate) target: String,
 }
 
 impl SignedIn {
+    /// Whether the token has the role admin.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.role == Role::Admin
+    }
+
     /// Whether the requested page has this path. A proxy may have removed a prefix of the public URL.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         path.ends_with(self.target.split('?').next().unwrap_or_default())

@@ -1,5 +1,7 @@
 //! JSON request bodies; errors name the invalid field.
 
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
 use super::problem::Problem;
@@ -7,6 +9,14 @@ use crate::domain::escape::{Escaped, shortened};
 
 /// Maximum length of a quoted error or path, in characters: both contain text from the client.
 const MAX_QUOTED_CHARS: usize = 300;
+
+/// Returns 415 unless the body is JSON, in any character set.
+pub(crate) fn require(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_json =
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    if is_json { Ok(()) } else { Err(Problem::unsupported("application/json")) }
+}
 
 /// Reads a JSON object; serde would also accept an array of the struct's fields. Only invalid input is parsed a second
 /// time, to find the path of the error.

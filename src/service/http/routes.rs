@@ -20,8 +20,8 @@ use super::problem::{Problem, panicked};
 use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::{
-    access_review, actions, approvals, attest, attestations, audit, live_artifacts, report, repositories,
-    trails,
+    access_review, actions, approvals, approve, attest, attestations, audit, live_artifacts, report,
+    repositories, trails,
 };
 use crate::service::pages;
 
@@ -52,6 +52,9 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(repositories::reopen_repository))
                 .routes(routes!(attest::attest_junit))
                 .routes(routes!(approvals::get_approval))
+                .routes(routes!(approvals::approved_commit))
+                .routes(routes!(approve::approve_artifact))
+                .routes(routes!(approve::withdraw_approval))
                 .routes(routes!(report::report_k8s))
                 .routes(routes!(approvals::list_approvals))
                 .routes(routes!(actions::get_action)),

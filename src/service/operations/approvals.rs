@@ -1,15 +1,19 @@
-//! Operations 6 and 8: get an approval, and list the approvals of an artifact.
+//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Extension of the interface: get the commit of
+//! the latest approved artifact.
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::model::{Approval, CommitHash, Fingerprint, FlowName, SourceCommit};
+use crate::domain::model::{
+    Approval, ApprovalItem, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit, Withdrawal,
+};
 use crate::service::access::{Admitted, Read};
+use crate::service::evaluation::approval::{find_approval, require_flow};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
 use crate::service::site::Site;
-use crate::store::approvals as stored;
+use crate::store::{Transaction, approvals as stored};
 
 /// The response of operation 8.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -41,16 +45,21 @@ pub(crate) async fn get_approval(
     let number = Problem::number("approval_number", &number)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let approvals = transaction.approvals(&organization, flow.as_str(), Some(number), None).await?;
-    let approval = approvals
-        .ok_or_else(|| no_flow(&flow))?
-        .pop()
-        .ok_or_else(|| Problem::not_found(format!("approval {number} of flow \"{flow}\" not found")))?;
-    let built = transaction.artifacts_built_from(&organization, &approval.content.commits).await?;
-    Ok(axum::Json(response(approval, |commit| SourceCommit {
+    let approval = find_approval(&mut transaction, &organization, &flow, number).await?;
+    Ok(axum::Json(with_artifacts(&mut transaction, &organization, approval).await?))
+}
+
+/// The response of operation 6: each commit with the artifacts built from it.
+pub(super) async fn with_artifacts(
+    transaction: &mut Transaction,
+    organization: &str,
+    approval: stored::Approval,
+) -> Result<Approval<SourceCommit>, Problem> {
+    let built = transaction.artifacts_built_from(organization, &approval.content.commits).await?;
+    Ok(response(approval, |commit| SourceCommit {
         artifact_fingerprints: built.get(&commit).into_iter().flatten().copied().collect(),
         commit_sha: commit,
-    })))
+    }))
 }
 
 /// List the approvals of an artifact in a flow.
@@ -79,13 +88,54 @@ pub(crate) async fn list_approvals(
     let artifact: Fingerprint = Problem::parse("fingerprint", &artifact)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let approvals = transaction.approvals(&organization, flow.as_str(), None, Some(artifact)).await?;
-    let approvals = approvals.ok_or_else(|| no_flow(&flow))?;
+    require_flow(&mut transaction, &organization, &flow).await?;
+    let approvals = transaction.approvals(&organization, flow.as_str(), artifact).await?;
     Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
 }
 
-fn no_flow(flow: &FlowName) -> Problem {
-    Problem::not_found(format!("flow \"{flow}\" not found"))
+/// The commit of the latest approved artifact, for clients that list the commits since then.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct ApprovedCommit {
+    /// `null` if no artifact is approved, or its commit is unknown.
+    commit_sha: Option<String>,
+}
+
+/// Get the commit of the latest artifact that is approved for an environment. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",
+    tag = "approvals",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+    ),
+    responses(
+        (status = 200, description = "The commit", body = ApprovedCommit),
+        (status = 404, description = "No such flow", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn approved_commit(
+    State(site): State<Site>,
+    Admitted { organization, rest: (flow, environment), .. }: Admitted<Read, (String, String)>,
+    uri: Uri,
+) -> Result<axum::Json<ApprovedCommit>, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    require_flow(&mut transaction, &organization, &flow).await?;
+    let approved = transaction.latest_approved(&organization, flow.as_str(), Some(&environment)).await?;
+    let commit_sha = match approved {
+        Some(artifact) => {
+            let sources = transaction.sources(&organization, artifact).await?;
+            sources.listed.into_iter().find_map(|source| source.commit_sha)
+        }
+        None => None,
+    };
+    Ok(axum::Json(ApprovedCommit { commit_sha }))
 }
 
 fn response<C>(approval: stored::Approval, commit: impl Fn(String) -> C) -> Approval<C> {
@@ -100,8 +150,14 @@ fn response<C>(approval: stored::Approval, commit: impl Fn(String) -> C) -> Appr
         created_at: approval.created_at,
         last_modified_at: approval.modified_at,
         state: approval.state,
-        approvals: content.approvals,
+        approvals: content.approvals.into_iter().map(ApprovalItem::from).collect(),
         environment: approval.environment,
         user_data: content.user_data,
+        created_by: approval.created_by,
+        withdrawal: approval.withdrawal.map(|stored::Withdrawal { by, comment, at }| Withdrawal {
+            withdrawn_by: by,
+            comment,
+            timestamp: at,
+        }),
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod access_review;
 pub(crate) mod actions;
 pub(crate) mod approvals;
+pub(crate) mod approve;
 pub(crate) mod attest;
 pub(crate) mod attestations;
 pub(crate) mod audit;

@@ -2,7 +2,6 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::task::spawn_blocking;
@@ -59,9 +58,7 @@ pub(crate) async fn report_k8s(
     body: Body,
 ) -> Result<Response, Problem> {
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    if !is_json(&headers) {
-        return Err(Problem::unsupported("application/json"));
-    }
+    json::require(&headers)?;
     let max = app.limits.report;
     let expected = content_length(&headers, "the report", max)?;
     let paced = Paced::new(body, app.limits.pace);
@@ -69,11 +66,6 @@ pub(crate) async fn report_k8s(
         paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
     let changed = receive(&app, &caller, &organization, &environment, body).await?;
     Ok(response(&app, changed))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn response(app: &App, changed: Changed) -> Response {

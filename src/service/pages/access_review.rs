@@ -12,6 +12,7 @@ use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::{EnvironmentLinks, digest_link};
 use super::session::OrganizationPage;
+use crate::domain::evidence::access::Scope;
 use crate::domain::evidence::access_review::{AccessReview, TokenGrant, Way};
 use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::http::parameters::Parameters;
@@ -24,7 +25,7 @@ pub(super) async fn page(
     OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    if !user.is_admin {
+    if !user.is_admin() {
         return Err(Refusal::NotFound);
     }
     let artifact: Option<Fingerprint> = Parameters::read(&uri, &["fingerprint"])?.parsed("fingerprint")?;
@@ -77,9 +78,9 @@ fn ways(label: &str, ways: &[Way]) -> Markup {
 fn permitted(way: &Way) -> Markup {
     html! {
         @if let Some(obstacle) = &way.obstacle { "nobody: " (text(obstacle)) }
-        @else if way.in_bootstrap_file { "everybody who can change the bootstrap file" }
-        @else if way.tokens.is_empty() { "nobody" }
-        @else {
+        @else if way.tokens.is_empty() && !way.in_bootstrap_file { "nobody" }
+        @if way.in_bootstrap_file { "everybody who can change the bootstrap file" }
+        @if !way.tokens.is_empty() {
             ul.plain { @for token in &way.tokens { li { (described(token)) } } }
             @if way.tokens_total > way.tokens.len() {
                 p { "Only the first " (way.tokens.len()) " of " (way.tokens_total) " tokens are shown." }
@@ -91,7 +92,7 @@ fn permitted(way: &Way) -> Markup {
 fn described(token: &TokenGrant) -> Markup {
     html! {
         "token " (text(&token.name)) ", role " (token.role.as_str())
-        @if !token.scope.0.is_empty() { " for " (text(&token.scope.0.join(", "))) }
+        @if token.scope != Scope::default() { " for " (text(&token.scope.to_string())) }
         @if let Some(end) = token.expires_at { ", until " span title=(utc(end)) { (timestamp(end)) } }
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use axum::extract::State;
+use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
+use super::approve;
 use super::parts::allow_list::add_allowance;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
@@ -17,10 +19,12 @@ use super::parts::urls::{self, EnvironmentLinks};
 use super::parts::{bar_chart, layout};
 use super::session::OrganizationPage;
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit, Timestamp};
+use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::bootstrap::KnownNames;
 use crate::store::provenance::Source;
 use crate::store::{self, AtMost, Transaction};
 
@@ -35,15 +39,17 @@ struct ArtifactData {
     approvals: AtMost<(String, Approval)>,
     current_runs: AtMost<CurrentRun>,
     past_runs: AtMost<PastRun>,
-    /// Environments that were declared or reported.
-    environments: BTreeSet<String>,
+    /// Environments that were declared or reported, and flows.
+    known_names: KnownNames,
 }
 
 /// The page; 404 unless the artifact ran, was attested or has an approval.
 pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
+    uri: Uri,
 ) -> Result<Html<String>, Refusal> {
+    let parameters = Parameters::read(&uri, &approve::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let known = ArtifactData::read(&mut site.store.read().await?, &organization, artifact).await?;
     if known.is_empty() {
@@ -52,6 +58,7 @@ pub(super) async fn page(
     let digest = artifact.to_string();
     let name = known.names.listed.first().map_or("Artifact", String::as_str);
     let content = html! {
+        (approve::confirmation(&known.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
         dl {
             dt { "Digest" }
@@ -66,9 +73,9 @@ pub(super) async fn page(
             (sources(&known))
         }
         (conflicting_claims(&known.conflicting_claims))
-        (current_runs(&site, &organization, &known.current_runs, user.is_admin.then_some(artifact)))
+        (current_runs(&site, &organization, &known.current_runs, user.is_admin().then_some(artifact)))
         (attestations(&site, &organization, &known.attestations))
-        (approvals(&site, &organization, &known))
+        (approvals(&site, &organization, &known, &approve::form(&site, &user, artifact, &flows(&known), &known.known_names)))
         (past_runs(&site, &organization, &known.past_runs))
     };
     Ok(layout::page(&site, name, Some(&user), &content))
@@ -101,7 +108,7 @@ impl ArtifactData {
             approvals: transaction.approvals_of_artifact(organization, artifact).await?,
             current_runs,
             past_runs: transaction.past_runs(organization, artifact).await?,
-            environments: transaction.known_names(organization).await?.environments,
+            known_names: transaction.known_names(organization).await?,
         })
     }
 
@@ -233,16 +240,22 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
     }
 }
 
-fn approvals(site: &Site, organization: &str, known: &ArtifactData) -> Markup {
+/// The flows that attested or approved the artifact.
+fn flows(known: &ArtifactData) -> BTreeSet<&str> {
+    let attested = known.attestations.listed.iter().map(|attested| attested.flow.as_str());
+    attested.chain(known.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
+}
+
+fn approvals(site: &Site, organization: &str, known: &ArtifactData, form: &Markup) -> Markup {
     let approvals = &known.approvals.listed;
     let rows = html! {
         @for (flow, approval) in approvals {
             tr {
                 th scope="row" { (text(flow)) " " (approval.number) }
-                td { (state(approval.state)) }
+                td { (state(approval)) }
                 td {
                     @match &approval.environment {
-                        Some(name) if known.environments.contains(name.as_str()) => {
+                        Some(name) if known.known_names.environments.contains(name.as_str()) => {
                             (EnvironmentLinks { site, organization, environment: name.as_str() }.link())
                         }
                         // The environment was neither declared nor reported: no page.
@@ -260,25 +273,34 @@ fn approvals(site: &Site, organization: &str, known: &ArtifactData) -> Markup {
                                 @if !signed.approval_url.is_empty() { " (" (url_link(&signed.approval_url)) ")" }
                             }
                         }
+                        @if let Some(withdrawn) = &approval.withdrawal {
+                            li {
+                                "withdrawn by " (text(&withdrawn.by)) ", " (timestamp(withdrawn.at))
+                                @if !withdrawn.comment.is_empty() { ": " (lines(&withdrawn.comment)) }
+                            }
+                        }
                     }
                 }
+                td { @match &approval.created_by { Some(token) => (text(token)), None => "none (file)" } }
                 td { (timestamp(approval.modified_at)) }
             }
         }
     };
-    let columns = ["Flow and number", "State", "Environment", "Description", "By", "Last changed"];
+    let columns = ["Flow and number", "State", "Environment", "Description", "By", "Token", "Last changed"];
     html! {
         section {
             h2 { "Approvals" }
             @if approvals.is_empty() { p { "No approvals." } }
             @else { (table("Approvals", &columns, &rows)) }
             (latest_note(known.approvals.cut_at(), "approvals"))
+            (form)
         }
     }
 }
 
-fn state(state: ApprovalState) -> Markup {
-    let (class, word) = match state {
+fn state(approval: &Approval) -> Markup {
+    let (class, word) = match approval.state {
+        _ if approval.withdrawal.is_some() => ("bad", "withdrawn"),
         ApprovalState::Approved => ("good", "approved"),
         ApprovalState::Unapproved => ("bad", "not approved"),
         ApprovalState::Pending => ("open", "pending"),

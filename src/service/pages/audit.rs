@@ -24,7 +24,7 @@ pub(super) async fn page(
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
-    if !user.is_admin {
+    if !user.is_admin() {
         return Err(Refusal::NotFound);
     }
     let parameters = Parameters::read(&uri, &["page"])?;

@@ -1,15 +1,17 @@
 //! HTML pages below `/ui/`, rendered from the store.
 //!
-//! A page requires a session, which the user opened with a token. Pages write nothing except sessions, load nothing from
-//! other hosts, and work without scripts. Data that the user may not see returns 404, like data that does not exist.
+//! A page requires a session, which the user opened with a token. Pages write nothing except sessions and approvals, load
+//! nothing from other hosts, and work without scripts. Data that the user may not see returns 404, like data that does not exist.
 
 mod access_review;
 mod actions;
+mod approve;
 mod artifact;
 mod attestation;
 mod audit;
 mod compare;
 mod environment;
+mod form;
 mod organization;
 mod parts;
 mod pure;
@@ -58,7 +60,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/{organization}/environments/{environment}/timeline", get(timeline::page))
         .route("/{organization}/environments/{environment}/compare", get(compare::page))
         .route("/{organization}/environments/{environment}/access-review", get(access_review::page))
-        .route("/{organization}/artifacts/{fingerprint}", get(artifact::page))
+        .route("/{organization}/artifacts/{fingerprint}", get(artifact::page).post(approve::submit))
         .route("/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
         .route(
             "/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",

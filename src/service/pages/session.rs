@@ -1,7 +1,8 @@
 //! Sessions of browsers: the signed-in user, and the permits to render a page.
 //!
-//! Each page below `/ui/{organization}` takes an [`OrganizationPage`]. The extractor is the only code that parses an
-//! organization from the path of a page, so a page cannot show an organization to anybody else.
+//! Each page below `/ui/{organization}` takes an [`OrganizationPage`], and each form that changes data an
+//! [`OrganizationForm`]. These extractors are the only code that parses an organization from the path of a page, so a page
+//! cannot show or change an organization for anybody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use tokio::time::Instant;
 
+use super::form::check_origin;
 use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
-use crate::domain::evidence::access::{Operation, Role, Scope};
+use crate::domain::evidence::access::{Operation, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::access::{PathRest, find_token, path_parameters, run, use_connection};
+use crate::service::access::{Caller, PathRest, find_token, path_parameters, run, use_connection};
 use crate::service::app::App;
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
@@ -41,6 +43,16 @@ pub(super) struct OrganizationPage<Rest = ()> {
     _permits: [Permit; 5],
 }
 
+/// A form that one of the organization's users submitted from a page of this service.
+pub(super) struct OrganizationForm<Rest> {
+    pub(super) organization: String,
+    pub(super) rest: Rest,
+    /// The token of the session, whose role the form must check.
+    pub(super) caller: Caller,
+    /// The permit of the organization to run a request, as for an operation that writes.
+    _permit: Permit,
+}
+
 impl FromRequestParts<App> for Browser {
     type Rejection = Refusal;
 
@@ -57,17 +69,41 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
-        let context = RequestContext::from_request_parts(parts, app).await?;
-        let Some(Session { user, token }) = session(app, &context, &parts.headers).await? else {
-            let target = app.site.links.seen(&context.target);
-            return Err(Refusal::SignIn { target, cookie: ended_cookie(app, &parts.headers) });
-        };
+        let Session { user, token } = require_session(app, parts).await?;
         let permits = permits(app, token, &user.organization).await?;
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
         Ok(Self { organization, rest, user, _permits: permits })
     }
+}
+
+/// As [`OrganizationPage`]; also returns 403 for a form that a page of another site sent.
+impl<Rest: PathRest> FromRequestParts<App> for OrganizationForm<Rest> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        check_origin(app, &parts.headers)?;
+        let (organization, rest) = path_parameters::<Rest>(parts).await?;
+        let Session { user, token } = require_session(app, parts).await?;
+        let permit = run(app, &user.organization)?;
+        if user.organization != organization {
+            return Err(Refusal::NotFound);
+        }
+        let SignedIn { name, role, scope, .. } = user;
+        let caller = Caller { name, token, role, scope, can_create: false };
+        Ok(Self { organization, rest, caller, _permit: permit })
+    }
+}
+
+/// The session of a request; without one, the browser signs in first.
+async fn require_session(app: &App, parts: &mut Parts) -> Result<Session, Refusal> {
+    let context = RequestContext::from_request_parts(parts, app).await?;
+    let session = session(app, &context, &parts.headers).await?;
+    session.ok_or_else(|| {
+        let target = app.site.links.seen(&context.target);
+        Refusal::SignIn { target, cookie: ended_cookie(app, &parts.headers) }
+    })
 }
 
 /// The permits to render a page. The token's own permit comes first, so that its pages wait only for each other; the
@@ -182,7 +218,8 @@ pub(super) async fn user_of_token(
     let user = SignedIn {
         organization: token.organization,
         name: token.name,
-        is_admin: token.role == Role::Admin,
+        role: token.role,
+        scope: token.scope,
         target: target.to_owned(),
     };
     Ok(may_read.then_some(user))

@@ -1,15 +1,16 @@
-//! Sign-in and sign-out: exchanges a token of role `read` or `admin`, or a one-time link, for a session.
+//! Sign-in and sign-out: exchanges a token of role `read`, `approve` or `admin`, or a one-time link, for a session.
 
 use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{HOST, ORIGIN, SET_COOKIE};
+use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
-use url::{Position, Url, form_urlencoded};
+use url::{Position, Url};
 
+use super::form::{Form, check_origin};
 use super::parts::cookie::Cookie;
 use super::parts::layout;
 use super::parts::refusal::Refusal;
@@ -17,7 +18,6 @@ use super::session::{Browser, ended_cookie, signed_in, stored_session, user_of_t
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
-use crate::service::http::body::{Paced, content_length};
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
@@ -35,18 +35,8 @@ const MAX_FORM_BYTES: u64 = 16 * 1024;
 
 impl SignInForm {
     async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        let length = content_length(headers, "the form", MAX_FORM_BYTES)?.unwrap_or_default();
-        let body = Paced::new(body, app.limits.pace);
-        let received = body.read("the form", MAX_FORM_BYTES, length, app.inbound.share("")).await?;
-        let mut form = Self { token: String::new(), next: String::new() };
-        for (name, value) in form_urlencoded::parse(&received.bytes) {
-            match &*name {
-                "token" => form.token = value.into_owned(),
-                "next" => form.next = value.into_owned(),
-                _ => {}
-            }
-        }
-        Ok(form)
+        let mut form = Form::read(app, "", headers, body, MAX_FORM_BYTES).await?;
+        Ok(Self { token: form.take("token"), next: form.take("next") })
     }
 }
 
@@ -99,8 +89,8 @@ fn form_page(app: &App, next: &str, problem: Option<&str>) -> axum::response::Ht
     let content = html! {
         section.narrow {
             h1 { "Sign in" }
-            p { "Use a token of role " code { "read" } " or " code { "admin" } ". The session ends after inactivity, "
-                "or with the token." }
+            p { "Use a token of role " code { "read" } ", " code { "approve" } " or " code { "admin" } ". The session "
+                "ends after inactivity, or with the token." }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             form method="post" action=(app.site.links.page(&["sign-in"])) {
                 // Password managers store a password under a user name.
@@ -128,7 +118,7 @@ pub(super) async fn sign_in(
     app.limiter.check(context.peer, Some(token))?;
     let Some(user) = user_of_token(&app, token, "").await? else {
         app.limiter.refused(context.peer, Some(token));
-        let problem = "Invalid token. Use a token of role read or admin.";
+        let problem = "Invalid token. Use a token of role read, approve or admin.";
         return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
     };
     app.limiter.admitted(token);
@@ -186,20 +176,6 @@ pub(super) async fn sign_out(
         app.limiter.session_ended(session);
     }
     Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.site.links.page(&["sign-in"]))).into_response())
-}
-
-/// Rejects a form that was submitted from another site, by the `Origin` header (Fetch Standard, section 3.2).
-fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let origin = text(ORIGIN).and_then(|origin| Url::parse(origin).ok());
-    let host = |scheme: &str| text(HOST).and_then(|host| Url::parse(&format!("{scheme}://{host}")).ok());
-    let is_same = origin.is_some_and(|origin| {
-        let public = Url::parse(app.site.links.base()).is_ok_and(|public| public.origin() == origin.origin());
-        // If TLS does not end here, it may end at a proxy: the scheme of the browser is unknown.
-        let scheme = if app.site.links.is_tls() { "https" } else { origin.scheme() };
-        public || host(scheme).is_some_and(|host| host.origin() == origin.origin())
-    });
-    if is_same { Ok(()) } else { Err(Problem::foreign()) }
 }
 
 /// Resolves `next` like a browser. `None` unless it is a page of this service, to prevent open redirects.

@@ -1,4 +1,5 @@
-//! Reconciles approvals. Each change of an approval is a new row; the open row is current.
+//! Reconciles the approvals of the bootstrap file, and leaves those of tokens as they are. Each change of an approval is a
+//! new row; the open row is current.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ impl Transaction {
         });
         let mut wanted: BTreeMap<Key, &Approval> = listed.collect();
         let before = journal.changes.len();
-        for open in self.open_approvals(organization).await? {
+        self.reopen_approvals(organization, journal).await?;
+        for open in self.declared_approvals(organization).await? {
             let key = (open.flow, open.number);
             let label = label(&key);
             match wanted.remove(&key) {
@@ -66,16 +68,20 @@ impl Transaction {
                 Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
                 Some(approval) => {
                     self.close(CLOSE, open.id, now).await?;
-                    self.insert_approval(organization, &key.0, approval, open.created_at, now).await?;
+                    let created_at = Timestamp::from_micros(open.created_at);
+                    self.insert_approval(organization, &key.0, approval, None, (created_at, now)).await?;
                     journal.record(organization, describe(&label, approval));
                 }
             }
         }
         for (key, approval) in wanted {
-            if self.approval_exists(organization, &key).await? {
-                return Err(ReconcileError::number_was_removed(organization, label(&key)));
+            if let Some(before) = self.approval(organization, &key.0, key.1).await? {
+                return Err(match before.created_by {
+                    Some(_) => ReconcileError::number_is_of_a_token(organization, label(&key)),
+                    None => ReconcileError::number_was_removed(organization, label(&key)),
+                });
             }
-            self.insert_approval(organization, &key.0, approval, now.micros(), now).await?;
+            self.insert_approval(organization, &key.0, approval, None, (now, now)).await?;
             journal.record(organization, describe(&label(&key), approval));
         }
         if journal.changes.len() > before {
@@ -86,10 +92,10 @@ impl Transaction {
         Ok(())
     }
 
-    async fn open_approvals(&mut self, organization: &str) -> Result<Vec<OpenApproval>, Error> {
+    async fn declared_approvals(&mut self, organization: &str) -> Result<Vec<OpenApproval>, Error> {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at FROM approvals
-            WHERE organization = $1 AND closed_at IS NULL";
+            WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
         Ok(on!(self, |connection| sqlx::query(SELECT)
             .bind(organization)
             .fetch_all(connection)
@@ -97,34 +103,22 @@ impl Transaction {
             .and_then(all_from_rows)?))
     }
 
-    async fn approval_exists(&mut self, organization: &str, (flow, number): &Key) -> Result<bool, Error> {
-        const COUNT: &str = "
-            SELECT COUNT(*) FROM approvals WHERE organization = $1 AND flow = $2 AND number = $3";
-        let count: i64 = on!(self, |connection| {
-            sqlx::query_scalar(COUNT).bind(organization).bind(flow).bind(number).fetch_one(connection).await?
-        });
-        Ok(count > 0)
-    }
-
-    async fn insert_approval(
-        &mut self,
-        organization: &str,
-        flow: &str,
-        approval: &Approval,
-        created_at: i64,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        const INSERT: &str = "
-            INSERT INTO approvals
-                (id, organization, flow, number, target, environment, state, content, created_at, modified_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let (environment, state, content) = columns(approval)?;
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
-            let insert = insert.bind(approval.number).bind(approval.target.bytes().as_slice());
-            let insert = insert.bind(environment).bind(state).bind(content).bind(created_at);
-            insert.bind(now.micros()).execute(connection).await?;
-        });
+    /// Reopens approvals of tokens that a previous version of the program closed, since the file does not declare them.
+    async fn reopen_approvals(&mut self, organization: &str, journal: &mut Journal) -> Result<(), Error> {
+        const REOPEN: &str = "
+            UPDATE approvals SET closed_at = NULL
+            WHERE organization = $1 AND closed_at IS NOT NULL AND created_by IS NOT NULL AND withdrawn_by IS NULL
+              AND NOT EXISTS (SELECT 1 FROM approvals o WHERE o.organization = approvals.organization
+                                AND o.flow = approvals.flow AND o.number = approvals.number AND o.closed_at IS NULL)
+            RETURNING flow, number";
+        let reopened: Vec<Key> = on!(self, |connection| sqlx::query(REOPEN)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?);
+        for key in reopened {
+            journal.record(organization, format!("the {}, made by a token, was reopened", label(&key)));
+        }
         Ok(())
     }
 

@@ -123,6 +123,11 @@ impl ReconcileError {
         Self::NumberConflict(NumberConflict { organization: organization.to_owned(), subject, reason })
     }
 
+    fn number_is_of_a_token(organization: &str, subject: String) -> Self {
+        let reason = "was made by a token";
+        Self::NumberConflict(NumberConflict { organization: organization.to_owned(), subject, reason })
+    }
+
     fn number_has_other_artifact(organization: &str, subject: String) -> Self {
         let reason = "is for another artifact";
         Self::NumberConflict(NumberConflict { organization: organization.to_owned(), subject, reason })

@@ -3,8 +3,9 @@
 use sqlx::types::Uuid;
 
 use super::{Journal, Token, until};
+use crate::domain::evidence::access::Scope;
 use crate::domain::model::Timestamp;
-use crate::store::columns::{fingerprint, json, role, scope};
+use crate::store::columns::{fingerprint, permission_columns, permissions};
 use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
@@ -17,17 +18,19 @@ struct OpenToken {
     sha256: Vec<u8>,
     role: String,
     scope: String,
+    approves: Option<String>,
     can_create: bool,
     expires_at: Option<i64>,
 }
 
 impl OpenToken {
     fn parse(&self) -> Result<Token, Error> {
+        let (role, scope) = permissions(&self.role, &self.scope, self.approves.as_deref())?;
         Ok(Token {
             name: self.name.clone(),
             sha256: fingerprint(&self.sha256)?,
-            role: role(&self.role)?,
-            scope: scope(&self.scope)?,
+            role,
+            scope,
             can_create: self.can_create,
             expires_at: self.expires_at.map(Timestamp::from_micros),
         })
@@ -37,7 +40,7 @@ impl OpenToken {
 /// Describes a token for the audit log.
 fn describe(token: &Token) -> String {
     let Token { name, role, scope, can_create, .. } = token;
-    let scope = if scope.0.is_empty() { String::new() } else { format!(" for {}", scope.0.join(", ")) };
+    let scope = if *scope == Scope::default() { String::new() } else { format!(" for {scope}") };
     let create = if *can_create { ", which creates environments," } else { "" };
     format!("token {name} of role {}{scope}{create}", role.as_str())
 }
@@ -52,7 +55,7 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<Vec<&'a Token>, Error> {
         const SELECT: &str = "
-            SELECT id, name, sha256, role, scope, can_create, expires_at FROM tokens
+            SELECT id, name, sha256, role, scope, approves, can_create, expires_at FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
         const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
@@ -86,13 +89,15 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const INSERT: &str = "
-            INSERT INTO tokens (id, organization, name, sha256, role, scope, can_create, expires_at, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+            INSERT INTO tokens
+                (id, organization, name, sha256, role, scope, approves, can_create, expires_at, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         for token in tokens {
+            let (role, scope, approves) = permission_columns(token.role, &token.scope)?;
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(&token.name);
-                let insert = insert.bind(token.sha256.bytes().as_slice()).bind(token.role.as_str());
-                let insert = insert.bind(json(&token.scope)?).bind(token.can_create);
+                let insert = insert.bind(token.sha256.bytes().as_slice()).bind(role);
+                let insert = insert.bind(scope).bind(approves).bind(token.can_create);
                 let insert = insert.bind(token.expires_at.map(Timestamp::micros));
                 insert.bind(now.micros()).execute(connection).await?;
             });

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::test_service::bootstrap;
 use super::{
-    ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod,
-    report,
+    ADMIN, APPROVER, ATTESTER, Database, EXPIRED, READER, REPORTER, Response, STRANGER, TestService, digest,
+    form, pod, report,
 };
 
 /// Statuses of all operations in an organization: reports for `prod` and `test`, attestations in `cart` and `web`,
@@ -64,9 +64,13 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
                 Response::from_request(request(token)).await.expect(status);
             }
             let mut roles = Vec::new();
-            for (role, token) in
-                [("report", REPORTER), ("attest", ATTESTER), ("read", READER), ("admin", ADMIN)]
-            {
+            for (role, token) in [
+                ("report", REPORTER),
+                ("attest", ATTESTER),
+                ("approve", APPROVER),
+                ("read", READER),
+                ("admin", ADMIN),
+            ] {
                 let status = Response::from_request(request(token)).await.status.as_u16();
                 assert!([200, 201, 400, 403, 404, 415].contains(&status), "{method} {path}: {status}");
                 if status != 403 {
@@ -78,16 +82,19 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     }
     routes.sort();
     insta::assert_snapshot!(routes.join("\n"), @r"
-    GET /api/v2/actions/{org}/{action_number}: read, admin
-    GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: read, admin
-    GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: read, admin
-    GET /api/v2/attestations/{org}/{flow_name}: read, admin
+    GET /api/v2/actions/{org}/{action_number}: approve, read, admin
+    GET /api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}: approve, read, admin
+    GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: approve, read, admin
+    GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
     GET /api/v2/audit/{org}: admin
     GET /api/v2/environments/{org}/{env_name}/access-review: admin
-    GET /api/v2/organizations/{org}/environments_notifications: read, admin
-    GET /api/v2/repos/{org}/live-artifacts/{repo_name}: read, admin
-    GET /api/v2/trails/{org}: read, admin
+    GET /api/v2/organizations/{org}/environments_notifications: approve, read, admin
+    GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
+    GET /api/v2/trails/{org}: approve, read, admin
+    POST /api/v2/approvals/{org}/{flow_name}: approve, admin
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: attest, admin
+    PUT /api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw: approve, admin
     PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin
     PUT /api/v2/repos/{org}/close/{repo_name}: admin
     PUT /api/v2/repos/{org}/reopen/{repo_name}: admin
@@ -101,6 +108,7 @@ async fn each_role_is_limited_to_its_operations(database: Database) {
         (REPORTER, [200, 403, 403, 403, 403, 403, 403, 403, 403, 403, 403]),
         (ATTESTER, [403, 403, 201, 403, 403, 403, 403, 403, 403, 403, 403]),
         (READER, [403, 403, 403, 403, 200, 200, 200, 200, 404, 200, 404]),
+        (APPROVER, [403, 403, 403, 403, 200, 200, 200, 200, 404, 200, 404]),
         (STRANGER, [403; 11]),
         (EXPIRED, [401; 11]),
         ("guessed-0123456789abcdef01234567", [401; 11]),

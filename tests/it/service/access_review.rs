@@ -38,11 +38,14 @@ async fn review_lists_the_tokens_that_may_fulfil_each_requirement(database: Data
     let service = start(database).await;
     let review = service.get(ADMIN, REVIEW).await.expect(200).json();
     // The expired token of role admin is not listed.
-    assert_eq!(tokens(&review["requirements"]), [vec!["admin", "attester"], vec!["admin", "web"], vec![]]);
+    assert_eq!(
+        tokens(&review["requirements"]),
+        [vec!["admin", "attester"], vec!["admin", "web"], vec!["admin", "kim"]]
+    );
     let actions: Vec<_> =
         review["requirements"].as_array().unwrap().iter().map(|way| &way["action"]).collect();
     assert_eq!(actions, ["attest in flow cart", "attest in flow web", "approve the artifact for prod"]);
-    let web = json!({"name": "web", "role": "attest", "scope": ["web"], "expires_at": 32_474_736_000_i64});
+    let web = json!({"name": "web", "role": "attest", "scope": {"environments": [], "flows": ["web"]}, "expires_at": 32_474_736_000_i64});
     assert_eq!(review["requirements"][1]["tokens"][1], web);
     assert_eq!(review["requirements"][2]["in_bootstrap_file"], true);
     assert_eq!(tokens(&review["alternatives"]), [vec![], vec![], vec!["admin", "reporter"]]);
@@ -65,7 +68,7 @@ async fn review_lists_the_tokens_that_may_fulfil_each_requirement(database: Data
         reasons.contains("scan") && reasons.contains("not approved") && !reasons.contains("unit"),
         "{reasons}"
     );
-    assert_eq!(tokens(&review["requirements"]), [vec!["admin", "attester"], vec![], vec![]]);
+    assert_eq!(tokens(&review["requirements"]), [vec!["admin", "attester"], vec![], vec!["admin", "kim"]]);
     let obstacle = review["requirements"][1]["obstacle"].as_str().unwrap();
     assert!(
         obstacle.starts_with("the flow does not declare the image \"registry.example/cart:1\""),
@@ -89,6 +92,7 @@ async fn review_is_a_page_and_a_command_for_admins(database: Database) {
     let shown = [
         "token <bdi>attester</bdi>, role attest for <bdi>cart</bdi>",
         "role attest for <bdi>web</bdi>, until ",
+        "role approve for <bdi>cart in prod</bdi>",
         "everybody who can change the bootstrap file",
     ];
     assert_contains(&admin.get(&path).await.text, &shown);

@@ -55,9 +55,9 @@ async fn approval_has_every_field_and_artifacts_of_its_commits(database: Databas
         "target_artifact": digest('a'), "description": "to production", "state": "APPROVED",
         "src_commit_list": [{"commit_sha": COMMIT, "artifact_fingerprints": [digest('a'), digest('c')]}],
         "approvals": [{
-            "comment": "fine", "approved_by": "kim", "approval_url": "https://x", "timestamp": 1_788_264_000,
+            "state": "APPROVED", "comment": "fine", "approved_by": "kim", "approval_url": "https://x", "timestamp": 1_788_264_000,
         }],
-        "environment": "prod", "user_data": {"ticket": ["OPS-7", 1.5]},
+        "environment": "prod", "user_data": {"ticket": ["OPS-7", 1.5]}, "created_by": null, "withdrawal": null,
     });
     assert_eq!(without_times(service.read("/approvals/acme/cart/3").await), expected);
     // The list has only the hash of a commit.

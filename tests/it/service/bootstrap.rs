@@ -15,6 +15,7 @@ async fn start_error(database: &Database, bootstrap: &str) -> String {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "all mistakes in one list")]
 async fn mistake_is_reported_with_key_and_line(database: Database) {
     let token = |token: &str| {
         format!("generation: 1\norganizations:\n  - name: acme\n    tokens:\n      - {token}\n")
@@ -80,7 +81,19 @@ async fn mistake_is_reported_with_key_and_line(database: Database) {
         ),
         (
             token(&format!("{{name: x, role: read, flows: [b], file: {ADMIN}}}")),
-            &["must list neither environments nor flows"],
+            &["a token of role read must not list flows"],
+        ),
+        (
+            token(&format!("{{name: x, role: approve, environments: [a], file: {ADMIN}}}")),
+            &["a token of role approve needs flows: [NAME]"],
+        ),
+        (
+            token(&format!("{{name: x, role: approve, flows: [a], file: {ADMIN}}}")),
+            &["a token of role approve needs environments: [NAME]"],
+        ),
+        (
+            token(&format!("{{name: x, role: approve, environments: [a/b], flows: [a], file: {ADMIN}}}")),
+            &["tokens[0]", "slash"],
         ),
         (
             token(&format!("{{name: x, role: read, create: true, file: {ADMIN}}}")),
@@ -372,7 +385,8 @@ async fn example_file_is_valid() {
     );
     assert_eq!(
         database.rows("SELECT role FROM tokens ORDER BY role").await,
-        ["admin", "attest", "read", "report"]
+        // A token of role approve is stored as one of role read, with its scope.
+        ["admin", "attest", "read", "read", "report"]
     );
 }
 

@@ -68,6 +68,8 @@ const ELEMENTS: &[&str] = &[
     "strong",
     "em",
     "small",
+    "datalist",
+    "textarea",
     "script",
 ];
 
@@ -93,6 +95,7 @@ const ATTRIBUTES: &[&str] = &[
     "href",
     "id",
     "lang",
+    "list",
     "max",
     "maxlength",
     "method",
@@ -104,6 +107,7 @@ const ATTRIBUTES: &[&str] = &[
     "rel",
     "required",
     "role",
+    "rows",
     "rowspan",
     "scope",
     "selected",

@@ -8,6 +8,7 @@ mod absence;
 mod access;
 mod access_review;
 mod approvals;
+mod approve;
 mod attest;
 mod attribution;
 mod bootstrap;
@@ -53,6 +54,8 @@ pub const READER: &str = "reader-0123456789abcdef012345678";
 pub const REPORTER: &str = "reporter-0123456789abcdef0123456";
 /// Limited to the flow `cart`.
 pub const ATTESTER: &str = "attester-0123456789abcdef0123456";
+/// Limited to the flow `cart` and the environment `prod`.
+pub const APPROVER: &str = "approver-0123456789abcdef0123456";
 /// Admin of the organization `stranger`.
 pub const STRANGER: &str = "stranger-0123456789abcdef0123456";
 pub const EXPIRED: &str = "expired-0123456789abcdef01234567";

@@ -1,6 +1,7 @@
 //! Requests to pages with a browser session: sign-in, sessions, headers and limits.
 
 mod action;
+mod approve;
 mod artifact;
 mod attestation;
 mod compare;
@@ -65,7 +66,7 @@ async fn session_requires_read_permission_and_is_limited_to_its_organization(dat
         let mut browser = Browser::new(&service);
         let answer = browser.sign_in(token, "").await;
         assert_eq!(answer.status, 403, "{token}");
-        assert!(answer.text.contains("Use a token of role read or admin"), "{}", answer.text);
+        assert!(answer.text.contains("Use a token of role read, approve or admin"), "{}", answer.text);
         assert!(token.is_empty() || !answer.text.contains(token));
         assert_eq!(browser.cookie, None);
     }

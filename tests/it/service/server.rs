@@ -57,6 +57,7 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
     let expected = [
         ("get", "/api/v2/actions/{org}/{action_number}"),
         ("get", "/api/v2/approvals/{org}/{flow_name}/{approval_number}"),
+        ("get", "/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}"),
         ("get", "/api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals"),
         ("get", "/api/v2/attestations/{org}/{flow_name}"),
         ("get", "/api/v2/audit/{org}"),
@@ -64,7 +65,9 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("get", "/api/v2/organizations/{org}/environments_notifications"),
         ("get", "/api/v2/repos/{org}/live-artifacts/{repo_name}"),
         ("get", "/api/v2/trails/{org}"),
+        ("post", "/api/v2/approvals/{org}/{flow_name}"),
         ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit"),
+        ("put", "/api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw"),
         ("put", "/api/v2/environments/{org}/{env_name}/report/K8S"),
         ("put", "/api/v2/repos/{org}/close/{repo_name}"),
         ("put", "/api/v2/repos/{org}/reopen/{repo_name}"),

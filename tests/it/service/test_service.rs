@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{ADMIN, ATTESTER, Database, EXPIRED, READER, REPORTER, STRANGER};
+use super::{ADMIN, APPROVER, ATTESTER, Database, EXPIRED, READER, REPORTER, STRANGER};
 pub use crate::daemon::eventually;
 
 /// The bootstrap file of most tests: their tokens, and `more` below `acme`.
@@ -30,6 +30,7 @@ organizations:
       - {{name: reader, role: read, file: {READER}}}
       - {{name: reporter, role: report, environments: [prod], create: true, file: {REPORTER}}}
       - {{name: attester, role: attest, flows: [cart], file: {ATTESTER}}}
+      - {{name: kim, role: approve, environments: [prod], flows: [cart], file: {APPROVER}}}
       - {{name: expired, role: admin, file: {EXPIRED}, expires: 2020-01-01T00:00:00Z}}
 {more}
   - name: stranger
@@ -42,7 +43,7 @@ organizations:
 /// A folder with the bootstrap file and one file per token, named like the token.
 pub fn folder(bootstrap: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for token in [ADMIN, READER, REPORTER, ATTESTER, STRANGER, EXPIRED] {
+    for token in [ADMIN, READER, REPORTER, ATTESTER, APPROVER, STRANGER, EXPIRED] {
         std::fs::write(folder.path().join(token), format!("{token}\n")).unwrap();
     }
     std::fs::write(folder.path().join("bootstrap.yaml"), bootstrap).unwrap();

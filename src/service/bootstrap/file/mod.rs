@@ -80,17 +80,18 @@ pub(super) struct Organization {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Token {
-    /// Name of the token, shown as the author of its reports and attestations.
+    /// Name of the token, shown as the author of its reports, attestations and approvals.
     pub(super) name: String,
-    /// Permissions: report to the listed environments, attest to the listed flows, read everything, or all of these.
+    /// Permissions: report to the listed environments, attest to the listed flows, approve in the listed flows for the listed
+    /// environments (and read), read everything, or all of these.
     pub(super) role: Role,
-    /// Environments of a token with the role report; "*" for all.
+    /// Environments of a token with the role report or approve; "*" for all.
     #[serde(default)]
     pub(super) environments: Vec<String>,
     /// Whether reports of a token with the role report create environments that this file does not list.
     #[serde(default)]
     pub(super) create: bool,
-    /// Flows of a token with the role attest; "*" for all.
+    /// Flows of a token with the role attest or approve; "*" for all.
     #[serde(default)]
     pub(super) flows: Vec<String>,
     /// SHA-256 of the token, 64 lowercase hex digits.

@@ -261,39 +261,28 @@ fn check(flow: &file::Flow) -> Result<(), InvalidValue> {
 
 /// The scope of a token, with valid names.
 fn scope(token: &file::Token) -> Result<Scope, String> {
-    let (listed, other, missing, unused) = match token.role {
-        Role::Report => (
-            &token.environments,
-            &token.flows,
-            "a token of role report needs environments: [NAME], or [\"*\"]",
-            "a token of role report must not list flows",
-        ),
-        Role::Attest => (
-            &token.flows,
-            &token.environments,
-            "a token of role attest needs flows: [NAME], or [\"*\"]",
-            "a token of role attest must not list environments",
-        ),
-        Role::Read | Role::Admin => {
-            let is_bare = token.environments.is_empty() && token.flows.is_empty();
-            let listed = "a token of role read or admin must list neither environments nor flows";
-            return if is_bare { Ok(Scope::default()) } else { Err(listed.into()) };
-        }
+    let file::Token { role, environments, flows, .. } = token;
+    let (lists_environments, lists_flows) = match role {
+        Role::Report => (true, false),
+        Role::Attest => (false, true),
+        Role::Approve => (true, true),
+        Role::Read | Role::Admin => (false, false),
     };
-    if listed.is_empty() {
-        return Err(missing.into());
+    let lists = [("environments", environments, lists_environments), ("flows", flows, lists_flows)];
+    let role = role.as_str();
+    if let Some((kind, ..)) = lists.iter().find(|(_, names, is_needed)| *is_needed && names.is_empty()) {
+        return Err(format!("a token of role {role} needs {kind}: [NAME], or [\"*\"]"));
     }
-    if !other.is_empty() {
-        return Err(unused.into());
+    if let Some((kind, ..)) = lists.iter().find(|(_, names, is_needed)| !is_needed && !names.is_empty()) {
+        return Err(format!("a token of role {role} must not list {kind}"));
     }
-    for name in listed.iter().filter(|name| *name != Scope::ALL) {
-        let checked = match token.role {
-            Role::Report => name.parse::<EnvironmentName>().map(drop),
-            _ => name.parse::<FlowName>().map(drop),
-        };
-        checked.map_err(|error| error.to_string())?;
+    for name in environments.iter().filter(|name| *name != Scope::ALL) {
+        name.parse::<EnvironmentName>().map_err(|error| error.to_string())?;
     }
-    Ok(Scope(listed.clone()))
+    for name in flows.iter().filter(|name| *name != Scope::ALL) {
+        name.parse::<FlowName>().map_err(|error| error.to_string())?;
+    }
+    Ok(Scope { environments: environments.clone(), flows: flows.clone() })
 }
 
 /// The hash of a token, from the hash, file or variable that the bootstrap file names.

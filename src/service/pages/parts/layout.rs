@@ -81,7 +81,7 @@ fn header_tools(site: &Site, user: &SignedIn, query: &str) -> Markup {
     let parts = [("Environments", None), ("Actions", Some("actions")), ("Audit log", Some("audit"))];
     html! {
         nav aria-label="Organization" {
-            @for (name, part) in parts.into_iter().filter(|(_, part)| user.is_admin || *part != Some("audit")) {
+            @for (name, part) in parts.into_iter().filter(|(_, part)| user.is_admin() || *part != Some("audit")) {
                 @let segments: Vec<&str> = [user.organization.as_str()].into_iter().chain(part).collect();
                 @let path = site.links.page(&segments);
                 a href=(path) aria-current=[user.is_at(&path).then_some("page")] { (name) }

@@ -279,6 +279,24 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         assert_eq!(answer.status(), 201, "{kind}: {}", answer.text().await.unwrap());
     }
 
+    // Approvals by a token, one of them withdrawn.
+    let send = async |method, path: &str, body: Value| {
+        let request = service.request(method, EVIL_ADMIN, path).header("Content-Type", "application/json");
+        assert!(request.body(body.to_string()).send().await.unwrap().status().is_success(), "{path}: {body}");
+    };
+    for (number, environment) in [(2, Some(&environment)), (3, None)] {
+        let mut of = |field: &str| fields.hidden(text(&format!("{field} {number}")));
+        let user_data = json!({of("approval key"): of("approval data")});
+        let mut shown = |field: &str| fields.shown_on(&[&of_artifact], text(&format!("{field} {number}")));
+        let decision = json!({"state": "APPROVED", "comment": shown("token comment"), "approval_url": shown("token url"),
+                              "approved_by": "not the token"});
+        let body = json!({"artifact_fingerprint": digest('a'), "environment": environment, "user_data": user_data,
+                          "description": shown("token description"), "approvals": [decision]});
+        send(reqwest::Method::POST, "/approvals/acme/cart", body).await;
+    }
+    let reason = fields.shown_on(&[&of_artifact], text("withdrawal"));
+    send(reqwest::Method::PUT, "/approvals/acme/cart/3/withdraw", json!({ "comment": reason })).await;
+
     let mut evil = Browser::signed_in(&service, EVIL_ADMIN).await;
     let input = EVIL.trim();
     for (address, of, status) in [
@@ -312,6 +330,8 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (path(&["ui", "acme", "flows", input, "trails", input]), "", 404),
         (path(&["ui", "acme", "actions", input]), "", 404),
         (query("/ui/sign-in", &[("next", input)]), "next", 200),
+        (query(&of_artifact, &[("flow", "cart"), ("approved", "2")]), "approved", 200),
+        (query(&of_artifact, &[("flow", input), ("approved", input)]), "", 400),
     ] {
         if matches!(of, "found" | "q" | "next") {
             fields.shown_on(&[of], input.to_owned());

@@ -1,0 +1,138 @@
+//! Approves an artifact from its page, for users with a token of role approve or admin.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use url::form_urlencoded;
+
+use super::form::Form;
+use super::parts::escape::text;
+use super::parts::format::timestamp;
+use super::parts::list::MAX_LISTED;
+use super::parts::refusal::Refusal;
+use super::parts::urls;
+use super::session::OrganizationForm;
+use crate::domain::evidence::access::{Operation, Role};
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, Text};
+use crate::service::app::App;
+use crate::service::evaluation::approval::{self, NewApproval};
+use crate::service::http::context::SignedIn;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::Problem;
+use crate::service::site::Site;
+use crate::store::approvals::Approval;
+use crate::store::bootstrap::KnownNames;
+
+/// The query parameters of the artifact's page that name an approval to be confirmed.
+pub(super) const PARAMETERS: [&str; 2] = ["flow", "approved"];
+
+/// Maximum size of the form, in bytes: a text of 64 KiB, with each byte encoded as three.
+const MAX_FORM_BYTES: u64 = 256 * 1024;
+
+/// Maximum length of a comment that a browser accepts, in characters.
+const MAX_COMMENT_CHARS: usize = 10_000;
+
+/// Approves the artifact, and redirects to its page, which confirms it.
+pub(super) async fn submit(
+    State(app): State<App>,
+    OrganizationForm { organization, rest: fingerprint, caller, .. }: OrganizationForm<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
+    let mut form = Form::read(&app, &organization, &headers, body, MAX_FORM_BYTES).await?;
+    let flow: FlowName = Problem::parse("flow", form.take("flow").trim())?;
+    let environment: EnvironmentName = Problem::parse("environment", form.take("environment").trim())?;
+    // Browsers send line breaks as CRLF.
+    let comment = form.take("comment").replace("\r\n", "\n");
+    let comment = Text::new(comment.trim()).map_err(|error| Problem::field("comment", &error))?;
+    let new = NewApproval { decision: Some((comment, Text::default())), ..NewApproval::default() };
+    let approved =
+        approval::approve(&app, &caller, &organization, &flow, artifact, Some(&environment), new).await;
+    // The page exists: what does not is a name in the form.
+    let (_, approval) = approved.map_err(|problem| match problem.status() {
+        StatusCode::NOT_FOUND => Problem::invalid(problem.text()),
+        _ => problem,
+    })?;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("flow", flow.as_str()).append_pair("approved", &approval.number.to_string());
+    let path = urls::artifact(&app.site, &organization, &artifact);
+    Ok(Redirect::to(&format!("{path}?{}", query.finish())).into_response())
+}
+
+/// Confirms the approval that the query names, unless it was withdrawn.
+pub(super) fn confirmation(
+    approvals: &[(String, Approval)],
+    parameters: &Parameters,
+    artifact: &str,
+) -> Result<Markup, Problem> {
+    let (flow, number) = (parameters.field("flow"), parameters.number("approved")?);
+    let approved = approvals.iter().find(|(name, approval)| {
+        Some(name.as_str()) == flow && Some(approval.number) == number && approval.withdrawal.is_none()
+    });
+    Ok(html! {
+        @if let Some((flow, approval)) = approved {
+            @for signed in &approval.content.approvals {
+                p.notice role="status" {
+                    "Approved " (text(artifact)) " for "
+                    @match &approval.environment { Some(name) => (text(name.as_str())), None => "any environment" }
+                    ": approval " (approval.number) " of flow " (text(flow)) ", by " (text(&signed.approved_by)) ", "
+                    (timestamp(signed.timestamp))
+                }
+            }
+        }
+    })
+}
+
+/// The form, for users whose token may approve. `flows` are those of the artifact.
+pub(super) fn form(
+    site: &Site,
+    user: &SignedIn,
+    artifact: Fingerprint,
+    flows: &BTreeSet<&str>,
+    known: &KnownNames,
+) -> Markup {
+    if !matches!(user.role, Role::Approve | Role::Admin) {
+        return html! {};
+    }
+    let may_name = |flow: &&str| user.role.permits(&user.scope, Operation::Approve(flow)).is_ok();
+    let mut flows: Vec<&str> = flows.iter().copied().filter(may_name).collect();
+    if flows.is_empty() {
+        flows = known.flows.iter().map(String::as_str).filter(may_name).collect();
+    }
+    let environments = known.environments.iter().map(String::as_str);
+    let may_approve_for = |name: &&str| user.role.permits_approval_for(&user.scope, Some(name)).is_ok();
+    let environments: Vec<&str> = environments.filter(may_approve_for).collect();
+    if flows.is_empty() || environments.is_empty() {
+        return html! {};
+    }
+    html! {
+        h3 { "Approve this artifact" }
+        form.filter method="post" action=(urls::artifact(site, &user.organization, &artifact)) {
+            (name_field("flow", "Flow", &flows))
+            (name_field("environment", "Environment", &environments))
+            div {
+                label for="comment" { "Comment" }
+                textarea id="comment" name="comment" rows="1" maxlength=(MAX_COMMENT_CHARS) {}
+            }
+            button type="submit" { "Approve" }
+        }
+    }
+}
+
+/// An input with suggestions, filled in if there is one only.
+fn name_field(name: &str, label: &str, suggestions: &[&str]) -> Markup {
+    let list = format!("{name}-names");
+    let only = if let [only] = suggestions { only } else { "" };
+    html! {
+        div {
+            label for=(name) { (label) }
+            input id=(name) name=(name) list=(list) value=(only) required maxlength="255" autocomplete="off";
+            datalist id=(list) { @for suggestion in suggestions.iter().take(MAX_LISTED) { option value=(suggestion) {} } }
+        }
+    }
+}
