@@ -25,6 +25,7 @@ pub enum Exit {
     TimedOut = 7,
     Cluster = 8,
     Failing = 9,
+    Mismatch = 11,
 }
 
 /// A failure as it is shown to the user.

@@ -11,6 +11,7 @@ mod attest;
 mod demo;
 mod exit;
 mod fingerprints;
+mod log;
 mod manual;
 mod output;
 mod read;
@@ -57,7 +58,8 @@ Exit codes:
   7  wait timed out
   8  the cluster is unreachable or denies access, or an environment that must
      not be empty has no pods
-  9  attested, but not all tests passed (--fail-on-failures)";
+  9  attested, but not all tests passed (--fail-on-failures)
+  11 the log does not match the records or a checkpoint (log verify)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -79,6 +81,8 @@ enum Command {
     Approval(approval::Approval),
     /// Close or reopen a repository
     Repository(repository::Repository),
+    /// Verify or export the log of acknowledged changes
+    Log(log::Log),
     /// Run the compliance service
     #[cfg(feature = "service")]
     Serve(serve::Serve),
@@ -173,6 +177,7 @@ impl Cli {
             Command::Approve(approve) => approve.run().await.map_err(|failure| vec![failure]),
             Command::Approval(approval) => approval.run().await.map_err(|failure| vec![failure]),
             Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
+            Command::Log(log) => log.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]
             Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

@@ -47,6 +47,9 @@ pub(super) struct Serve {
     /// denied
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
     allow_internal: Vec<Network>,
+    /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_SIGNING_KEY")]
+    signing_key: Option<OsString>,
     /// Maximum size of a report in bytes, at most 64 MiB
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().report, value_parser = integer(1..=Limits::default().report))]
     max_report: u64,
@@ -170,6 +173,7 @@ impl Serve {
             clock: Clock::default(),
             bounds: Bounds::default().within_file_limit(),
             timeouts: Timeouts::default(),
+            signing_key: non_empty(self.signing_key.as_ref()).map(PathBuf::from),
             allowed_internal: self.allow_internal.iter().filter_map(|network| network.0).collect(),
         })
     }
@@ -207,6 +211,8 @@ impl From<StartError> for Failure {
         let exit = match &error {
             StartError::Listen(_)
             | StartError::Tls(_)
+            | StartError::SigningKey(_)
+            | StartError::SigningKeyTimedOut(_)
             | StartError::Empty
             | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {

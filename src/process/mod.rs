@@ -18,5 +18,6 @@ pub mod own_variables;
 pub mod peers;
 pub mod proxy;
 pub mod signals;
+pub mod signing;
 pub mod tls;
 pub mod yaml;

@@ -20,6 +20,7 @@ use super::limits::organization_lock::OrganizationLocks;
 use super::limits::{
     Limits, MAX_PAGES, MAX_PAGES_PER_KEY, MAX_RESPONSES_PER_ORGANIZATION, MAX_RESPONSES_PER_TOKEN,
 };
+use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
 use super::site::Site;
@@ -68,6 +69,7 @@ impl App {
         limits: &Limits,
         clock: Clock,
         links: Links,
+        log_signer: LogSigner,
         allowed_internal: Vec<IpNet>,
     ) -> Self {
         let share = ConnectionShare::new(&store);
@@ -90,7 +92,7 @@ impl App {
             addresses: Addresses::default(),
             allowed_internal,
             invitation: Invitation::default(),
-            site: Site::new(store, links, clock, limits.silent_after),
+            site: Site::new(store, links, log_signer, clock, limits.silent_after),
         }))
     }
 }

@@ -20,6 +20,7 @@ use super::http::links::Links;
 use super::http::problem::Problem;
 use super::http::routes;
 use super::limits::Limits;
+use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{Fingerprint, JunitAttestation};
@@ -129,7 +130,8 @@ async fn router() -> Router {
         .await
         .expect("a database");
     let links = Links::new(Url::parse("http://127.0.0.1").expect("a URL"), false);
-    let app = App::new(store, &Limits::default(), Clock::default(), links, vec![]);
+    let signer = LogSigner::new(&links, None);
+    let app = App::new(store, &Limits::default(), Clock::default(), links, signer, vec![]);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let bootstrap = format!(
         "generation: 1\norganizations:\n- name: acme\n  tokens:\n  - {{name: fuzzing, role: admin, sha256: {}}}\n  \

@@ -13,6 +13,7 @@ pub(crate) mod fuzzing;
 mod http;
 pub(crate) mod invitation;
 mod limits;
+mod log_signer;
 mod maintenance;
 pub mod notify;
 mod operations;
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -40,9 +41,11 @@ use url::Url;
 use self::app::App;
 use self::bootstrap::{Bootstrap, LoadError};
 use self::http::links::Links;
+use self::log_signer::LogSigner;
 use self::maintenance::admin::Probed;
 use crate::domain::model::Fingerprint;
 use crate::process::listener::{self, Bounds, ListenError};
+use crate::process::signing::{KeyError, SigningKey};
 use crate::process::tls::{self, Identity, TlsError};
 use crate::process::{self, error_causes};
 use crate::store::{self, DatabaseUrl, Store, Timeouts};
@@ -72,6 +75,8 @@ pub struct Setup {
     pub timeouts: Timeouts,
     /// Internal networks that notifications may reach.
     pub allowed_internal: Vec<IpNet>,
+    /// The private key that signs checkpoints of the logs.
+    pub signing_key: Option<PathBuf>,
 }
 
 /// A failed start.
@@ -83,6 +88,12 @@ pub enum StartError {
     /// Invalid certificate or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Unusable signing key.
+    #[error(transparent)]
+    SigningKey(#[from] KeyError),
+    /// Reading the signing key takes too long, such as from a pipe without a writer.
+    #[error("reading the signing key \"{}\" timed out after {KEY_TIMEOUT:?}", .0.display())]
+    SigningKeyTimedOut(PathBuf),
     /// Failed to open the database.
     #[error("failed to open {0}")]
     Store(DatabaseUrl, #[source] store::Error),
@@ -96,6 +107,9 @@ pub enum StartError {
     #[error("failed to determine the address of the listener")]
     Address(#[source] std::io::Error),
 }
+
+/// Timeout for reading the signing key.
+const KEY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of connections to the admin listener.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
@@ -128,6 +142,10 @@ impl Service {
             None => None,
             Some(files) => Some(Identity::load(files).await?),
         };
+        let signing_key = match setup.signing_key {
+            None => None,
+            Some(path) => Some(read_signing_key(path).await?),
+        };
         // Before the database is created: an invalid file leaves none behind.
         let bootstrap = match &setup.bootstrap {
             None => None,
@@ -139,7 +157,8 @@ impl Service {
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
-        let app = App::new(store, &setup.limits, setup.clock, links, setup.allowed_internal);
+        let signer = LogSigner::new(&links, signing_key);
+        let app = App::new(store, &setup.limits, setup.clock, links, signer, setup.allowed_internal);
         let applied = match bootstrap {
             None => false,
             Some(bootstrap) => match bootstrap::apply(&app, bootstrap).await {
@@ -210,6 +229,7 @@ impl Service {
         let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
         tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
@@ -255,6 +275,13 @@ impl Service {
         }
         outcome
     }
+}
+
+async fn read_signing_key(path: PathBuf) -> Result<SigningKey, StartError> {
+    let file = path.clone();
+    let read = timeout(KEY_TIMEOUT, spawn_blocking(move || SigningKey::read(&file)));
+    let Ok(Ok(key)) = read.await else { return Err(StartError::SigningKeyTimedOut(path)) };
+    Ok(key?)
 }
 
 /// A task that ended early: it panicked, and the log has the panic.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::http::links::Links;
+use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use crate::domain::model::Timestamp;
 use crate::store::Store;
@@ -19,14 +20,21 @@ pub(super) struct Site(Arc<SiteParts>);
 pub(super) struct SiteParts {
     pub(super) store: Store,
     pub(super) links: Links,
+    pub(super) log_signer: LogSigner,
     pub(super) clock: Clock,
     /// The default of `silent_after`, for environments that do not declare their own.
     pub(super) silent_after: Duration,
 }
 
 impl Site {
-    pub(super) fn new(store: Store, links: Links, clock: Clock, silent_after: Duration) -> Self {
-        Self(Arc::new(SiteParts { store, links, clock, silent_after }))
+    pub(super) fn new(
+        store: Store,
+        links: Links,
+        log_signer: LogSigner,
+        clock: Clock,
+        silent_after: Duration,
+    ) -> Self {
+        Self(Arc::new(SiteParts { store, links, log_signer, clock, silent_after }))
     }
 }
 

@@ -10,6 +10,7 @@ use super::columns::{fingerprint, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
 use crate::store::from_row::{all_from_rows, optional_from_row};
 
@@ -265,14 +266,15 @@ impl Transaction {
             INSERT INTO approvals (id, organization, flow, number, target, environment, state, content, created_by,
                                    created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-        let content = json(&approval.content)?;
+        let (id, content) = (Uuid::now_v7(), json(&approval.content)?);
         on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(flow);
             let insert = insert.bind(approval.number).bind(approval.target.bytes().as_slice());
             let insert = insert.bind(approval.environment.as_ref().map(EnvironmentName::as_str));
             let insert = insert.bind(approval.state.as_str()).bind(content).bind(created_by);
             insert.bind(created_at.micros()).bind(modified_at.micros()).execute(connection).await?;
         });
+        self.log().row(Kind::Approval, id);
         Ok(())
     }
 
@@ -286,12 +288,16 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE approvals SET closed_at = $1, withdrawn_by = $2, withdrawal_comment = $3
-            WHERE organization = $4 AND flow = $5 AND number = $6 AND created_by IS NOT NULL AND withdrawn_by IS NULL";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(withdrawal.at.micros()).bind(&withdrawal.by);
+            WHERE organization = $4 AND flow = $5 AND number = $6 AND created_by IS NOT NULL AND withdrawn_by IS NULL
+            RETURNING id";
+        let withdrawn: Vec<Uuid> = on!(self, |connection| {
+            let update = sqlx::query_scalar(UPDATE).bind(withdrawal.at.micros()).bind(&withdrawal.by);
             let update = update.bind(&withdrawal.comment).bind(organization).bind(flow).bind(number);
-            update.execute(connection).await?;
+            update.fetch_all(connection).await?
         });
+        for id in withdrawn {
+            self.log().row(Kind::ApprovalEnd, id);
+        }
         Ok(())
     }
 }

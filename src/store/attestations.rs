@@ -8,6 +8,7 @@ use super::columns::json;
 use super::provenance::{ClaimEffect, NewClaim};
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
     AmbiguousRepository, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text,
@@ -206,6 +207,7 @@ impl Transaction {
         self.update_trail(new, trail.id, at).await?;
         let artifacts = new.data.fingerprints();
         self.link(new, id, trail.id, &artifacts).await?;
+        self.log().row(Kind::Attestation, id);
         let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
         let claimed = named.url.as_ref().map(UrlText::as_str);
         let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());

@@ -6,6 +6,7 @@ use sqlx::types::Uuid;
 
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::model::{AuditEntry, Page, Timestamp};
 use crate::store::attestations::Span;
 use crate::store::from_row::all_from_rows;
@@ -18,14 +19,18 @@ impl Transaction {
         changes: &[(String, String)],
         at: Timestamp,
     ) -> Result<(), Error> {
-        insert!(self, "INSERT INTO audit (id, organization, at, actor, change) ", "", changes, |values,
-                                                                                                (
-            organization,
-            change,
+        let changes: Vec<_> = changes.iter().map(|change| (Uuid::now_v7(), change)).collect();
+        insert!(self, "INSERT INTO audit (id, organization, at, actor, change) ", "", &changes, |values,
+                                                                                                 (
+            id,
+            (organization, change),
         )| {
-            values.push_bind(Uuid::now_v7()).push_bind(organization.as_str()).push_bind(at.micros());
+            values.push_bind(*id).push_bind(organization.as_str()).push_bind(at.micros());
             values.push_bind(actor).push_bind(change.as_str());
         });
+        for (id, _) in changes {
+            self.log().row(Kind::Audit, id);
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::is_busy;
-use super::transaction::SqliteTransaction;
+use super::transaction::{PostgresTransaction, SqliteTransaction};
 use super::url::{DatabaseUrl, SqliteLocation};
 use super::{Error, Transaction};
 
@@ -130,9 +130,9 @@ impl Store {
             Self::Sqlite(pools) => {
                 Transaction::Sqlite(SqliteTransaction::new(pools.readers()?.begin().await?, None))
             }
-            Self::Postgres(pools) => Transaction::Postgres(
+            Self::Postgres(pools) => Transaction::Postgres(PostgresTransaction::new(
                 pools.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
-            ),
+            )),
         })
     }
 
@@ -150,7 +150,9 @@ impl Store {
                 let transaction = pools.writer.begin_with("BEGIN IMMEDIATE").await?;
                 Transaction::Sqlite(SqliteTransaction::new(transaction, Some(permit)))
             }
-            Self::Postgres(pools) => Transaction::Postgres(pools.writers.begin().await?),
+            Self::Postgres(pools) => {
+                Transaction::Postgres(PostgresTransaction::new(pools.writers.begin().await?))
+            }
         })
     }
 

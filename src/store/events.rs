@@ -76,6 +76,27 @@ impl Transaction {
         self.queue(groups, at).await
     }
 
+    /// Records a checkpoint of the organization's log for the targets that ask for it. Every event refers to an environment:
+    /// a checkpoint to the first one. An organization without environments has no events.
+    pub async fn insert_checkpoint_event(
+        &mut self,
+        organization: &str,
+        content: String,
+        at: Timestamp,
+    ) -> Result<Queued, Error> {
+        const FIRST: &str = "SELECT id FROM environments WHERE organization = $1 ORDER BY name LIMIT 1";
+        let targets = self.targets(organization).await?;
+        if !targets.iter().any(|target| target.triggers.contains(&Trigger::Checkpoint)) {
+            return Ok(Queued::default());
+        }
+        let environment: Option<Uuid> = on!(self, |connection| {
+            sqlx::query_scalar(FIRST).bind(organization).fetch_optional(connection).await?
+        });
+        let Some(environment) = environment else { return Ok(Queued::default()) };
+        let event = NewEvent { environment, name: String::new(), trigger: Trigger::Checkpoint, content };
+        self.insert_events(organization, &[event], at).await
+    }
+
     /// Inserts notifications for the events of each group, which are in order of creation.
     async fn queue(&mut self, groups: BTreeMap<Group, Vec<Uuid>>, at: Timestamp) -> Result<Queued, Error> {
         let waiting = self.waiting(&groups).await?;
@@ -240,7 +261,8 @@ const fn priority(trigger: Trigger) -> i64 {
         Trigger::StartedArtifact
         | Trigger::ExitedArtifact
         | Trigger::ScaledArtifact
-        | Trigger::AllowedArtifact => 1,
+        | Trigger::AllowedArtifact
+        | Trigger::Checkpoint => 1,
     }
 }
 
@@ -253,7 +275,10 @@ struct Target {
 
 impl Target {
     fn matches(&self, event: &NewEvent) -> bool {
-        self.environments.iter().any(|name| name == ALL_ENVIRONMENTS || *name == event.name)
+        // A checkpoint is an event of no environment.
+        let mut environments = self.environments.iter();
+        (event.trigger == Trigger::Checkpoint
+            || environments.any(|name| name == ALL_ENVIRONMENTS || *name == event.name))
             && self.triggers.contains(&event.trigger)
     }
 }

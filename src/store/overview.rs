@@ -174,7 +174,9 @@ impl Transaction {
             self,
             |query| {
                 query.push("SELECT environment, (occurred_at - ").push_bind(since.micros());
-                query.push(") / 3600000000, COUNT(*) FROM events WHERE occurred_at >= ");
+                query.push(
+                    ") / 3600000000, COUNT(*) FROM events WHERE kind <> 'ON_CHECKPOINT' AND occurred_at >= ",
+                );
                 query.push_bind(since.micros()).push(" AND environment IN");
             },
             environments.iter().map(|environment| environment.id),

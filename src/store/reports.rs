@@ -9,6 +9,7 @@ use super::transaction::on;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::log::environment_change::NewSnapshot;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
 
@@ -261,6 +262,7 @@ impl Transaction {
             let insert = sqlx::query(INSERT).bind(environment).bind(from.micros()).bind(to.micros());
             insert.execute(connection).await?;
         });
+        self.log().environment(environment, to).gap_from = Some(from);
         Ok(())
     }
 
@@ -274,10 +276,13 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SUPERSEDE: &str = "
             UPDATE snapshots SET superseded_at = $1, confirmed_at = $2 WHERE environment = $3 AND snapshot = $4";
-        on!(self, |connection| {
+        let superseded = on!(self, |connection| {
             let supersede = sqlx::query(SUPERSEDE).bind(at.micros()).bind(confirmed.map(Timestamp::micros));
-            supersede.bind(environment).bind(snapshot).execute(connection).await?;
+            supersede.bind(environment).bind(snapshot).execute(connection).await?.rows_affected()
         });
+        if superseded > 0 {
+            self.log().environment(environment, at).previous_confirmed_at = confirmed;
+        }
         Ok(())
     }
 
@@ -295,6 +300,12 @@ impl Transaction {
             let insert = sqlx::query(INSERT).bind(environment).bind(snapshot).bind(received.at.micros());
             let insert = insert.bind(received.reported_by).bind(received.report_hash.bytes().as_slice());
             insert.execute(connection).await?;
+        });
+        self.log().environment(environment, received.at).snapshot = Some(NewSnapshot {
+            number: snapshot,
+            reported_by: received.reported_by.to_owned(),
+            report_hash: received.report_hash,
+            compliance: None,
         });
         Ok(())
     }

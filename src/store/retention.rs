@@ -11,6 +11,7 @@ use super::columns::duration;
 use super::rows::Bytes;
 use super::transaction::{in_chunks, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Removal;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
 
@@ -133,10 +134,11 @@ impl Transaction {
         &mut self,
         environment: Uuid,
         horizon: Timestamp,
+        now: Timestamp,
     ) -> Result<RemovedHistory, Error> {
         const RECORD: &str = "
             UPDATE environments SET horizon_at = $2
-            WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2)";
+            WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2) RETURNING organization";
         let workloads: Vec<(Bytes,)> = on!(self, |connection| {
             let remove = sqlx::query(REMOVE_PODS).bind(environment).bind(horizon.micros());
             remove.bind(MAX_BATCH).fetch_all(connection).await.and_then(all_from_rows)?
@@ -152,9 +154,15 @@ impl Transaction {
             });
         }
         if rows > 0 {
-            on!(self, |connection| {
-                sqlx::query(RECORD).bind(environment).bind(horizon.micros()).execute(connection).await?;
+            let organization: Option<String> = on!(self, |connection| {
+                let record = sqlx::query_scalar(RECORD).bind(environment).bind(horizon.micros());
+                record.fetch_optional(connection).await?
             });
+            // Only the first batch changes the horizon.
+            if let Some(organization) = organization {
+                let subject = Removal::history(&environment.to_string());
+                self.log().removal(&organization, Removal { subject, before: horizon.micros() }, now);
+            }
         }
         Ok(RemovedHistory { rows, workloads })
     }
@@ -280,18 +288,56 @@ impl Transaction {
                 rows += query.build().persistent(false).execute(connection).await?.rows_affected();
             }
         );
+        if rows > 0 {
+            const RECORD: &str = "
+                UPDATE organizations SET attachments_removed_before = $2
+                WHERE name = $1 AND COALESCE(attachments_removed_before, 0) < $2 RETURNING name";
+            self.record_removal(RECORD, organization, Removal::ATTACHMENTS, horizon, now).await?;
+        }
         Ok(rows)
     }
 
+    /// Records the time before which rows of an organization were removed, and an entry of the log if it is a new one.
+    async fn record_removal(
+        &mut self,
+        record: &'static str,
+        organization: &str,
+        subject: &str,
+        horizon: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let recorded: Option<String> = on!(self, |connection| {
+            let record = sqlx::query_scalar(record).bind(organization).bind(horizon.micros());
+            record.fetch_optional(connection).await?
+        });
+        if recorded.is_some() {
+            let removal = Removal { subject: subject.to_owned(), before: horizon.micros() };
+            self.log().removal(organization, removal, now);
+        }
+        Ok(())
+    }
+
     /// Removes a batch of an organization's audit entries before the horizon, and returns their number.
-    pub async fn remove_audit(&mut self, organization: &str, horizon: Timestamp) -> Result<u64, Error> {
+    pub async fn remove_audit(
+        &mut self,
+        organization: &str,
+        horizon: Timestamp,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
         const DELETE: &str = "
             DELETE FROM audit WHERE id IN
             (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
-        Ok(on!(self, |connection| {
+        let rows = on!(self, |connection| {
             let delete = sqlx::query(DELETE).bind(organization).bind(horizon.micros());
             delete.bind(MAX_BATCH).execute(connection).await?.rows_affected()
-        }))
+        });
+        if rows > 0 {
+            const RECORD: &str = "
+                UPDATE organizations SET audit_removed_before = $2
+                WHERE name = $1 AND COALESCE(audit_removed_before, 0) < $2 RETURNING name";
+            self.record_removal(RECORD, organization, Removal::AUDIT, horizon, now).await?;
+        }
+        Ok(rows)
     }
 
     /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended

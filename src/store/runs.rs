@@ -6,10 +6,12 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
+use super::log::environment::{EndedArtifactRow, started_pod};
 use super::reports::ReceivedReport;
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{MAX_STATEMENT_ROWS, for_all, insert, on};
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::environment_change::RowsDigest;
 use crate::domain::evidence::snapshot::change::StoredPod;
 use crate::domain::evidence::snapshot::report::{Pod, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -47,7 +49,9 @@ impl Transaction {
     }
 
     /// Records the end of pods.
-    pub async fn end_pods(&mut self, rows: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+    pub async fn end_pods(&mut self, environment: Uuid, rows: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+        let ended = RowsDigest::new(rows.iter().map(|id| [id.to_string()]).collect());
+        self.log().environment(environment, at).pods_ended = ended;
         for_all!(
             self,
             |query| query.push("UPDATE pod_runs SET ended_at = ").push_bind(at.micros()).push(" WHERE id IN"),
@@ -91,6 +95,12 @@ impl Transaction {
                 values.push_bind(received.reported_by);
             }
         );
+        let columns = |pod: &&Pod| {
+            let (namespace, name, created_at) = (&pod.namespace, &pod.name, pod.created_at.micros());
+            started_pod(namespace, name, created_at, pod.workload, received.reported_by)
+        };
+        let started = RowsDigest::new(pods.iter().map(columns).collect());
+        self.log().environment(environment, received.at).pods_started = started;
         Ok(())
     }
 
@@ -102,7 +112,7 @@ impl Transaction {
         last_snapshot: i64,
         at: Timestamp,
     ) -> Result<(), Error> {
-        for_all!(
+        let ended: Vec<EndedArtifactRow> = fetch_for_all!(
             self,
             |query| {
                 query.push("UPDATE artifact_runs SET ended_at = ").push_bind(at.micros());
@@ -110,8 +120,11 @@ impl Transaction {
                 query.push(" WHERE environment = ").push_bind(environment);
                 query.push(" AND ended_at IS NULL AND fingerprint IN");
             },
-            artifacts.iter().map(|artifact| artifact.bytes().to_vec())
+            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            " RETURNING fingerprint, name, pods, first_snapshot, last_snapshot"
         );
+        let ended = ended.into_iter().map(EndedArtifactRow::parse).collect::<Result<_, _>>()?;
+        self.log().environment(environment, at).artifacts_ended = ended;
         Ok(())
     }
 
@@ -138,6 +151,7 @@ impl Transaction {
                 values.push_bind(organization).push_bind(*name).push_bind(*pods).push_bind(at.micros());
             }
         );
+        self.log().environment(environment, at).artifacts_started = artifacts.keys().copied().collect();
         Ok(())
     }
 

@@ -2,17 +2,18 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::{Postgres, Sqlite, SqliteConnection};
+use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Error;
+use super::log::pending::PendingLog;
 
 /// A transaction. Dropping it rolls it back.
 pub enum Transaction {
     /// On SQLite.
     Sqlite(SqliteTransaction),
     /// On PostgreSQL.
-    Postgres(sqlx::Transaction<'static, Postgres>),
+    Postgres(PostgresTransaction),
 }
 
 /// A transaction on SQLite.
@@ -21,6 +22,33 @@ pub struct SqliteTransaction {
     /// The write permit. Dropped after the transaction, whose thread may still be rolling back then: the next writer
     /// waits for its connection, and a heartbeat some milliseconds for the file lock.
     _permit: Option<OwnedSemaphorePermit>,
+    log: PendingLog,
+}
+
+/// A transaction on PostgreSQL.
+pub struct PostgresTransaction {
+    transaction: sqlx::Transaction<'static, Postgres>,
+    log: PendingLog,
+}
+
+impl PostgresTransaction {
+    pub(super) fn new(transaction: sqlx::Transaction<'static, Postgres>) -> Self {
+        Self { transaction, log: PendingLog::default() }
+    }
+}
+
+impl Deref for PostgresTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for PostgresTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.transaction
+    }
 }
 
 impl SqliteTransaction {
@@ -28,7 +56,7 @@ impl SqliteTransaction {
         transaction: sqlx::Transaction<'static, Sqlite>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { transaction, _permit: permit }
+        Self { transaction, _permit: permit, log: PendingLog::default() }
     }
 }
 
@@ -137,20 +165,31 @@ macro_rules! fetch_for_all {
 pub(super) use fetch_for_all;
 
 impl Transaction {
-    /// Commits.
+    /// The changes of this transaction that [`commit`](Self::commit) appends to the log.
+    pub(super) fn log(&mut self) -> &mut PendingLog {
+        match self {
+            Self::Sqlite(transaction) => &mut transaction.log,
+            Self::Postgres(transaction) => &mut transaction.log,
+        }
+    }
+
+    /// Appends the changes to the log of their organizations, and commits.
     ///
     /// # Errors
     ///
     /// Returns [`Error::InDoubt`] if the connection was lost during the commit. After any other error nothing was
     /// committed.
-    pub async fn commit(self) -> Result<(), Error> {
+    pub async fn commit(mut self) -> Result<(), Error> {
+        self.append_log().await?;
         match self {
             // Keeps the permit until the commit.
-            Self::Sqlite(SqliteTransaction { transaction, _permit }) => transaction.commit().await?,
-            Self::Postgres(transaction) => transaction.commit().await.map_err(|error| match error {
-                sqlx::Error::Database(_) => error.into(),
-                error => Error::InDoubt(error),
-            })?,
+            Self::Sqlite(SqliteTransaction { transaction, _permit, .. }) => transaction.commit().await?,
+            Self::Postgres(PostgresTransaction { transaction, .. }) => {
+                transaction.commit().await.map_err(|error| match error {
+                    sqlx::Error::Database(_) => error.into(),
+                    error => Error::InDoubt(error),
+                })?;
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
+use crate::domain::evidence::log::environment_change::StartedVerdict;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// The status of an environment before and after an evaluation.
@@ -231,6 +232,17 @@ impl Transaction {
             Ok((environment, artifact, &running.verdict, json(&running.verdict.reasons)?))
         });
         let started: Vec<_> = started.collect::<Result<_, Error>>()?;
+        for change in &changes {
+            for (artifact, _) in only_in(change.before, change.after) {
+                self.log().environment(change.environment, at).verdicts_ended.insert(*artifact);
+            }
+        }
+        for (environment, artifact, verdict, reasons) in &started {
+            let Verdict { compliance, is_allowed, .. } = verdict;
+            let compliance = compliance.as_str().to_owned();
+            let started = StartedVerdict { compliance, is_allowed: *is_allowed, reasons: reasons.clone() };
+            self.log().environment(*environment, at).verdicts_started.insert(**artifact, started);
+        }
         for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
@@ -313,6 +325,9 @@ impl Transaction {
             let update = sqlx::query(UPDATE).bind(compliance.as_str()).bind(environment).bind(snapshot);
             update.execute(connection).await?;
         });
+        if let Some(snapshot) = self.log().snapshot(environment, snapshot) {
+            snapshot.compliance = Some(compliance.as_str().to_owned());
+        }
         Ok(())
     }
 

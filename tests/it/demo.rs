@@ -379,3 +379,13 @@ fn every_linked_page_of_the_demo_opens_and_past_states_are_shown() {
     assert!(!storefront.contains("no reports for longer"), "{storefront}");
     demo.stop(Signal::SIGTERM);
 }
+
+#[test]
+fn log_of_two_days_of_history_is_verified() {
+    let demo = RunningDemo::start();
+    let verified = demo.with_exports(supercargo().args(["log", "verify"])).run();
+    verified.expect(0, &["verified ", " entries of "]);
+    let entries: usize = verified.stdout.lines().nth(1).unwrap().parse().unwrap();
+    assert!(entries > 100, "{verified:?}");
+    demo.stop(Signal::SIGTERM);
+}

@@ -160,5 +160,6 @@ fn setup(files: &Files, clock: Clock) -> Result<Setup> {
         bounds: Bounds::default(),
         timeouts: Timeouts::default(),
         allowed_internal: vec![ALLOWED_INTERNAL],
+        signing_key: None,
     })
 }

@@ -10,6 +10,7 @@ pub mod compliance;
 pub mod environment_status;
 pub mod event;
 pub mod history_coverage;
+pub mod log;
 pub mod notification;
 pub mod ownership;
 pub mod rate_limit;

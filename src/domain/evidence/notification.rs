@@ -20,14 +20,14 @@ pub struct Notification<'a> {
     pub id: String,
     /// The action.
     pub action: ActionName<'a>,
-    /// The environment's page.
+    /// The environment's page; of a checkpoint, the organization's page.
     pub html_url: &'a str,
     /// Number of earlier events of the same environment and trigger that were merged into this notification. They are
     /// not sent.
     pub merged_events: i64,
     /// The event.
     #[serde(flatten)]
-    pub content: &'a Content,
+    pub content: &'a EventContent,
 }
 
 /// An action in a notification.
@@ -41,6 +41,32 @@ pub struct ActionName<'a> {
 }
 
 /// An event, the same for every target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum EventContent {
+    /// An event of an environment.
+    Environment(Content),
+    /// A checkpoint of the organization's log.
+    Checkpoint(CheckpointContent),
+}
+
+/// A checkpoint of the organization's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+pub struct CheckpointContent {
+    /// `ON_CHECKPOINT`.
+    pub trigger: Trigger,
+    /// Time of the checkpoint, in seconds of Unix time.
+    #[cfg_attr(feature = "service", schemars(with = "f64"))]
+    pub occurred_at: Timestamp,
+    /// The organization.
+    pub organization: String,
+    /// The checkpoint as a note: origin, number of entries, hash, and signatures.
+    pub checkpoint: String,
+}
+
+/// An event of an environment, the same for every target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 pub struct Content {
@@ -107,6 +133,30 @@ const MAX_LISTED_ARTIFACTS: usize = 10;
 /// Displayed hex digits of a fingerprint.
 const DISPLAYED_DIGITS: usize = 12;
 
+impl EventContent {
+    /// A summary in one escaped line.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        match self {
+            Self::Environment(content) => content.headline(),
+            Self::Checkpoint(content) => {
+                Escaped(&format!("checkpoint of the log of {}", content.organization)).to_string()
+            }
+        }
+    }
+
+    /// Details, each an escaped line.
+    #[must_use]
+    pub fn lines(&self, merged_events: i64) -> Vec<String> {
+        match self {
+            Self::Environment(content) => content.lines(merged_events),
+            Self::Checkpoint(content) => {
+                content.checkpoint.lines().map(|line| Escaped(line).to_string()).collect()
+            }
+        }
+    }
+}
+
 impl Content {
     /// A summary in one escaped line.
     #[must_use]
@@ -126,6 +176,8 @@ impl Content {
                 None => format!("{environment} is not compliant: {artifacts}"),
             },
             Trigger::CompliantEnvironment => format!("{environment} is compliant"),
+            // An event of no environment.
+            Trigger::Checkpoint => environment,
         };
         Escaped(&text).to_string()
     }
@@ -243,7 +295,7 @@ mod tests {
 
     #[test]
     fn notification_is_one_flat_json_object() {
-        let content = content(Trigger::StartedArtifact, &[], &[]);
+        let content = EventContent::Environment(content(Trigger::StartedArtifact, &[], &[]));
         let action = ActionName { number: 7, name: "ops" };
         let notification = Notification {
             schema_version: SCHEMA_VERSION,

@@ -31,6 +31,9 @@ pub enum Trigger {
     /// An environment became compliant.
     #[serde(rename = "ON_COMPLIANT_ENV")]
     CompliantEnvironment,
+    /// A checkpoint of the organization's log was written. Not in the interface.
+    #[serde(rename = "ON_CHECKPOINT")]
+    Checkpoint,
 }
 
 /// The kind of a target.
@@ -152,14 +155,15 @@ pub struct Action {
 pub struct UnknownVariant;
 
 impl Trigger {
-    /// All triggers, in the interface's order.
-    pub const ALL: [Self; 6] = [
+    /// All triggers, in the interface's order, then ours.
+    pub const ALL: [Self; 7] = [
         Self::StartedArtifact,
         Self::ExitedArtifact,
         Self::ScaledArtifact,
         Self::AllowedArtifact,
         Self::NonCompliantEnvironment,
         Self::CompliantEnvironment,
+        Self::Checkpoint,
     ];
 
     /// The interface's spelling.
@@ -172,6 +176,7 @@ impl Trigger {
             Self::AllowedArtifact => "ON_ALLOWED_ARTIFACT",
             Self::NonCompliantEnvironment => "ON_NON_COMPLIANT_ENV",
             Self::CompliantEnvironment => "ON_COMPLIANT_ENV",
+            Self::Checkpoint => "ON_CHECKPOINT",
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct FingerprintHasher(Sha256);
 pub struct InvalidFingerprint(String);
 
 impl Fingerprint {
+    /// 32 zero bytes, which is the digest of no known content.
+    pub const ZERO: Self = Self([0; 32]);
+
     /// The digest's 32 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {

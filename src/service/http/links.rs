@@ -62,6 +62,11 @@ impl Links {
         self.below(&["ui"], &[organization, "environments", environment]).into()
     }
 
+    /// The URL of an organization's page.
+    pub(crate) fn organization_page(&self, organization: &str) -> String {
+        self.below(&["ui"], &[organization]).into()
+    }
+
     /// The page of a trail.
     pub(crate) fn trail(&self, organization: &str, flow: &str, trail: &str) -> String {
         self.below(&["ui"], &[organization, "flows", flow, "trails", trail]).into()

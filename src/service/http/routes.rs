@@ -20,7 +20,7 @@ use super::problem::{Problem, panicked};
 use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::{
-    access_review, actions, approvals, approve, attest, attestations, audit, live_artifacts, report,
+    access_review, actions, approvals, approve, attest, attestations, audit, live_artifacts, log, report,
     repositories, trails,
 };
 use crate::service::pages;
@@ -48,6 +48,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(live_artifacts::live_artifacts))
                 .routes(routes!(audit::list_audit))
                 .routes(routes!(access_review::review_access))
+                .routes(routes!(log::read_log))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
                 .routes(routes!(attest::attest_junit))

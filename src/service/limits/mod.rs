@@ -58,6 +58,8 @@ pub struct Limits {
     pub silent_after: Duration,
     /// Interval of the retention.
     pub retention_interval: Duration,
+    /// Interval of the checkpoints of logs.
+    pub checkpoint_interval: Duration,
     /// Requests without a valid token or session that an address may send per `invalid_tokens_within`.
     pub invalid_tokens: u32,
     /// Window of the rate limit for invalid tokens.
@@ -107,6 +109,7 @@ impl Default for Limits {
             requests: 1024,
             silent_after: Duration::from_mins(3),
             retention_interval: Duration::from_hours(1),
+            checkpoint_interval: Duration::from_hours(1),
             invalid_tokens: 10,
             invalid_tokens_within: Duration::from_mins(1),
             new_environments: 1_000,

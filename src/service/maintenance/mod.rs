@@ -3,6 +3,7 @@
 //! `service` starts the tasks and shares the values; no operation runs here.
 
 pub(crate) mod admin;
+pub(crate) mod checkpoint;
 pub(crate) mod clock;
 pub(crate) mod metrics;
 pub(crate) mod random;

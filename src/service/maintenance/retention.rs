@@ -90,10 +90,11 @@ impl Round<'_> {
     }
 
     async fn remove_history(&mut self, environment: &EnvironmentRetention) -> Result<(), store::Error> {
-        let horizon = self.app.site.now().earlier(environment.retention);
+        let now = self.app.site.now();
+        let horizon = now.earlier(environment.retention);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
-            let removed = transaction.remove_before(environment.id, horizon).await?;
+            let removed = transaction.remove_before(environment.id, horizon, now).await?;
             transaction.commit().await?;
             self.count(removed.rows);
             self.remove_orphans(&environment.organization, &removed.workloads).await?;
@@ -179,10 +180,11 @@ impl Round<'_> {
     }
 
     async fn remove_audit(&mut self, organization: &str, retention: Duration) -> Result<(), store::Error> {
-        let horizon = self.app.site.now().earlier(retention);
+        let now = self.app.site.now();
+        let horizon = now.earlier(retention);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
-            let rows = transaction.remove_audit(organization, horizon).await?;
+            let rows = transaction.remove_audit(organization, horizon, now).await?;
             transaction.commit().await?;
             self.count(rows);
             if rows == 0 {

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use crate::domain::evidence::notification::Content;
+use crate::domain::evidence::notification::EventContent;
 
 /// A notification, in all formats.
 pub(super) struct Message<'a> {
     pub(super) id: String,
-    pub(super) content: &'a Content,
+    pub(super) content: &'a EventContent,
     /// The URL of the environment's page.
     pub(super) html_url: &'a str,
     /// Number of earlier events that were merged into it.

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::limits::Delivery;
-use crate::domain::evidence::notification::{ActionName, Content, Notification, SCHEMA_VERSION};
+use crate::domain::evidence::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::retry::Backoff;
 use crate::process::error_causes;
@@ -260,10 +260,15 @@ async fn send(
     leased: &LeasedNotification,
 ) -> Result<(), SendError> {
     let Sender { http, book } = sender;
-    let content: Content = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    let content: EventContent = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
-    let html_url = &app.site.links.environment_page(&content.organization, &content.environment);
+    let html_url = &match &content {
+        EventContent::Environment(event) => {
+            app.site.links.environment_page(&event.organization, &event.environment)
+        }
+        EventContent::Checkpoint(event) => app.site.links.organization_page(&event.organization),
+    };
     let merged_events = leased.merged_events;
     let whole = Notification {
         schema_version: SCHEMA_VERSION,

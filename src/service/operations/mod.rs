@@ -11,6 +11,7 @@ pub(crate) mod attest;
 pub(crate) mod attestations;
 pub(crate) mod audit;
 pub(crate) mod live_artifacts;
+pub(crate) mod log;
 pub(crate) mod report;
 pub(crate) mod repositories;
 pub(crate) mod trails;

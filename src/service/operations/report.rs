@@ -174,7 +174,7 @@ async fn record(
     };
     transaction.change_artifacts(stored.id, &artifacts.changed).await?;
     let pods = change::compare_pods(transaction.running_pods(stored.id).await?, reported);
-    transaction.end_pods(pods.ended, at).await?;
+    transaction.end_pods(stored.id, pods.ended, at).await?;
     transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
     transaction.record_report(stored.id, received, snapshot).await?;

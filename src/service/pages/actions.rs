@@ -160,6 +160,7 @@ fn meaning(trigger: Trigger) -> &'static str {
         }
         Trigger::NonCompliantEnvironment => "an environment becomes non-compliant, or was never compliant",
         Trigger::CompliantEnvironment => "an environment becomes compliant",
+        Trigger::Checkpoint => "a checkpoint of the organization's log is written",
     }
 }
 

@@ -171,7 +171,11 @@ impl Transaction {
             }),
         }
         match self.apply(plan, now).await {
-            Ok(journal) => Ok(Reconciliation::Applied(journal)),
+            Ok(journal) => {
+                self.log()
+                    .declared(plan.organizations.iter().map(|organization| organization.name.as_str()), now);
+                Ok(Reconciliation::Applied(journal))
+            }
             Err(ReconcileError::NumberConflict(conflict)) => Ok(Reconciliation::NumberConflict(conflict)),
             Err(ReconcileError::Store(error)) => Err(error),
         }

@@ -6,6 +6,9 @@ use clap::Parser;
 use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
 use serde_json::json;
 use supercargo::cli::Cli;
+use supercargo::domain::evidence::log::checkpoint::Checkpoint;
+use supercargo::domain::evidence::log::verification::RecordedEntry;
+use supercargo::domain::evidence::log::{Head, Kind, NewEntry, record_hash, start_record};
 
 use super::{blocks, commands};
 use crate::daemon::cluster::{Cluster, pod};
@@ -16,6 +19,16 @@ use crate::read::responses;
 /// Digest of the running artifact in the documents.
 const DIGEST: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";
 const HELP_DIGEST: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+
+/// The only page of a log with one entry.
+fn log() -> serde_json::Value {
+    let (mut head, record) = (Head::EMPTY, start_record("acme"));
+    let record_hash = record_hash(&record);
+    let entry = head.append(NewEntry { at: 0, kind: Kind::Start, id: "acme".into(), record_hash });
+    let entry = RecordedEntry { entry, record: Some(record), is_attachment_removed: false };
+    let checkpoint = Checkpoint { origin: "example.com/acme".into(), head }.to_string();
+    json!({"entries": [entry], "checkpoint": checkpoint, "rows": {}})
+}
 
 fn service(request: &Request) -> Reply {
     let ok = |response: serde_json::Value| Reply::json(200, response.to_string());
@@ -34,6 +47,7 @@ fn service(request: &Request) -> Reply {
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),
         ["organizations", ..] => ok(json!([responses::notification()])),
         ["actions", ..] => ok(responses::action()),
+        ["log", ..] => ok(log()),
         ["repos", ..] => {
             let mut both = live(DIGEST);
             let other = live(HELP_DIGEST);
@@ -122,6 +136,10 @@ fn examples_run() {
             .into_iter()
             .fold(program, |program, name| program.file(&format!("examples/{name}"), examples(name)));
         let program = program.file("pods.json", examples("pods.json"));
+        let page = log();
+        let end = json!({"checkpoint": page["checkpoint"]});
+        let program = program.file("checkpoint", page["checkpoint"].as_str().unwrap());
+        let program = program.file("acme.jsonl", format!("{}\n{end}\n", page["entries"][0]));
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);
         let outcome = program.args(words.iter().skip(1).map(String::as_str)).run();

@@ -89,6 +89,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
     GET /api/v2/audit/{org}: admin
     GET /api/v2/environments/{org}/{env_name}/access-review: admin
+    GET /api/v2/log/{org}: admin
     GET /api/v2/organizations/{org}/environments_notifications: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
     GET /api/v2/trails/{org}: approve, read, admin

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::process::{Process, client, command, report_once, run_to_failure};
 use super::test_service::{bootstrap, eventually, folder};
 use super::{ADMIN, Database, READER, Response, form};
+use crate::program::{Outcome, supercargo};
 
 async fn attest(http: &reqwest::Client, base: &str, trail: &str) -> reqwest::Result<u16> {
     let data = json!({"attestation_name": "unit", "junit_results": []});
@@ -25,6 +26,16 @@ fn number(text: &str) -> usize {
 
 async fn trails(database: &Database) -> BTreeSet<String> {
     database.rows("SELECT name FROM trails").await.into_iter().collect()
+}
+
+async fn log_verify(base: String) -> Outcome {
+    let verify = move || {
+        let environment =
+            [("SUPERCARGO_BASE_URL", base.as_str()), ("SUPERCARGO_ORG", "acme"), ("SUPERCARGO_TOKEN", ADMIN)];
+        let program = supercargo().args(["log", "verify"]);
+        environment.into_iter().fold(program, |program, (name, value)| program.env(name, value)).run()
+    };
+    tokio::task::spawn_blocking(verify).await.unwrap()
 }
 
 /// The number of snapshots, which must be numbered consecutively from 1.
@@ -90,6 +101,17 @@ async fn acknowledged_writes_survive_sigkill(database: Database) {
     let there = trails(&database).await;
     assert!(there.is_superset(&attested), "lost: {:?}", attested.difference(&there));
     assert!(snapshots(&database).await >= *reported.last().unwrap());
+    // Each has an entry of the log.
+    let verified = log_verify(process.base.clone()).await;
+    verified.expect(0, &["verified "]);
+    let entries = "SELECT (SELECT CAST(COUNT(*) AS TEXT) FROM attestations),
+                          (SELECT CAST(COUNT(*) AS TEXT) FROM log_entries WHERE kind = 'attestation')
+                   UNION ALL SELECT (SELECT CAST(COUNT(*) AS TEXT) FROM snapshots),
+                                    (SELECT CAST(COUNT(*) AS TEXT) FROM log_entries WHERE kind = 'environment')";
+    for counts in database.rows(entries).await {
+        let (rows, entries) = counts.split_once('|').unwrap();
+        assert_eq!(rows, entries);
+    }
     process.signal(Signal::SIGTERM);
     assert_eq!(process.wait().0, Some(0));
 }

@@ -84,9 +84,11 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
             "/api/v2/attestations/{org}/{flow_name}",
             vec!["/attestations/acme/cart".to_owned(), "/attestations/acme/web".to_owned()],
         ),
-        // The audit log and access reviews have no links.
+        // The audit log, access reviews, the log and the latest approved commit have no links.
+        ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         ("/api/v2/audit/{org}", Vec::new()),
         ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
+        ("/api/v2/log/{org}", Vec::new()),
         (
             "/api/v2/organizations/{org}/environments_notifications",
             vec!["/organizations/acme/environments_notifications".to_owned()],

@@ -22,6 +22,7 @@ mod fair_share;
 mod hostile_input;
 mod links;
 mod live_artifacts;
+mod log;
 mod mail;
 mod markup;
 mod notifications;

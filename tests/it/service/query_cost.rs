@@ -139,11 +139,11 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: past runs": read, |t| t.past_runs("acme", artifact);
         "page: sources": read, |t| t.sources("acme", artifact);
         "page: attestations of an artifact": read, |t| t.attestations_of_artifact("acme", artifact);
-        "retention: history": write, |t| t.remove_before(prod.id, Timestamp::from_micros(0));
+        "retention: history": write, |t| t.remove_before(prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
         "retention: workloads": write, |t| t.remove_orphaned_workloads("acme", &[artifact]);
         "retention: sweep": read, |t| t.workloads_after(None);
         "retention: attachments": read, |t| t.expired_attachments("acme", Timestamp::from_micros(0));
-        "retention: audit log": write, |t| t.remove_audit("acme", Timestamp::from_micros(0));
+        "retention: audit log": write, |t| t.remove_audit("acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
         "retention: notifications": write, |t| t.remove_notifications(Timestamp::from_micros(0));
         "search: a digest": read, |t| t.find_artifacts("acme", artifact, artifact);
         "search: an image by its name": read, |t| t.find_images("acme", &ended);

@@ -62,6 +62,7 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("get", "/api/v2/attestations/{org}/{flow_name}"),
         ("get", "/api/v2/audit/{org}"),
         ("get", "/api/v2/environments/{org}/{env_name}/access-review"),
+        ("get", "/api/v2/log/{org}"),
         ("get", "/api/v2/organizations/{org}/environments_notifications"),
         ("get", "/api/v2/repos/{org}/live-artifacts/{repo_name}"),
         ("get", "/api/v2/trails/{org}"),

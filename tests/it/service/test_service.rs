@@ -65,6 +65,8 @@ pub struct Options {
     /// Creates a one-time sign-in link, as the demo does.
     pub invites: bool,
     pub clock: Clock,
+    /// The private key for checkpoints.
+    pub signing_key: Option<PathBuf>,
     /// Files beside the bootstrap file.
     pub files: Vec<(&'static str, String)>,
 }
@@ -82,6 +84,7 @@ impl Default for Options {
             allowed_internal: &[],
             invites: false,
             clock: Clock::default(),
+            signing_key: None,
             files: Vec::new(),
         }
     }
@@ -126,6 +129,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         public_url: options.public_url.map(|url| url.parse().unwrap()),
         limits: options.limits,
         clock: options.clock.clone(),
+        signing_key: options.signing_key.clone(),
         bounds: options.bounds,
         timeouts: Timeouts { max_connections: 8, ..Timeouts::default() },
         allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),

@@ -1,0 +1,57 @@
+//! `log export`.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::pages::{Requests, read_service};
+use crate::cli::exit::Failure;
+use crate::cli::service::Service;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Export {
+    /// File to write: one JSON object per line, the entries and then the checkpoint
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    requests: Requests,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  Export the log with a token of role admin, and verify it on another machine:
+    supercargo log export --output acme.jsonl
+    supercargo log verify --file acme.jsonl";
+
+#[derive(Debug, thiserror::Error)]
+#[error("failed to write \"{}\"", .0.display())]
+struct WriteError(PathBuf, #[source] io::Error);
+
+impl Export {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let path = self.output.as_path();
+        let failed = |error| failed(path, error);
+        let mut output = BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+        let mut entries = 0_u64;
+        let end = read_service(service, &self.requests, |entry| {
+            entries += 1;
+            write_line(&mut output, &entry).map_err(failed)
+        });
+        let end = end.await?;
+        write_line(&mut output, &end).map_err(failed)?;
+        output.flush().map_err(failed)?;
+        tracing::info!("exported {entries} entries to \"{}\"", path.display());
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Failure {
+    Failure::unexpected(WriteError(path.to_owned(), error))
+}
+
+fn write_line(output: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, line)?;
+    output.write_all(b"\n")
+}

@@ -1,0 +1,111 @@
+//! `log verify`.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::pages::{End, LogError, Requests, checkpoint, read_file, read_service};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output;
+use crate::cli::service::Service;
+use crate::domain::evidence::log::checkpoint::Checkpoint;
+use crate::domain::evidence::log::note::Note;
+use crate::domain::evidence::log::verification::{Mismatch, Verifier};
+use crate::process::files::read_up_to;
+use crate::process::signing::VerifyingKey;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Verify {
+    /// Earlier checkpoint, which the log must extend
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
+    /// Public key (PEM) that must have signed the checkpoints
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Verify an export instead of the log of the service
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    requests: Requests,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Verify the log with a token of role admin, and keep its checkpoint:
+    supercargo log verify >checkpoint
+  Verify later that it extends the checkpoint, and that the service signed it:
+    supercargo log verify --since checkpoint --key signing.pub
+
+Exit code 11: the log does not match the records or a checkpoint. The message names the first entry that differs.";
+
+/// Maximum size of a checkpoint file, in bytes.
+const MAX_CHECKPOINT_BYTES: u64 = 64 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+#[error("failed to write to standard output")]
+struct WriteError(#[source] io::Error);
+
+/// A checkpoint that the key did not sign.
+#[derive(Debug, thiserror::Error)]
+enum SignatureError {
+    #[error("the checkpoint of the log is not signed with the key in \"{}\"", .0.display())]
+    Log(PathBuf),
+    #[error("the checkpoint in \"{}\" is not signed with the key in \"{}\"", .0.display(), .1.display())]
+    Since(PathBuf, PathBuf),
+}
+
+impl Verify {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let key = self.key.as_deref().map(VerifyingKey::read).transpose().map_err(Failure::usage)?;
+        let since = self.since(key.as_ref())?;
+        let organization = service.org.as_deref().filter(|organization| !organization.is_empty());
+        let mut verifier = Verifier::new(organization, since.map(|checkpoint| checkpoint.head));
+        let accept = |entry| verifier.accept(entry).map_err(mismatch);
+        let End { checkpoint: note, rows } = match &self.file {
+            Some(path) => read_file(path, accept)?,
+            None => read_service(service, &self.requests, accept).await?,
+        };
+        let (parsed, checkpoint) = checkpoint(&note)?;
+        if let (Some(key), Some(path)) = (&key, &self.key)
+            && !key.verifies(&parsed)
+        {
+            return Err(Failure::new(SignatureError::Log(path.clone()), None, Exit::Mismatch));
+        }
+        let head = verifier.finish(&checkpoint, rows.as_ref()).map_err(mismatch)?;
+        let signature = match (key.is_some(), parsed.signatures.is_empty()) {
+            (true, _) => "the signature is valid",
+            (false, true) => "the checkpoint is not signed",
+            (false, false) => "the signature was not verified: set --key",
+        };
+        tracing::info!("verified {} entries of {}; {signature}", head.size, checkpoint.origin);
+        if rows.is_none() {
+            tracing::info!("the retention ran meanwhile: rows without entries were not searched");
+        }
+        output::write(&note).map_err(|error| Failure::unexpected(WriteError(error)))
+    }
+
+    /// The checkpoint that the log must extend.
+    fn since(&self, key: Option<&VerifyingKey>) -> Result<Option<Checkpoint>, Failure> {
+        let Some(path) = &self.since else { return Ok(None) };
+        let unreadable = |error| Failure::usage(LogError::Read(path.clone(), error));
+        let bytes = read_up_to(MAX_CHECKPOINT_BYTES, path).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|error| unreadable(io::Error::other(error)))?;
+        let note = Note::parse(&text).map_err(|error| Failure::usage(LogError::Note(path.clone(), error)))?;
+        let checkpoint = Checkpoint::parse(&note.text);
+        let checkpoint =
+            checkpoint.map_err(|error| Failure::usage(LogError::Checkpoint(path.clone(), error)))?;
+        if let (Some(key), Some(file)) = (key, &self.key)
+            && !key.verifies(&note)
+        {
+            let error = SignatureError::Since(path.clone(), file.clone());
+            return Err(Failure::new(error, None, Exit::Mismatch));
+        }
+        Ok(Some(checkpoint))
+    }
+}
+
+fn mismatch(mismatch: Mismatch) -> Failure {
+    Failure::new(mismatch, None, Exit::Mismatch)
+}

@@ -1,0 +1,275 @@
+//! The log of an organization: a hash chain over the records of all acknowledged changes.
+//!
+//! `store` appends entries and reads the records, `service` serves and signs them, and `cli` verifies them. docs/log.md
+//! describes the formats for other implementations. Pure.
+
+pub mod canonical;
+pub mod checkpoint;
+pub mod environment_change;
+pub mod note;
+pub mod verification;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::canonical::canonical;
+use crate::domain::model::{Fingerprint, FingerprintHasher};
+
+/// An entry: the record of one change, by its hash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct Entry {
+    /// Its position in the log, from 1.
+    pub sequence: i64,
+    /// When the change was made, in microseconds of Unix time.
+    pub at: i64,
+    /// The kind of record.
+    pub kind: String,
+    /// The identifier of the record.
+    pub id: String,
+    /// SHA-256 of the canonical JSON of the record.
+    #[cfg_attr(feature = "service", schema(value_type = String))]
+    pub record_hash: Fingerprint,
+    /// Hash of the previous entry and of this one.
+    #[cfg_attr(feature = "service", schema(value_type = String))]
+    pub hash: Fingerprint,
+}
+
+/// A change to be appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
+    /// When the change was made, in microseconds of Unix time.
+    pub at: i64,
+    /// The kind of record.
+    pub kind: Kind,
+    /// The identifier of the record.
+    pub id: String,
+    /// SHA-256 of the canonical JSON of the record.
+    pub record_hash: Fingerprint,
+}
+
+/// The end of a log: its number of entries, and the hash of the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Number of entries.
+    pub size: i64,
+    /// Hash of the last entry; zero for an empty log.
+    pub hash: Fingerprint,
+}
+
+/// The kind of a record. A kind's records never change: a new column is added only if it may be NULL, since records omit
+/// NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The first entry: the log covers changes from its time on.
+    Start,
+    /// A report, or changed verdicts of an environment.
+    Environment,
+    /// An attestation.
+    Attestation,
+    /// An entry of the audit log.
+    Audit,
+    /// A version of a policy.
+    Policy,
+    /// The end of a version of a policy.
+    PolicyEnd,
+    /// An allow-list entry.
+    Allowance,
+    /// The end of an allow-list entry.
+    AllowanceEnd,
+    /// A state of an approval.
+    Approval,
+    /// The end of a state of an approval.
+    ApprovalEnd,
+    /// A version of a flow's template.
+    Template,
+    /// The end of a version of a flow's template.
+    TemplateEnd,
+    /// The retention removed records from before a time.
+    Removal,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::Start,
+        Self::Environment,
+        Self::Attestation,
+        Self::Audit,
+        Self::Policy,
+        Self::PolicyEnd,
+        Self::Allowance,
+        Self::AllowanceEnd,
+        Self::Approval,
+        Self::ApprovalEnd,
+        Self::Template,
+        Self::TemplateEnd,
+        Self::Removal,
+    ];
+
+    /// The name of the kind in an entry.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Environment => "environment",
+            Self::Attestation => "attestation",
+            Self::Audit => "audit",
+            Self::Policy => "policy",
+            Self::PolicyEnd => "policy-end",
+            Self::Allowance => "allowance",
+            Self::AllowanceEnd => "allowance-end",
+            Self::Approval => "approval",
+            Self::ApprovalEnd => "approval-end",
+            Self::Template => "template",
+            Self::TemplateEnd => "template-end",
+            Self::Removal => "removal",
+        }
+    }
+
+    /// The kind with this name; `None` for a kind of a later version.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl Head {
+    /// The end of an empty log.
+    pub const EMPTY: Self = Self { size: 0, hash: Fingerprint::ZERO };
+
+    /// Appends an entry.
+    pub fn append(&mut self, new: NewEntry) -> Entry {
+        let NewEntry { at, kind, id, record_hash } = new;
+        let sequence = self.size.saturating_add(1);
+        let mut entry =
+            Entry { sequence, at, kind: kind.as_str().to_owned(), id, record_hash, hash: self.hash };
+        entry.hash = entry.chained(self.hash);
+        *self = entry.head();
+        entry
+    }
+}
+
+impl Entry {
+    /// Hash of the previous entry's hash and the canonical JSON of this entry.
+    #[must_use]
+    pub fn chained(&self, previous: Fingerprint) -> Fingerprint {
+        let Self { sequence, at, kind, id, record_hash, .. } = self;
+        let content = canonical(&json!({
+            "at": at, "id": id, "kind": kind, "record_hash": record_hash, "sequence": sequence,
+        }));
+        let mut hasher = FingerprintHasher::default();
+        hasher.update(previous.bytes());
+        hasher.update(content.as_bytes());
+        hasher.finish()
+    }
+
+    /// The end of the log after this entry.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head { size: self.sequence, hash: self.hash }
+    }
+}
+
+/// SHA-256 of the canonical JSON of a record.
+#[must_use]
+pub fn record_hash(record: &serde_json::Value) -> Fingerprint {
+    Fingerprint::from_content(canonical(record).as_bytes())
+}
+
+/// The record of a log's first entry.
+#[must_use]
+pub fn start_record(organization: &str) -> serde_json::Value {
+    json!({"organization": organization})
+}
+
+/// Records that the retention removes together, before a time. Identifies an entry of kind [`Kind::Removal`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// The history of an environment, `attachments` or `audit`: see [`Removal::subject_of`].
+    pub subject: String,
+    /// Changes before this time were removed, in microseconds of Unix time.
+    pub before: i64,
+}
+
+impl Removal {
+    /// Attached files.
+    pub const ATTACHMENTS: &str = "attachments";
+    /// The audit log.
+    pub const AUDIT: &str = "audit";
+
+    /// The subject of the history of an environment.
+    #[must_use]
+    pub fn history(environment: &str) -> String {
+        format!("history/{environment}")
+    }
+
+    /// The subject of which an entry's record may be removed; `None` if its record is never removed.
+    #[must_use]
+    pub fn subject_of(entry: &Entry) -> Option<String> {
+        match Kind::parse(&entry.kind)? {
+            Kind::Environment => Some(Self::history(&entry.id)),
+            Kind::Audit => Some(Self::AUDIT.to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The identifier of the entry.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.subject, self.before)
+    }
+
+    /// From the identifier of an entry.
+    #[must_use]
+    pub fn parse(id: &str) -> Option<Self> {
+        let (subject, before) = id.rsplit_once('/')?;
+        Some(Self { subject: subject.to_owned(), before: before.parse().ok()? })
+    }
+
+    /// The record of the entry.
+    #[must_use]
+    pub fn record(&self) -> serde_json::Value {
+        json!({"subject": self.subject, "before": self.before})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expected hashes are those of Python: `hashlib.sha256(previous + rfc8785.dumps(entry))`.
+    #[test]
+    fn hash_of_an_entry_is_that_of_another_implementation() {
+        let mut head = Head::EMPTY;
+        let record_hash = record_hash(&start_record("acme"));
+        assert_eq!(
+            record_hash.to_string(),
+            "d3aa8f1ddb04d9e8187d5728133ee6b740e9a3079de68be0adc4cf76e0e11f5e"
+        );
+        let at = 1_790_000_000_500_000;
+        let first = head.append(NewEntry { at, kind: Kind::Start, id: "acme".into(), record_hash });
+        assert_eq!(
+            first.hash.to_string(),
+            "fac7c73c1ea13349354055f87a331f809c1090c9c53f90f5f207cdacfbdae211"
+        );
+        let id = "prod é".to_owned();
+        let second = head.append(NewEntry { at: at + 1, kind: Kind::Audit, id, record_hash });
+        assert_eq!(
+            second.hash.to_string(),
+            "b74674dfba55adbecd7c5d12f89037e2706ddc348570cec8e0168c818fb5e7d3"
+        );
+        assert_eq!(head, second.head());
+    }
+
+    #[test]
+    fn kinds_and_removals_round_trip() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+        }
+        let removal = Removal { subject: Removal::history("e"), before: 7 };
+        assert_eq!(removal.id(), "history/e/7");
+        assert_eq!(Removal::parse(&removal.id()), Some(removal));
+        assert_eq!(Removal::parse("audit"), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! Checkpoints of the logs, signed if the service has a signing key.
+
+use std::sync::Arc;
+
+use super::http::links::Links;
+use crate::domain::evidence::log::Head;
+use crate::domain::evidence::log::checkpoint::Checkpoint;
+use crate::domain::evidence::log::note::Note;
+use crate::process::signing::{SigningError, SigningKey};
+
+/// Makes checkpoints.
+#[derive(Debug, Clone)]
+pub(crate) struct LogSigner {
+    /// The public URL without its scheme.
+    host: String,
+    key: Option<Arc<SigningKey>>,
+}
+
+impl LogSigner {
+    pub(crate) fn new(links: &Links, key: Option<SigningKey>) -> Self {
+        let base = links.base();
+        let host = base.split_once("://").map_or(base, |(_, host)| host).to_owned();
+        Self { host, key: key.map(Arc::new) }
+    }
+
+    /// The checkpoint of an organization's log, as a note.
+    pub(crate) fn checkpoint(&self, organization: &str, head: Head) -> Result<String, SigningError> {
+        let origin = format!("{}/{organization}", self.host);
+        let text = Checkpoint { origin: origin.clone(), head }.to_string();
+        let note = match &self.key {
+            Some(key) => key.sign(&origin, text)?,
+            None => Note { text, signatures: Vec::new() },
+        };
+        Ok(note.format())
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes the checkpoints of logs that have new entries, every hour, to the service's log and to notification targets.
+//!
+//! Every replica runs this task; the database decides which one writes a checkpoint.
+
+use std::time::Instant;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::escape::Escaped;
+use crate::domain::evidence::notification::CheckpointContent;
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::model::Trigger;
+use crate::process::error_causes;
+use crate::process::signing::SigningError;
+use crate::service::app::App;
+use crate::store;
+
+/// A failure to write checkpoints.
+#[derive(Debug, thiserror::Error)]
+enum CheckpointError {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    #[error("failed to encode the checkpoint")]
+    Serialize(#[source] serde_json::Error),
+}
+
+/// Writes checkpoints until `shutdown`.
+pub(crate) async fn run(app: App, shutdown: CancellationToken) {
+    let every = app.limits.checkpoint_interval;
+    let mut interval = tokio::time::interval(every);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::new(every);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        match write(&app).await {
+            Ok(()) => {
+                failures.recovered(Instant::now());
+            }
+            Err(error) => {
+                let cause = error_causes::describe(&error);
+                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+                    tracing::warn!("failed to write the checkpoints of the logs: {cause}");
+                }
+            }
+        }
+    }
+}
+
+/// Writes the checkpoints that are due. An earlier one of another replica counts if it is less than an interval old, with a
+/// tolerance for the times of ticks.
+async fn write(app: &App) -> Result<(), CheckpointError> {
+    let now = app.site.now();
+    let before = now.earlier(app.limits.checkpoint_interval * 9 / 10);
+    let organizations = app.site.store.read().await?.due_checkpoints(before).await?;
+    for organization in organizations {
+        // One transaction for each: it holds the lock of the log's head.
+        let mut transaction = app.site.store.write().await?;
+        let Some(head) = transaction.take_checkpoint(&organization, before, now).await? else { continue };
+        let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;
+        let content = CheckpointContent {
+            trigger: Trigger::Checkpoint,
+            occurred_at: now,
+            organization: organization.clone(),
+            checkpoint: checkpoint.clone(),
+        };
+        let content = serde_json::to_string(&content).map_err(CheckpointError::Serialize)?;
+        let queued = transaction.insert_checkpoint_event(&organization, content, now).await?;
+        transaction.commit().await?;
+        tracing::info!(
+            %organization, entries = head.size, checkpoint,
+            "checkpoint of the log of {organization}, {} entries: {}", head.size, Escaped(&checkpoint)
+        );
+        if queued.notifications > 0 {
+            app.outbox.notify_one();
+        }
+    }
+    Ok(())
+}

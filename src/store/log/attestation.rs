@@ -1,0 +1,105 @@
+//! The parts of an attestation's record from other tables: its artifacts, the origins that it determined, and its file.
+
+use serde_json::{Map, Value, json};
+use sqlx::types::Uuid;
+
+use super::rows::hex_text;
+use crate::domain::model::{Fingerprint, GitCommit};
+use crate::store::from_row::all_from_rows;
+use crate::store::transaction::on;
+use crate::store::{Error, Transaction};
+
+/// An attested artifact, with the claim of the attestation's flow and repository.
+#[derive(sqlx::FromRow)]
+struct ArtifactRow {
+    fingerprint: Vec<u8>,
+    trail: Uuid,
+    claimed_by: Option<Uuid>,
+    url: Option<String>,
+    commit_sha: Option<String>,
+    commit_url: Option<String>,
+    reported_by: Option<String>,
+    recorded_at: Option<i64>,
+    /// Whether a derived row differs from what it is derived from.
+    contradictions: i64,
+}
+
+/// `latest_attestations` and `provenance` are derived from attestations and claims.
+const SELECT: &str = "
+    SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
+           c.recorded_at,
+           CAST(CASE WHEN l.attestation = a.id AND (l.is_compliant <> a.is_compliant OR l.created_at <> a.created_at)
+                     THEN 1 ELSE 0 END
+                + CASE WHEN p.flow = c.flow
+                        AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
+                             OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
+                       THEN 1 ELSE 0 END AS BIGINT) AS contradictions
+    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
+      LEFT JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint AND c.flow = a.flow
+        AND c.repository = a.repository
+      LEFT JOIN latest_attestations l ON l.organization = x.organization AND l.fingerprint = x.fingerprint
+        AND l.flow = a.flow AND l.name = a.name
+      LEFT JOIN provenance p ON p.organization = x.organization AND p.repository = a.repository
+        AND p.fingerprint = x.fingerprint
+    WHERE a.id = $1 ORDER BY x.fingerprint";
+
+impl ArtifactRow {
+    /// A claim belongs to the record of the attestation that recorded it, and its commit to that of each attestation that
+    /// names the commit: a later attestation may add it.
+    fn record(self, attestation: Uuid, commit: Option<&str>) -> Value {
+        let mut record = Map::new();
+        record.insert("fingerprint".into(), hex_text(&self.fingerprint));
+        record.insert("trail".into(), self.trail.to_string().into());
+        if self.claimed_by == Some(attestation) {
+            let claim =
+                json!({"url": self.url, "reported_by": self.reported_by, "recorded_at": self.recorded_at});
+            record.insert("claim".into(), claim);
+        }
+        if self.commit_sha.is_some() && self.commit_sha.as_deref() == commit {
+            record.insert("commit".into(), json!({"sha": self.commit_sha, "url": self.commit_url}));
+        }
+        if self.contradictions > 0 {
+            record.insert("contradictions".into(), self.contradictions.into());
+        }
+        record.into()
+    }
+}
+
+impl Transaction {
+    /// Adds the artifacts to the record of an attestation.
+    pub(super) async fn add_artifacts(
+        &mut self,
+        attestation: Uuid,
+        record: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        let commit = record.get("git_commit_info").and_then(Value::as_str);
+        let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
+        let rows: Vec<ArtifactRow> = on!(self, |connection| {
+            sqlx::query(SELECT).bind(attestation).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let artifacts = rows.into_iter().map(|row| row.record(attestation, commit.as_deref()));
+        record.insert("artifacts".to_owned(), artifacts.collect());
+        Ok(())
+    }
+
+    /// Replaces the hash of the attached file by that of its stored content. Returns the size of the file in bytes; `None` if
+    /// it is missing.
+    pub(super) async fn check_attachment(
+        &mut self,
+        record: &mut Map<String, Value>,
+    ) -> Result<Option<usize>, Error> {
+        const SELECT: &str = "SELECT content FROM attachments WHERE organization = $1 AND sha256 = $2";
+        let text = |name: &str| record.get(name).and_then(Value::as_str);
+        let (Some(organization), Some(sha256)) = (text("organization"), text("attachment")) else {
+            return Ok(Some(0));
+        };
+        let Some(sha256) = Fingerprint::from_hex(sha256) else { return Ok(Some(0)) };
+        let content: Option<Vec<u8>> = on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(sha256.bytes().as_slice());
+            select.fetch_optional(connection).await?
+        });
+        let Some(content) = content else { return Ok(None) };
+        record.insert("attachment".to_owned(), hex_text(Fingerprint::from_content(&content).bytes()));
+        Ok(Some(content.len()))
+    }
+}

@@ -1,0 +1,213 @@
+//! The change of an environment at a time, from its rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::types::Uuid;
+
+use crate::domain::evidence::log::environment_change::{
+    EndedArtifact, EnvironmentChange, NewSnapshot, RowsDigest, StartedVerdict,
+};
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::columns::fingerprint;
+use crate::store::from_row::{all_from_rows, optional_from_row};
+use crate::store::transaction::on;
+use crate::store::{Error, Transaction};
+
+#[derive(sqlx::FromRow)]
+struct SnapshotRow {
+    snapshot: i64,
+    reported_by: String,
+    report_hash: Vec<u8>,
+    compliance: Option<String>,
+    previous_confirmed_at: Option<i64>,
+}
+
+/// An artifact that ended.
+#[derive(sqlx::FromRow)]
+pub(in crate::store) struct EndedArtifactRow {
+    fingerprint: Vec<u8>,
+    name: String,
+    pods: Option<i64>,
+    first_snapshot: i64,
+    last_snapshot: Option<i64>,
+}
+
+impl EndedArtifactRow {
+    pub(in crate::store) fn parse(self) -> Result<(Fingerprint, EndedArtifact), Error> {
+        let Self { name, pods, first_snapshot, last_snapshot, .. } = self;
+        Ok((fingerprint(&self.fingerprint)?, EndedArtifact { name, pods, first_snapshot, last_snapshot }))
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct StartedPodRow {
+    namespace: String,
+    pod: String,
+    created_at: i64,
+    reported_by: Option<String>,
+    digests: Option<String>,
+    owners: Option<String>,
+}
+
+impl StartedPodRow {
+    /// The columns of [`started_pod`]; the hash of the workload is that of its stored content.
+    fn columns(self) -> [String; 5] {
+        let (digests, owners) = (self.digests.unwrap_or_default(), self.owners.unwrap_or_default());
+        let workload =
+            Fingerprint::from_content(format!(r#"{{"digests":{digests},"owners":{owners}}}"#).as_bytes());
+        let reported_by = self.reported_by.unwrap_or_default();
+        started_pod(&self.namespace, &self.pod, self.created_at, workload, &reported_by)
+    }
+}
+
+/// The columns of a pod that started, for the digest of a report's pods.
+pub(in crate::store) fn started_pod(
+    namespace: &str,
+    pod: &str,
+    created_at: i64,
+    workload: Fingerprint,
+    reported_by: &str,
+) -> [String; 5] {
+    [
+        namespace.to_owned(),
+        pod.to_owned(),
+        created_at.to_string(),
+        workload.to_string(),
+        reported_by.to_owned(),
+    ]
+}
+
+#[derive(sqlx::FromRow)]
+struct VerdictRow {
+    fingerprint: Vec<u8>,
+    compliance: String,
+    is_allowed: bool,
+    reasons: String,
+}
+
+impl VerdictRow {
+    fn parse(self) -> Result<(Fingerprint, StartedVerdict), Error> {
+        let Self { compliance, is_allowed, reasons, .. } = self;
+        Ok((fingerprint(&self.fingerprint)?, StartedVerdict { compliance, is_allowed, reasons }))
+    }
+}
+
+impl Transaction {
+    /// The change of an environment at a time.
+    pub(super) async fn environment_change(
+        &mut self,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<EnvironmentChange, Error> {
+        const SNAPSHOT: &str = "
+            SELECT s.snapshot, s.reported_by, s.report_hash, s.compliance, p.confirmed_at AS previous_confirmed_at
+            FROM snapshots s LEFT JOIN snapshots p
+              ON p.environment = s.environment AND p.snapshot = s.snapshot - 1 AND p.superseded_at = s.received_at
+            WHERE s.environment = $1 AND s.received_at = $2";
+        const GAP: &str = "SELECT from_at FROM gaps WHERE environment = $1 AND to_at = $2";
+        let snapshot: Option<SnapshotRow> = on!(self, |connection| {
+            let select = sqlx::query(SNAPSHOT).bind(environment).bind(at);
+            select.fetch_optional(connection).await.and_then(optional_from_row)?
+        });
+        let gap_from: Option<i64> = on!(self, |connection| {
+            sqlx::query_scalar(GAP).bind(environment).bind(at).fetch_optional(connection).await?
+        });
+        let mut change = EnvironmentChange {
+            gap_from: gap_from.map(Timestamp::from_micros),
+            artifacts_ended: self.artifacts_ended(environment, at).await?,
+            pods_started: self.pods_started(environment, at).await?,
+            pods_ended: self.pods_ended(environment, at).await?,
+            verdicts_started: self.verdicts_started(environment, at).await?,
+            verdicts_ended: self.verdicts_ended(environment, at).await?,
+            ..EnvironmentChange::default()
+        };
+        if let Some(row) = snapshot {
+            change.artifacts_started = self.artifacts_started(environment, row.snapshot, at).await?;
+            change.previous_confirmed_at = row.previous_confirmed_at.map(Timestamp::from_micros);
+            change.snapshot = Some(NewSnapshot {
+                number: row.snapshot,
+                reported_by: row.reported_by,
+                report_hash: fingerprint(&row.report_hash)?,
+                compliance: row.compliance,
+            });
+        }
+        Ok(change)
+    }
+
+    async fn artifacts_started(
+        &mut self,
+        environment: Uuid,
+        snapshot: i64,
+        at: i64,
+    ) -> Result<BTreeSet<Fingerprint>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint FROM artifact_runs
+            WHERE environment = $1 AND first_snapshot = $2 AND started_at = $3";
+        let rows: Vec<(Vec<u8>,)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(snapshot).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.iter().map(|(artifact,)| fingerprint(artifact)).collect()
+    }
+
+    async fn artifacts_ended(
+        &mut self,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<BTreeMap<Fingerprint, EndedArtifact>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, name, pods, first_snapshot, last_snapshot FROM artifact_runs
+            WHERE environment = $1 AND ended_at = $2";
+        let rows: Vec<EndedArtifactRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(EndedArtifactRow::parse).collect()
+    }
+
+    async fn pods_started(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
+        const SELECT: &str = "
+            SELECT p.namespace, p.pod, p.created_at, p.reported_by, w.digests, w.owners
+            FROM pod_runs p JOIN environments e ON e.id = p.environment
+              LEFT JOIN workloads w ON w.organization = e.organization AND w.hash = p.workload
+            WHERE p.environment = $1 AND p.started_at + 0 = $2";
+        let rows: Vec<StartedPodRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(RowsDigest::new(rows.into_iter().map(StartedPodRow::columns).collect()))
+    }
+
+    async fn pods_ended(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
+        const SELECT: &str = "SELECT id FROM pod_runs WHERE environment = $1 AND ended_at = $2";
+        let rows: Vec<(Uuid,)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        Ok(RowsDigest::new(rows.into_iter().map(|(id,)| [id.to_string()]).collect()))
+    }
+
+    async fn verdicts_started(
+        &mut self,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<BTreeMap<Fingerprint, StartedVerdict>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, compliance, is_allowed, reasons FROM verdicts
+            WHERE environment = $1 AND from_at + 0 = $2";
+        let rows: Vec<VerdictRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(VerdictRow::parse).collect()
+    }
+
+    async fn verdicts_ended(&mut self, environment: Uuid, at: i64) -> Result<BTreeSet<Fingerprint>, Error> {
+        const SELECT: &str = "SELECT fingerprint FROM verdicts WHERE environment = $1 AND until_at = $2";
+        let rows: Vec<(Vec<u8>,)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(at);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.iter().map(|(artifact,)| fingerprint(artifact)).collect()
+    }
+}

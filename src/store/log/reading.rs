@@ -1,0 +1,231 @@
+//! Reads pages of a log, each entry with its record as it is stored now.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use sqlx::types::Uuid;
+
+use super::rows::RowKind;
+use super::{HeadRow, row_id};
+use crate::domain::evidence::log::environment_change::ChangedEnvironment;
+use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts, UPDATE_PERIOD};
+use crate::domain::evidence::log::{Entry, Head, Kind, Removal, start_record};
+use crate::store::columns::fingerprint;
+use crate::store::from_row::{all_from_rows, optional_from_row};
+use crate::store::transaction::on;
+use crate::store::{Error, Transaction};
+
+/// A page of a log.
+#[derive(Debug, Clone)]
+pub struct LogPage {
+    /// Its entries.
+    pub entries: Vec<RecordedEntry>,
+    /// The end of the log.
+    pub head: Head,
+    /// On the last page: the numbers of rows that entries should cover.
+    pub rows: Option<RowCounts>,
+}
+
+/// Maximum size of the records of a page, in bytes of JSON. The last record may exceed it.
+const MAX_RECORD_BYTES: usize = 1024 * 1024;
+
+/// Bytes of attached files that count as one byte of a record: they are read, and not returned.
+const FILE_BYTES: usize = 16;
+
+#[derive(sqlx::FromRow)]
+struct EntryRow {
+    sequence: i64,
+    at: i64,
+    kind: String,
+    record: String,
+    record_hash: Vec<u8>,
+    hash: Vec<u8>,
+}
+
+impl EntryRow {
+    fn parse(self) -> Result<Entry, Error> {
+        let Self { sequence, at, kind, record, .. } = self;
+        let (record_hash, hash) = (fingerprint(&self.record_hash)?, fingerprint(&self.hash)?);
+        Ok(Entry { sequence, at, kind, id: record, record_hash, hash })
+    }
+}
+
+/// An environment of the organization.
+#[derive(Clone, sqlx::FromRow)]
+struct EnvironmentRow {
+    organization: String,
+    name: String,
+    horizon_at: Option<i64>,
+}
+
+/// The times before which the retention removed rows of an organization.
+#[derive(Default, sqlx::FromRow)]
+struct RemovedRow {
+    audit_removed_before: Option<i64>,
+}
+
+impl Transaction {
+    /// The entries of an organization's log after this one, at most `limit`.
+    pub async fn log_page(&mut self, organization: &str, after: i64, limit: i64) -> Result<LogPage, Error> {
+        const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
+        const SELECT: &str = "
+            SELECT sequence, at, kind, record, record_hash, hash FROM log_entries
+            WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
+        const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
+        let head: Option<HeadRow> = on!(self, |connection| {
+            let head = sqlx::query(HEAD).bind(organization).fetch_optional(connection).await;
+            head.and_then(optional_from_row)?
+        });
+        let head = head.map_or(Ok(Head::EMPTY), |head| head.parse())?;
+        let rows: Vec<EntryRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(after).bind(limit);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let removed: Option<RemovedRow> = on!(self, |connection| {
+            let removed = sqlx::query(REMOVED).bind(organization).fetch_optional(connection).await;
+            removed.and_then(optional_from_row)?
+        });
+        let audit_horizon = removed.unwrap_or_default().audit_removed_before.unwrap_or_default();
+        let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
+        let mut entries = Vec::new();
+        let mut rows = rows.into_iter();
+        for row in rows.by_ref() {
+            let entry = reader.read(self, organization, row.parse()?).await?;
+            entries.push(entry);
+            if reader.size > MAX_RECORD_BYTES {
+                break;
+            }
+        }
+        let rows = if is_end && rows.next().is_none() {
+            Some(self.row_counts(organization, audit_horizon).await?)
+        } else {
+            None
+        };
+        Ok(LogPage { entries, head, rows })
+    }
+
+    async fn changed_environment(&mut self, id: Uuid) -> Result<Option<EnvironmentRow>, Error> {
+        const SELECT: &str = "SELECT organization, name, horizon_at FROM environments WHERE id = $1";
+        Ok(on!(self, |connection| {
+            sqlx::query(SELECT).bind(id).fetch_optional(connection).await.and_then(optional_from_row)?
+        }))
+    }
+
+    /// The numbers of rows from the end of the first hour on that the retention did not remove.
+    async fn row_counts(&mut self, organization: &str, audit_horizon: i64) -> Result<RowCounts, Error> {
+        const START: &str = "SELECT at FROM log_entries WHERE organization = $1 AND sequence = 1";
+        const OF_ENVIRONMENTS: [(&str, &str, &str); 4] = [
+            ("snapshot", "snapshots", "received_at"),
+            ("artifact", "artifact_runs", "started_at"),
+            ("pod", "pod_runs", "started_at"),
+            ("verdict", "verdicts", "from_at"),
+        ];
+        let start: Option<i64> = on!(self, |connection| {
+            sqlx::query_scalar(START).bind(organization).fetch_optional(connection).await?
+        });
+        let Some(start) = start else { return Ok(RowCounts::new()) };
+        let since = start.saturating_add(UPDATE_PERIOD);
+        let mut counts = RowCounts::new();
+        for (kind, row) in RowKind::all() {
+            let since = if kind == Kind::Audit { since.max(audit_horizon) } else { since };
+            let count: i64 = on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM ");
+                query.push(row.table()).push(" WHERE organization = ").push_bind(organization);
+                query.push(" AND ").push(row.time(kind)).push(" >= ").push_bind(since);
+                query.build_query_scalar().fetch_one(connection).await?
+            });
+            counts.insert(kind.as_str().to_owned(), count);
+        }
+        for (kind, table, time) in OF_ENVIRONMENTS {
+            let count: i64 = on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM environments e JOIN ");
+                query.push(table).push(" x ON x.environment = e.id WHERE e.organization = ");
+                query.push_bind(organization).push(" AND x.").push(time).push(" >= ").push_bind(since);
+                query.push(" AND x.").push(time).push(" >= COALESCE(e.horizon_at, 0)");
+                query.build_query_scalar().fetch_one(connection).await?
+            });
+            counts.insert(kind.to_owned(), count);
+        }
+        Ok(counts)
+    }
+}
+
+/// Reads the records of a page.
+struct Reader {
+    audit_horizon: i64,
+    environments: HashMap<Uuid, Option<EnvironmentRow>>,
+    /// Size of the records so far, in bytes.
+    size: usize,
+}
+
+impl Reader {
+    async fn read(
+        &mut self,
+        transaction: &mut Transaction,
+        organization: &str,
+        entry: Entry,
+    ) -> Result<RecordedEntry, Error> {
+        let mut is_attachment_removed = false;
+        let record = match Kind::parse(&entry.kind) {
+            Some(Kind::Start) => Some(start_record(organization)),
+            Some(Kind::Removal) => Removal::parse(&entry.id).map(|removal| removal.record()),
+            Some(Kind::Environment) => self.environment(transaction, organization, &entry).await?,
+            Some(Kind::Audit) if entry.at < self.audit_horizon => None,
+            Some(kind) => {
+                let (row, id) = (RowKind::find(kind), row_id(&entry.id));
+                let record = match (row, id) {
+                    (Some(row), Some(id)) => {
+                        transaction.row_record(row, kind, id).await?.map(|record| (id, record))
+                    }
+                    _ => None,
+                };
+                match record {
+                    Some((id, mut record)) if kind == Kind::Attestation => {
+                        let added = transaction.add_artifacts(id, &mut record).await;
+                        let size = transaction.check_attachment(&mut record).await?;
+                        is_attachment_removed = size.is_none();
+                        self.size += size.unwrap_or_default() / FILE_BYTES;
+                        let record = readable(added.map(|()| Value::from(record)))?;
+                        Some(record)
+                    }
+                    record => record.map(|(_, record)| record.into()),
+                }
+            }
+            None => None,
+        };
+        self.size += record.as_ref().map_or(0, |record| record.to_string().len());
+        Ok(RecordedEntry { entry, record, is_attachment_removed })
+    }
+
+    async fn environment(
+        &mut self,
+        transaction: &mut Transaction,
+        organization: &str,
+        entry: &Entry,
+    ) -> Result<Option<Value>, Error> {
+        let Some(id) = row_id(&entry.id) else { return Ok(None) };
+        let row = match self.environments.get(&id) {
+            Some(row) => row.clone(),
+            None => transaction.changed_environment(id).await?,
+        };
+        self.environments.insert(id, row.clone());
+        let Some(row) = row.filter(|row| row.organization == organization) else { return Ok(None) };
+        if row.horizon_at.is_some_and(|horizon| entry.at < horizon) {
+            return Ok(None);
+        }
+        let change = transaction.environment_change(id, entry.at).await;
+        let environment = ChangedEnvironment { id: &entry.id, organization, name: &row.name };
+        readable(change.map(|change| change.record(&environment, entry.at))).map(Some)
+    }
+}
+
+/// A record that matches no entry for columns of a type that only a change of the database can cause.
+fn readable(record: Result<Value, Error>) -> Result<Value, Error> {
+    match record {
+        Err(
+            Error::Failed(sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)) | Error::Unreadable(_),
+        ) => Ok(json!("unreadable")),
+        record => record,
+    }
+}

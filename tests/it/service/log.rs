@@ -1,0 +1,447 @@
+//! The log: what `supercargo log verify` finds after changes of the database, and the checkpoints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::multipart::Part;
+use serde_json::{Value, json};
+use supercargo::domain::model::Fingerprint;
+use supercargo::service::{Delivery, Limits};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use super::test_service::{Options, bootstrap, eventually};
+use super::{
+    ADMIN, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod, report,
+};
+use crate::fake::{Reply, Server};
+use crate::program::{Outcome, supercargo};
+
+const COMMIT: &str = "4f1c2e7d90b3a85c6e2f7d1b08a9c35e4d6f7a21";
+
+/// Made with OpenSSL.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINz8b6hf6IYXQk11SSsYLx+Ugr+SmmpbchAaWWBiYW8F\n-----END PRIVATE KEY-----\n";
+const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAhbdtikCBkBmkaAkB/WslPXu0h5uYIBequ7LkINxWSnE=\n-----END PUBLIC KEY-----\n";
+const OTHER_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEw9esnFpYOwOT8p4k1nqpv3898pnb\nBBfa9v+MQdhxaU6d9XumdAXTO7pYgbZbSKlkNan8tS/MxwHFm8pLStlLUg==\n-----END PUBLIC KEY-----\n";
+
+/// A policy, an allow-list entry, an approval and a template.
+fn declared() -> String {
+    let (allowed, target, base) = (digest('f'), digest('a'), digest('b'));
+    bootstrap(
+        1,
+        &format!(
+            "    flows:
+      - name: cart
+        template: {{attestations: [{{name: unit, type: junit}}]}}
+        approvals: [{{number: 1, artifact: {target}, base: {base}, name: \"cart:1\", state: APPROVED,
+                      approvals: [{{by: kim, at: 2026-09-01T12:00:00Z, comment: fine}}]}}]
+    environments:
+      - name: prod
+        policy: {{attestations: [{{flow: cart, name: unit}}]}}
+        allowed: [{{artifact: {allowed}, reason: of the nodes, author: ops}}]"
+        ),
+    )
+}
+
+fn options() -> Options {
+    Options { bootstrap: declared(), ..Options::default() }
+}
+
+async fn attest(service: &TestService, digit: char, name: &str) {
+    let data = json!({
+        "attestation_name": name, "artifact_fingerprint": digest(digit),
+        "junit_results": [{"name": "suite", "total": 3, "failures": 0, "errors": 0, "skipped": 0, "duration": 1.0,
+                           "timestamp": 1_790_000_000.0}],
+        "git_commit_info": {"sha1": COMMIT}, "repo_info": {"name": "acme/cart", "url": "https://example.com/acme/cart"},
+        "user_data": {"run": 7},
+    });
+    let form = form(&data)
+        .part("attachment_file", Part::text(format!("<testsuites {name}/>")).file_name("junit.xml"));
+    service.attest(ATTESTER, "cart", "t", form).await.expect(201);
+}
+
+/// Two attestations of one name, and three reports, of which the last ends an artifact.
+async fn record_changes(service: &TestService) {
+    attest(service, 'a', "unit").await;
+    attest(service, 'a', "unit").await;
+    for (digits, status) in [("ab", 201), ("a", 201), ("af", 201)] {
+        let pods: Vec<_> = digits.chars().map(|digit| pod(&format!("p{digit}"), "cart:1", digit)).collect();
+        service.report(REPORTER, "prod", report(&pods)).await.expect(status);
+    }
+    let pods = [pod("pa", "cart:1", 'a'), pod("pf", "cart:1", 'f'), pod("more", "cart:1", 'f')];
+    service.report(ADMIN, "prod", report(&pods)).await.expect(200);
+}
+
+/// Runs `supercargo log` with these arguments as the administrator.
+async fn log(service: &TestService, arguments: &[&str]) -> Outcome {
+    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let base = service.base.clone();
+    let run = move || {
+        supercargo()
+            .args(["log"])
+            .args(arguments.iter().map(String::as_str))
+            .env("SUPERCARGO_BASE_URL", &base)
+            .env("SUPERCARGO_ORG", "acme")
+            .env("SUPERCARGO_TOKEN", ADMIN)
+            .run()
+    };
+    spawn_blocking(run).await.unwrap()
+}
+
+fn file(folder: &TempDir, name: &str, content: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+async fn entries(service: &TestService) -> Vec<Value> {
+    let page = service.get(ADMIN, "/log/acme").await.expect(200).json();
+    page["entries"].as_array().unwrap().clone()
+}
+
+async fn unchanged_log_is_verified_page_by_page(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    let count = entries(&service).await.len();
+    let verified = log(&service, &["verify"]).await;
+    verified.expect(0, &[&format!("verified {count} entries of "), "the checkpoint is not signed"]);
+    let host = service.host();
+    assert!(verified.stdout.starts_with(&format!("{host}/acme\n{count}\n")), "{verified:?}");
+    // A page may have fewer entries than there are.
+    let mut walked = Vec::new();
+    loop {
+        let path = format!("/log/acme?after={}&per_page=2", walked.len());
+        let page = service.get(ADMIN, &path).await.expect(200).json();
+        let entries = page["entries"].as_array().unwrap();
+        assert_eq!(page["rows"].is_null(), entries.len() == 2, "{page}");
+        walked.extend(entries.iter().cloned());
+        if entries.len() < 2 {
+            break;
+        }
+    }
+    assert_eq!(walked, entries(&service).await);
+    let kinds: std::collections::BTreeSet<_> =
+        walked.iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
+    let expected =
+        ["allowance", "approval", "attestation", "audit", "environment", "policy", "start", "template"];
+    assert!(kinds.iter().eq(&expected), "{kinds:?}");
+    // A restart with the same bootstrap file adds nothing.
+    let service = TestService::start_with(service.stop().await, options()).await;
+    log(&service, &["verify"]).await.expect(0, &[&format!("verified {count} entries")]);
+    // Another organization has its own log.
+    let other = service.get(STRANGER, "/log/stranger").await.expect(200).json();
+    assert_eq!(other["entries"][0]["id"], "stranger");
+}
+
+async fn closed_declarations_are_verified(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    let approve = json!({"artifact_fingerprint": digest('a'), "approvals": [{"state": "APPROVED"}]});
+    for (method, path, body) in [
+        (Method::POST, "/approvals/acme/cart", approve),
+        (Method::PUT, "/approvals/acme/cart/2/withdraw", json!({"comment": "a mistake"})),
+    ] {
+        let request = service.request(method, ADMIN, path).header("Content-Type", "application/json");
+        let response = Response::from_request(request.body(body.to_string())).await;
+        assert!(response.status.is_success(), "{response:?}");
+    }
+    let withdrawal = "UPDATE approvals SET withdrawal_comment = 'a mistak";
+    log(&service, &["verify"]).await.expect(0, &[]);
+    service.database.execute(&format!("{withdrawal}' WHERE number = 2")).await;
+    log(&service, &["verify"]).await.expect(11, &["(approval-end ", "does not match its record"]);
+    service.database.execute(&format!("{withdrawal}e' WHERE number = 2")).await;
+    service.reload(&bootstrap(2, "")).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+    let kinds: Vec<_> = entries(&service).await.iter().map(|entry| entry["kind"].clone()).collect();
+    for kind in ["policy-end", "allowance-end", "approval-end", "template-end"] {
+        assert!(kinds.contains(&json!(kind)), "{kind}: {kinds:?}");
+    }
+    service.database.execute("UPDATE policies SET closed_at = closed_at + 1").await;
+    log(&service, &["verify"]).await.expect(11, &["(policy-end ", "does not match its record"]);
+}
+
+async fn changed_byte_is_found_and_its_record_named(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+    let database = &service.database;
+    let (a, other) = (database.bytes(&digest('a')), database.bytes(&digest('9')));
+    let text = |column: &str| {
+        let undo = format!("{column} = substr({column}, 1, length({column}) - 1)");
+        (format!("{column} = {column} || ' '"), undo)
+    };
+    let number = |column: &str| (format!("{column} = {column} + 1"), format!("{column} = {column} - 1"));
+    let artifact = || (format!("fingerprint = {other}"), format!("fingerprint = {a}"));
+    let content = |content: &str| format!("content = {}", database.bytes(&hex::encode(content)));
+    let only_a = format!("fingerprint IN ({a}, {other})");
+    let file = "<testsuites unit/>";
+    let cases = [
+        ("attestations", text("results"), "TRUE", "attestation"),
+        ("attestations", text("reported_by"), "TRUE", "attestation"),
+        (
+            "attestations",
+            ("is_compliant = FALSE".into(), "is_compliant = TRUE".into()),
+            "TRUE",
+            "attestation",
+        ),
+        ("attested_artifacts", artifact(), only_a.as_str(), "attestation"),
+        ("attachments", (content("<testsuites unix/>"), content(file)), "TRUE", "attestation"),
+        (
+            "latest_attestations",
+            ("is_compliant = FALSE".into(), "is_compliant = TRUE".into()),
+            "TRUE",
+            "attestation",
+        ),
+        ("claims", text("commit_sha"), "TRUE", "attestation"),
+        ("provenance", text("commit_sha"), "TRUE", "attestation"),
+        ("trails", text("created_by"), "TRUE", "attestation"),
+        ("repositories", text("name"), "TRUE", "attestation"),
+        ("environments", text("name"), "TRUE", "environment"),
+        ("snapshots", text("reported_by"), "TRUE", "environment"),
+        ("snapshots", number("confirmed_at"), "confirmed_at IS NOT NULL", "environment"),
+        ("artifact_runs", text("name"), "ended_at IS NOT NULL", "environment"),
+        ("artifact_runs", number("started_at"), "TRUE", "environment"),
+        ("artifact_runs", number("last_snapshot"), "last_snapshot IS NOT NULL", "environment"),
+        ("pod_runs", text("pod"), "TRUE", "environment"),
+        ("pod_runs", number("ended_at"), "ended_at IS NOT NULL", "environment"),
+        ("workloads", text("digests"), "TRUE", "environment"),
+        ("verdicts", text("reasons"), "TRUE", "environment"),
+        ("policies", text("content"), "TRUE", "policy"),
+        ("allowances", text("reason"), "TRUE", "allowance"),
+        ("approvals", text("content"), "TRUE", "approval"),
+        ("flow_templates", text("content"), "TRUE", "template"),
+        ("audit", text("change"), "organization = 'acme'", "audit"),
+        ("log_entries", number("at"), "sequence = 4 AND organization = 'acme'", ""),
+    ];
+    for (table, (change, undo), condition, kind) in cases {
+        service.database.execute(&format!("UPDATE {table} SET {change} WHERE {condition}")).await;
+        let found = log(&service, &["verify"]).await;
+        assert_eq!(found.code, 11, "{table}: {change}: {found:?}");
+        if kind.is_empty() {
+            found.expect(11, &["entry 4 (", "was changed: its hash does not follow"]);
+        } else {
+            found.expect(11, &["error: entry ", &format!(" ({kind} "), "does not match its record"]);
+        }
+        service.database.execute(&format!("UPDATE {table} SET {undo} WHERE {condition}")).await;
+    }
+    log(&service, &["verify"]).await.expect(0, &[]);
+}
+
+async fn removed_and_added_rows_are_found(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    // Two hours ago, so that rows without entries count.
+    let past = service.database.rows("SELECT CAST(MAX(at) AS TEXT) FROM log_entries").await;
+    let later: i64 = past[0].parse::<i64>().unwrap() + 2 * 3_600_000_000;
+    let id = service.database.uuid(uuid::Uuid::now_v7());
+    service
+        .database
+        .execute(&format!(
+            "INSERT INTO audit (id, organization, at, actor, change) VALUES ({id}, 'acme', {later}, 'x', 'y')"
+        ))
+        .await;
+    let found = log(&service, &["verify"]).await;
+    found.expect(11, &["1 rows of kind audit are stored, and the log has 0: rows were added or removed"]);
+    service.database.execute(&format!("DELETE FROM audit WHERE id = {id}")).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+    // Records that the retention did not remove, although the database says so.
+    for (table, horizon, kind) in
+        [("environments", "horizon_at", "environment"), ("organizations", "audit_removed_before", "audit")]
+    {
+        service.database.execute(&format!("UPDATE {table} SET {horizon} = {later}")).await;
+        let found = log(&service, &["verify"]).await;
+        found.expect(11, &[&format!(" ({kind} "), "no entry of the log says that the retention removed it"]);
+        service.database.execute(&format!("UPDATE {table} SET {horizon} = NULL")).await;
+    }
+    let attachments = "UPDATE attachments SET sha256 = ";
+    let stored = service.database.bytes(&Fingerprint::from_content(b"<testsuites unit/>").to_string());
+    service.database.execute(&format!("{attachments} {}", service.database.bytes(&digest('9')))).await;
+    log(&service, &["verify"]).await.expect(11, &["(attestation ", "has no attached file: it was removed"]);
+    service.database.execute(&format!("{attachments} {stored}")).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+    service.database.execute("DELETE FROM audit WHERE organization = 'acme'").await;
+    log(&service, &["verify"]).await.expect(11, &["(audit ", "has no record: it was removed"]);
+}
+
+async fn changed_chain_is_found(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    let folder = tempfile::tempdir().unwrap();
+    let verified = log(&service, &["verify"]).await;
+    let since = file(&folder, "checkpoint", &verified.expect(0, &[]).stdout);
+    let since = since.to_str().unwrap();
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'c')])).await.expect(201);
+    log(&service, &["verify", "--since", since]).await.expect(0, &[]);
+    let acme = "organization = 'acme' AND sequence";
+    let move_entry =
+        |from: i64, to: i64| format!("UPDATE log_entries SET sequence = {to} WHERE {acme} = {from};");
+    let swap =
+        |one: i64, other: i64| [move_entry(one, 0), move_entry(other, one), move_entry(0, other)].concat();
+    service.database.execute(&swap(5, 6)).await;
+    log(&service, &["verify"]).await.expect(11, &["entry 5 (", "was changed: its hash does not follow"]);
+    service.database.execute(&swap(5, 6)).await;
+    service.database.execute(&move_entry(5, 1_000_000)).await;
+    log(&service, &["verify"]).await.expect(11, &["entry 5 is missing: entry 6 follows entry 4"]);
+    service.database.execute(&move_entry(1_000_000, 5)).await;
+    log(&service, &["verify", "--since", since]).await.expect(0, &[]);
+    // Removes the end of the log with its rows, and makes an earlier entry the last.
+    let truncate = format!(
+        "DELETE FROM log_entries WHERE {acme} > 5;
+         UPDATE log_heads SET size = 5, hash = (SELECT hash FROM log_entries WHERE {acme} = 5) WHERE organization = 'acme'"
+    );
+    service.database.execute(&truncate).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+    let truncated = log(&service, &["verify", "--since", since]).await;
+    truncated
+        .expect(11, &["the log has 5 entries, and the checkpoint ", "entries were removed from its end"]);
+}
+
+async fn signature_and_export_are_verified(database: Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let [key, public, other] = [("key", KEY), ("public", PUBLIC_KEY), ("other", OTHER_KEY)]
+        .map(|(name, content)| file(&folder, name, content).to_str().unwrap().to_owned());
+    let signing_key = Some(PathBuf::from(&key));
+    let options = Options { signing_key, public_url: Some("https://evidence.example.com/x"), ..options() };
+    let service = TestService::start_with(database, options).await;
+    record_changes(&service).await;
+    let verified = log(&service, &["verify", "--key", &public]).await;
+    verified.expect(0, &["entries of evidence.example.com/x/acme; the signature is valid"]);
+    assert!(verified.stdout.contains("\n\n\u{2014} evidence.example.com/x/acme "), "{verified:?}");
+    let wrong = log(&service, &["verify", "--key", &other]).await;
+    wrong.expect(11, &["the checkpoint of the log is not signed with the key in"]);
+    let since = file(&folder, "since", &verified.stdout.replace('\u{2014}', "\u{2014} x"))
+        .to_str()
+        .unwrap()
+        .to_owned();
+    log(&service, &["verify", "--since", &since])
+        .await
+        .expect(2, &["invalid checkpoint in", "invalid signature line"]);
+    // Offline, without a service.
+    let export = folder.path().join("export").to_str().unwrap().to_owned();
+    log(&service, &["export", "--output", &export]).await.expect(0, &["exported "]);
+    let offline = |export: String, public: String| {
+        spawn_blocking(move || {
+            supercargo().args(["log", "verify", "--file", &export, "--key", &public]).run()
+        })
+    };
+    let checked = offline(export.clone(), public.clone()).await.unwrap();
+    assert_eq!(checked.expect(0, &["the signature is valid"]).stdout, verified.stdout);
+    let text = std::fs::read_to_string(&export).unwrap();
+    std::fs::write(&export, text.replacen("of the nodes", "of the noses", 1)).unwrap();
+    let checked = offline(export.clone(), public.clone()).await.unwrap();
+    checked.expect(11, &["(allowance ", "does not match its record"]);
+    let lines: Vec<_> = text.lines().collect();
+    std::fs::write(&export, lines[..lines.len() - 1].join("\n")).unwrap();
+    offline(export, public).await.unwrap().expect(2, &["has no checkpoint at its end"]);
+}
+
+async fn concurrent_reports_give_one_chain(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    let mut reports = tokio::task::JoinSet::new();
+    for environment in 0..4 {
+        let path = format!("/environments/acme/env-{environment}/report/K8S");
+        let requests: Vec<_> = "abcdef"
+            .chars()
+            .map(|digit| {
+                let request = service.request(Method::PUT, ADMIN, &path);
+                let body = report(&[pod("p", "cart:1", digit)]);
+                request.header("Content-Type", "application/json").body(body)
+            })
+            .collect();
+        reports.spawn(async move {
+            for request in requests {
+                assert_eq!(request.send().await.unwrap().status(), 201);
+            }
+        });
+    }
+    while let Some(reported) = reports.join_next().await {
+        reported.unwrap();
+    }
+    log(&service, &["verify"]).await.expect(0, &[]);
+    let of_environments = entries(&service).await.into_iter().filter(|entry| entry["kind"] == "environment");
+    assert_eq!(of_environments.count(), 24);
+}
+
+async fn retention_removes_records_and_leaves_hashes(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    record_changes(&service).await;
+    let database = service.stop().await;
+    // Everything up to now is past its retention.
+    let limits = Limits { retention_interval: Duration::from_millis(20), ..Limits::default() };
+    let retention = "    retention: 1s\n    attachmentRetention: 1s\n    auditRetention: 1s";
+    let options = Options { limits, bootstrap: bootstrap(2, retention), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    let removals = "SELECT record FROM log_entries WHERE kind = 'removal'";
+    let removed = async || {
+        let removals = service.database.rows(removals).await.concat();
+        ["history/", "attachments/", "audit/"].iter().all(|subject| removals.contains(subject))
+    };
+    eventually("the records are removed", removed).await;
+    let missing = async || {
+        let entries = entries(&service).await;
+        let missing =
+            |kind: &str| entries.iter().any(|entry| entry["kind"] == kind && entry["record"].is_null());
+        missing("environment") && missing("audit")
+    };
+    eventually("records are missing", missing).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+}
+
+async fn only_administrators_read_the_log(database: Database) {
+    let service = TestService::start(database).await;
+    for (token, status) in [(ADMIN, 200), (READER, 403), (STRANGER, 403), (ATTESTER, 403), (REPORTER, 403)] {
+        service.get(token, "/log/acme").await.expect(status);
+    }
+    for (query, field) in
+        [("after=-1", "after"), ("per_page=0", "per_page"), ("per_page=501", "per_page"), ("page=2", "page")]
+    {
+        service.get(ADMIN, &format!("/log/acme?{query}")).await.assert_field_error(field, "expected");
+    }
+}
+
+async fn checkpoint_is_sent_to_targets_that_ask_for_it(database: Database) {
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let delivery = Delivery { interval: Duration::from_millis(20), ..Delivery::default() };
+    let checkpoint_interval = Duration::from_millis(50);
+    let actions = "    environments: [{name: prod}]
+    actions:
+      - {number: 1, name: auditors, environments: ['*'], triggers: [ON_CHECKPOINT], targets: [{name: a, type: WEBHOOK, url: {file: url}, secrets: [{file: secret}]}]}
+      - {number: 2, name: ops, environments: ['*'], triggers: [ON_STARTED_ARTIFACT], targets: [{name: o, type: WEBHOOK, url: {file: url}, secrets: [{file: secret}]}]}";
+    let options = Options {
+        limits: Limits { delivery, checkpoint_interval, ..Limits::default() },
+        bootstrap: bootstrap(1, actions),
+        allowed_internal: &["127.0.0.1/32"],
+        files: vec![("url", receiver.url()), ("secret", "whsec-0123456789abcdef0123456789".to_owned())],
+        ..Options::default()
+    };
+    let service = TestService::start_with(database, options).await;
+    eventually("a checkpoint is sent", async || !receiver.requests().is_empty()).await;
+    let sent: Value = serde_json::from_slice(&receiver.requests()[0].body).unwrap();
+    assert_eq!((&sent["trigger"], &sent["organization"]), (&json!("ON_CHECKPOINT"), &json!("acme")));
+    assert!(
+        sent["checkpoint"].as_str().unwrap().starts_with(&format!("{}/acme\n", service.host())),
+        "{sent}"
+    );
+    assert!(sent["html_url"].as_str().unwrap().ends_with("/ui/acme"), "{sent}");
+    // A log without new entries has no further checkpoint.
+    let checkpoints =
+        "SELECT CAST(checkpoint_size - size AS TEXT) FROM log_heads WHERE organization = 'acme'";
+    eventually("all entries are covered", async || service.database.rows(checkpoints).await == ["0"]).await;
+}
+
+super::on_both! {
+    unchanged_log_is_verified_page_by_page,
+    closed_declarations_are_verified,
+    changed_byte_is_found_and_its_record_named,
+    removed_and_added_rows_are_found,
+    changed_chain_is_found,
+    signature_and_export_are_verified,
+    concurrent_reports_give_one_chain,
+    retention_removes_records_and_leaves_hashes,
+    checkpoint_is_sent_to_targets_that_ask_for_it,
+}
+
+super::on_sqlite! {
+    only_administrators_read_the_log,
+}
