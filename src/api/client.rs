@@ -230,7 +230,7 @@ impl Client {
                     if matches!(resource, Resource::Flow(_) | Resource::Repository(_))
                         && message.contains("provider") =>
                 {
-                    let providers = Provider::ALL.map(Provider::as_str).join(", ");
+                    let providers = Provider::NAMES.join(", ");
                     Some(format!("set the provider of the repository by --provider: {providers}"))
                 }
                 _ => None,

@@ -149,7 +149,7 @@ impl Client {
     pub async fn live_artifacts(
         &self,
         repository: &RepositoryName,
-        provider: Option<Provider>,
+        provider: Option<&Provider>,
     ) -> Result<Parsed<LiveArtifacts>, Error> {
         let path = ["repos", self.organization().as_str(), "live-artifacts", repository.as_str()];
         let mut request = self.request(Method::GET, &path);

@@ -15,7 +15,7 @@ impl Client {
     pub async fn set_repository_closed(
         &self,
         repository: &RepositoryName,
-        provider: Option<Provider>,
+        provider: Option<&Provider>,
         is_closed: bool,
     ) -> Result<(), Error> {
         let change = if is_closed { "close" } else { "reopen" };

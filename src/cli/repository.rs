@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::exit::Failure;
-use super::read::{client, provider};
+use super::read::client;
 use super::service::Service;
 use crate::api::Resource;
 use crate::domain::model::{Provider, RepositoryName, at_provider};
@@ -31,8 +31,8 @@ enum Change {
 struct Target {
     /// Repository with its owner, such as acme/cart
     repository: RepositoryName,
-    /// Provider of the repository; omit it if the repository has none
-    #[arg(long, value_name = "PROVIDER", value_parser = provider())]
+    /// Provider of the repository, such as github; omit it if the repository has none
+    #[arg(long, value_name = "PROVIDER")]
     provider: Option<Provider>,
 }
 
@@ -51,13 +51,13 @@ impl Repository {
         let (Change::Close(target) | Change::Reopen(target)) = &self.change;
         let is_closed = matches!(self.change, Change::Close(_));
         let (client, Target { repository, provider }) = (client(&self.service)?, target);
-        let closed = client.set_repository_closed(repository, *provider, is_closed).await;
+        let closed = client.set_repository_closed(repository, provider.as_ref(), is_closed).await;
         closed.map_err(|error| {
             let hint = client.hint(&error, Resource::Repository(repository.as_str()));
             Failure::from(error).with_hint(hint)
         })?;
         let change = if is_closed { "closed" } else { "reopened" };
-        tracing::info!("{change} the repository {repository}{}", at_provider(*provider));
+        tracing::info!("{change} the repository {repository}{}", at_provider(provider.as_ref()));
         Ok(())
     }
 }

@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::exit::{Exit, Failure};
 use super::fingerprints::Fingerprints;
 use super::output::{Progress, ago, now};
-use super::read::provider;
 use super::service::Service;
 use super::values::duration;
 use crate::agent::retry::seed;
@@ -35,8 +34,9 @@ pub(super) struct Wait {
     /// Environment in which each artifact must run; repeatable (default: any)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     environment: Vec<EnvironmentName>,
-    /// Provider of the repository, if several providers have one of this name
-    #[arg(long, value_name = "PROVIDER", value_parser = provider())]
+    /// Provider of the repository, such as github, gitlab, bitbucket, azure-devops or circleci, if several have one of this
+    /// name
+    #[arg(long, value_name = "PROVIDER")]
     provider: Option<Provider>,
     /// Wait until none of the artifacts is running
     #[arg(long)]
@@ -72,8 +72,8 @@ enum WaitError {
     },
     #[error("timed out after {} without a response of the service", friendly(.0))]
     NoResponse(Duration, #[source] Option<api::Error>),
-    #[error("{} also has a repository {} with other running artifacts", .0.join(" and "), .1)]
-    Ambiguous(Vec<&'static str>, RepositoryName),
+    #[error("{} also has a repository {} with other running artifacts", .0.iter().map(Provider::as_str).collect::<Vec<_>>().join(" and "), .1)]
+    Ambiguous(Vec<Provider>, RepositoryName),
 }
 
 impl Wait {
@@ -131,7 +131,7 @@ impl Wait {
     }
 
     async fn request(&self, client: &Client) -> Result<LiveArtifacts, api::Error> {
-        client.live_artifacts(&self.repository, self.provider).await.map(|live| live.value)
+        client.live_artifacts(&self.repository, self.provider.as_ref()).await.map(|live| live.value)
     }
 
     /// Other providers with a repository of this name and running artifacts that the response did not contain.
@@ -141,12 +141,12 @@ impl Wait {
         client: &Client,
         running: &[RunningArtifact<'_>],
         within: Duration,
-    ) -> Vec<&'static str> {
+    ) -> Vec<Provider> {
         let mut others = Vec::new();
         let query = async {
             for provider in Provider::ALL.into_iter().filter(|_| self.provider.is_none()) {
-                match client.live_artifacts(&self.repository, Some(provider)).await {
-                    Ok(live) => others.push((provider.as_str(), digests(live.value.running()))),
+                match client.live_artifacts(&self.repository, Some(&provider)).await {
+                    Ok(live) => others.push((provider.clone(), digests(live.value.running()))),
                     Err(error) => {
                         tracing::debug!("{}: {}", provider.as_str(), error_causes::describe(&error));
                     }
@@ -167,7 +167,7 @@ impl Wait {
     }
 
     /// Fails `--gone` if another provider may host the artifacts; warns otherwise.
-    fn check_ambiguity(&self, others: Vec<&'static str>, progress: &Progress) -> Result<(), Failure> {
+    fn check_ambiguity(&self, others: Vec<Provider>, progress: &Progress) -> Result<(), Failure> {
         if others.is_empty() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use super::attestation;
 use super::checks::assert_printable;
 use crate::domain::attestation::junit::{self, Results};
-use crate::domain::model::{JunitAttestation, JunitResult, ShortText};
+use crate::domain::model::{AttestationFields, JunitAttestation, JunitFields, JunitResult, ShortText};
 
 pub(super) fn target(bytes: &[u8]) {
     let failed_tests = junit::failed_tests(bytes, 50);
@@ -57,18 +57,7 @@ fn assert_doubled(text: &str, sum: &JunitResult) {
 
 /// The service accepts an attestation of the parsed results.
 fn assert_attestable(read: Results) {
-    let sent = JunitAttestation {
-        attestation_name: ShortText::new("unit-tests").expect("a name"),
-        junit_results: read.results,
-        origin_url: None,
-        description: None,
-        artifact_fingerprint: None,
-        target_artifacts: None,
-        git_commit_info: None,
-        repo_info: None,
-        external_urls: None,
-        annotations: None,
-        user_data: None,
-    };
+    let fields = AttestationFields::new(ShortText::new("unit-tests").expect("a name"));
+    let sent = JunitAttestation { fields, own: JunitFields { junit_results: read.results } };
     attestation::assert_round_trips(&sent);
 }

@@ -55,6 +55,23 @@ impl Caller {
         let permitted = permitted.and_then(|()| self.role.permits_approval_for(&self.scope, environment));
         permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
     }
+
+    /// Authorizes the creation of an environment.
+    pub(super) fn authorize_creation(
+        &self,
+        organization: &str,
+        name: &EnvironmentName,
+    ) -> Result<(), Problem> {
+        let permitted = self.role.permits(&self.scope, Operation::Report(name.as_str()));
+        let permitted = permitted.and_then(|()| self.role.permits_creation(self.can_create));
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+    }
+
+    /// Authorizes the creation or change of a flow.
+    pub(super) fn authorize_flow(&self, organization: &str, name: &FlowName) -> Result<(), Problem> {
+        let permitted = self.role.permits(&self.scope, Operation::Attest(name.as_str()));
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+    }
 }
 
 /// Logs why a token was denied. Its client gets the same reason.
@@ -67,6 +84,9 @@ fn deny(token: &str, role: Role, organization: &str, denial: Denial) -> Problem 
     );
     Problem::forbidden(denial)
 }
+
+/// The organization of a valid token.
+pub(super) struct Authenticated(pub(super) String);
 
 /// A request that was admitted to an organization: `P` is the required permission, `Rest` the parameters of the path
 /// after `{org}`.
@@ -97,6 +117,12 @@ pub(super) struct Attest;
 /// Approves artifacts in a flow, the first parameter after `{org}`: roles `approve` and `admin`. The operation calls
 /// [`Caller::authorize_approval`] for the environment.
 pub(super) struct Approve;
+/// Creates an environment: roles `report` and `admin`. The operation calls [`Caller::authorize_creation`].
+pub(super) struct Create;
+/// Creates a flow: roles `attest` and `admin`. The operation calls [`Caller::authorize_flow`].
+pub(super) struct CreateFlow;
+/// Reads an environment, the first parameter after `{org}`: roles `read` and `admin`, and `report` for its own.
+pub(super) struct ReadEnvironment;
 /// Administers the organization: role `admin`.
 pub(super) struct Administer;
 /// Reads the audit log, or who may do what: role `admin`.
@@ -117,6 +143,30 @@ impl<Rest> Permission<Rest> for ReadAudit {
 impl<Rest> Permission<Rest> for Administer {
     fn operation(_: &Rest) -> Operation<'_> {
         Operation::Administer
+    }
+}
+
+impl Permission<()> for Create {
+    fn operation((): &()) -> Operation<'_> {
+        Operation::CreateEnvironment
+    }
+}
+
+impl Permission<()> for CreateFlow {
+    fn operation((): &()) -> Operation<'_> {
+        Operation::CreateFlow
+    }
+}
+
+impl Permission<String> for ReadEnvironment {
+    fn operation(environment: &String) -> Operation<'_> {
+        Operation::ReadEnvironment(environment)
+    }
+}
+
+impl Permission<String> for Attest {
+    fn operation(flow: &String) -> Operation<'_> {
+        Operation::Attest(flow)
     }
 }
 
@@ -204,6 +254,28 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
     }
 }
 
+impl FromRequestParts<App> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let context = RequestContext::from_request_parts(parts, app).await?;
+        Ok(Self(authenticate(app, &context, &parts.headers).await?.organization))
+    }
+}
+
+/// The token of a request. Returns 401 without a valid one, and 429 after too many requests without one.
+async fn authenticate(app: &App, context: &RequestContext, headers: &HeaderMap) -> Result<Token, Problem> {
+    let hash = bearer(headers).map(Fingerprint::from_content);
+    app.limiter.check(context.peer, hash)?;
+    let Some(token) = find_token(app, hash).await? else {
+        app.limiter.refused(context.peer, hash);
+        return Err(Problem::unauthorized());
+    };
+    app.limiter.admitted(token.sha256);
+    context.set_token_name(&token.name);
+    Ok(token)
+}
+
 /// Returns 401 without a valid token, 403 outside the role, scope or organization of the token, and 429 after too many
 /// requests without a valid token. Returns 503 if the token or its organization has reached a limit.
 async fn admit(
@@ -213,14 +285,7 @@ async fn admit(
     organization: &str,
     operation: Operation<'_>,
 ) -> Result<(Caller, Permits), Problem> {
-    let hash = bearer(headers).map(Fingerprint::from_content);
-    app.limiter.check(context.peer, hash)?;
-    let Some(token) = find_token(app, hash).await? else {
-        app.limiter.refused(context.peer, hash);
-        return Err(Problem::unauthorized());
-    };
-    app.limiter.admitted(token.sha256);
-    context.set_token_name(&token.name);
+    let token = authenticate(app, context, headers).await?;
     let permitted = match &token.organization {
         home if home == organization => token.role.permits(&token.scope, operation),
         _ => Err(Denial::Organization),
@@ -230,7 +295,7 @@ async fn admit(
     }
     let running = run(app, organization)?;
     let mut connection = None;
-    if matches!(operation, Operation::Read | Operation::ReadAudit) {
+    if matches!(operation, Operation::Read | Operation::ReadEnvironment(_) | Operation::ReadAudit) {
         // Clients that read slowly hold memory, which is bounded per token and per organization. The token's own permit
         // comes first, so that its requests wait only for each other.
         const OWN: &str = "this token has reached its limit of concurrent responses";

@@ -4,10 +4,12 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRef;
 use ipnet::IpNet;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::time::{Instant, timeout};
 
 use super::addresses::{AddressBook, Addresses};
 use super::http::body::Budget;
@@ -24,6 +26,7 @@ use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
 use super::site::Site;
+use super::unknown_fields::UnknownFieldWarnings;
 use crate::domain::model::Fingerprint;
 use crate::store::Store;
 
@@ -61,6 +64,9 @@ pub(super) struct Parts {
     /// The internal networks that notifications may reach.
     pub(super) allowed_internal: Vec<IpNet>,
     pub(super) invitation: Invitation,
+    pub(super) unknown_fields: UnknownFieldWarnings,
+    /// Time and result of the last check of the database: requests without a token share it.
+    checked: Mutex<Option<(Instant, bool)>>,
 }
 
 impl App {
@@ -92,8 +98,30 @@ impl App {
             addresses: Addresses::default(),
             allowed_internal,
             invitation: Invitation::default(),
+            unknown_fields: UnknownFieldWarnings::default(),
+            checked: Mutex::new(None),
             site: Site::new(store, links, log_signer, clock, limits.silent_after),
         }))
+    }
+}
+
+/// Validity of a check of the database, and its timeout.
+const CHECKED_FOR: Duration = Duration::from_secs(1);
+
+impl App {
+    /// Whether the database responds.
+    pub(super) async fn is_ready(&self) -> bool {
+        let mut checked = self.checked.lock().await;
+        if let Some((at, is_ready)) = *checked
+            && at.elapsed() < CHECKED_FOR
+        {
+            return is_ready;
+        }
+        let store = self.site.store.clone();
+        let ping = tokio::spawn(async move { store.ping().await });
+        let is_ready = matches!(timeout(CHECKED_FOR, ping).await, Ok(Ok(Ok(()))));
+        *checked = Some((Instant::now(), is_ready));
+        is_ready
     }
 }
 

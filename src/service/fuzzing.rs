@@ -22,8 +22,10 @@ use super::http::routes;
 use super::limits::Limits;
 use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
+use super::operations::attest::data::AttestationData;
+use crate::domain::evidence::attestation_type::AttestationType;
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
-use crate::domain::model::{Fingerprint, JunitAttestation};
+use crate::domain::model::{Fingerprint, SentAttestation};
 use crate::store::{Store, Timeouts};
 
 /// A rejected input.
@@ -41,9 +43,12 @@ impl From<Problem> for Rejection {
     }
 }
 
-/// Reads `data_json`.
-pub(crate) fn attestation(bytes: &[u8]) -> Result<JunitAttestation, Rejection> {
-    json::read("data_json", bytes).map_err(Rejection::from)
+/// Reads `data_json` of one type. Returns it with its other members as JSON.
+pub(crate) fn attestation<T: AttestationType>(
+    bytes: &[u8],
+) -> Result<(SentAttestation<T>, String), Rejection> {
+    let AttestationData { sent, other, .. } = AttestationData::read(bytes)?;
+    Ok((sent, other))
 }
 
 /// Reads the body of a report.

@@ -7,6 +7,7 @@ mod access;
 pub(crate) mod addresses;
 mod app;
 pub mod bootstrap;
+mod creation;
 mod evaluation;
 #[cfg(any(feature = "fuzzing", test))]
 pub(crate) mod fuzzing;
@@ -19,6 +20,7 @@ pub mod notify;
 mod operations;
 mod pages;
 mod site;
+mod unknown_fields;
 
 pub use http::body::Pace;
 pub use limits::{Delivery, Limits};

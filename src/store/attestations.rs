@@ -1,17 +1,18 @@
-//! Records attestations (operation 5) and lists them (operation 2).
+//! Records attestations and lists them (operation 2).
 
 use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::provenance::{ClaimEffect, NewClaim};
+use super::provenance::{ArtifactOrigin, ClaimEffect};
+use super::repositories::{RecordError, Reporter};
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
-    AmbiguousRepository, Attestation, Fingerprint, FreeForm, JunitAttestation, Page, RepositoryInfo, Text,
+    AnyJson, Attestation, AttestationFields, Fingerprint, FreeForm, JunitResult, Page, RepositoryInfo, Text,
     Timestamp, UrlText,
 };
 use crate::store::from_row::{all_from_rows, one_from_row};
@@ -28,10 +29,20 @@ pub struct NewAttestation<'a> {
     pub flow: &'a str,
     /// The trail, created with its first attestation.
     pub trail: &'a str,
-    /// The request's `data_json`.
-    pub data: &'a JunitAttestation,
-    /// Whether it passes.
-    pub passes: bool,
+    /// The fields of all types.
+    pub fields: &'a AttestationFields,
+    /// The names of its artifacts in the template of the trail.
+    pub targets: &'a BTreeSet<String>,
+    /// Its artifacts.
+    pub artifacts: &'a BTreeSet<Fingerprint>,
+    /// Its type.
+    pub kind: &'a str,
+    /// Test results.
+    pub results: &'a [JunitResult],
+    /// A JSON object of its other fields.
+    pub other: &'a str,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
     /// The repository that it names.
     pub repository: Option<&'a RepositoryInfo>,
     /// The URL of a page about the commit.
@@ -40,8 +51,10 @@ pub struct NewAttestation<'a> {
     pub attachment: Option<(Fingerprint, Option<&'a str>)>,
     /// The token's name.
     pub reported_by: &'a str,
+    /// The hash of the token.
+    pub token: Fingerprint,
     /// The repositories and images that the flow owns.
-    pub owned: Owned,
+    pub owned: &'a Owned,
 }
 
 /// The effect of an attestation beyond its own rows.
@@ -51,6 +64,13 @@ pub struct Recorded {
     pub claim: ClaimEffect,
     /// Describes a new or changed repository.
     pub repository: Option<String>,
+}
+
+impl<'a> NewAttestation<'a> {
+    fn reporter(&self) -> Reporter<'a> {
+        let Self { organization, flow, reported_by, owned, .. } = *self;
+        Reporter { organization, flow, reported_by, owned }
+    }
 }
 
 /// A trail that is locked until the transaction ends.
@@ -91,39 +111,7 @@ struct Record<'a> {
     at: Timestamp,
 }
 
-/// A failure to record an attestation.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// Its repository is ambiguous.
-    #[error(transparent)]
-    Ambiguous(#[from] AmbiguousRepository),
-    /// An administrator closed its repository.
-    #[error("the repository is closed: an administrator can reopen it")]
-    Closed,
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] Error),
-}
-
 impl Transaction {
-    /// Stores a file, once per organization and content. Stores it again if the retention removed it.
-    pub async fn insert_attachment(
-        &mut self,
-        organization: &str,
-        sha256: Fingerprint,
-        content: &[u8],
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        const INSERT: &str = "
-            INSERT INTO attachments (organization, sha256, content, created_at) VALUES ($1, $2, $3, $4)
-            ON CONFLICT DO NOTHING";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(organization).bind(sha256.bytes().as_slice()).bind(content);
-            insert.bind(at.micros()).execute(connection).await?;
-        });
-        Ok(())
-    }
-
     /// Locks the trail, creating it and its flow if necessary. No other attestation can lock it until the
     /// transaction ends: the order of the times is the order of recording.
     pub async fn lock_trail(
@@ -132,20 +120,22 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<LockedTrail, Error> {
         const FLOW: &str = "
-            INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+            INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
+            ON CONFLICT DO NOTHING";
         // The update changes nothing and locks the row.
         const TRAIL: &str = "
-            INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
-            VALUES ($1, $2, $3, $4, $5, $5, $6)
+            INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by, created_by_token)
+            VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
             ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
             RETURNING id, last_modified_at";
         on!(self, |connection| {
             let flow = sqlx::query(FLOW).bind(new.organization).bind(new.flow).bind(now.micros());
-            flow.execute(connection).await?;
+            flow.bind(new.token.bytes().as_slice()).execute(connection).await?;
         });
         let (id, last_modified_at): (Uuid, i64) = on!(self, |connection| {
             let trail = sqlx::query(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
             let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
+            let trail = trail.bind(new.token.bytes().as_slice());
             trail.fetch_one(connection).await.and_then(one_from_row)?
         });
         Ok(LockedTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
@@ -177,11 +167,11 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<Recorded, RecordError> {
         let repository = match new.repository {
-            Some(named) => Some((named, self.record_repository(new, named, at).await?)),
+            Some(named) => Some((named, self.record_repository(new.reporter(), named, at).await?)),
             None => None,
         };
-        let targets = json(&new.data.template_targets())?;
-        let superseded = self.latest(trail.id, new.data.attestation_name.as_str(), &targets).await?;
+        let targets = json(new.targets)?;
+        let superseded = self.latest(trail.id, new.fields.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
         let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
         let record = Record {
@@ -205,26 +195,18 @@ impl Transaction {
             });
         }
         self.update_trail(new, trail.id, at).await?;
-        let artifacts = new.data.fingerprints();
-        self.link(new, id, trail.id, &artifacts).await?;
+        self.link(new, id, trail.id, new.artifacts).await?;
         self.log().row(Kind::Attestation, id);
         let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
-        let claimed = named.url.as_ref().map(UrlText::as_str);
-        let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
-        let claim = NewClaim {
-            organization: new.organization,
-            flow: new.flow,
-            repository: repository.id,
-            other_url,
-            commit_sha: new.data.git_commit_info.as_ref().and_then(|commit| commit.sha1.as_deref()),
-            // The page of a commit must not be elsewhere than the repository.
-            commit_url: new.commit_url.as_deref().filter(|_| other_url.is_none()),
-            attestation: id,
-            reported_by: new.reported_by,
-            owned: &new.owned,
+        let origin = ArtifactOrigin {
+            reporter: new.reporter(),
+            named,
+            commit: new.fields.git_commit_info.as_ref(),
+            commit_url: new.commit_url.as_deref(),
+            attestation: Some(id),
             at,
         };
-        let claim = self.record_claim(claim, &artifacts).await?;
+        let claim = self.record_origin(&repository, origin, new.artifacts).await?;
         Ok(Recorded { claim, repository: repository.change })
     }
 
@@ -236,7 +218,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
-        let commit = new.data.git_commit_info.as_ref().map(json).transpose()?;
+        let commit = new.fields.git_commit_info.as_ref().map(json).transpose()?;
         on!(self, |connection| {
             sqlx::query(UPDATE).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
         });
@@ -258,28 +240,30 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO attestations
                 (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
-                 is_compliant, results, description, origin_url, user_data, annotations, external_urls,
-                 git_commit_info, repository, attachment, attachment_name, overrides)
-            VALUES ($1, $2, $3, $4, $5, 'junit', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                    $19, $20, $21)";
-        let data = new.data;
+                 is_compliant, has_verdict, results, description, origin_url, user_data, annotations, external_urls,
+                 git_commit_info, repository, attachment, attachment_name, overrides, other_fields, repo_info)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+                    $23, $24, $25)";
+        let data = new.fields;
         let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
         let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
         on!(self, |connection| {
             let insert =
                 sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
-            let insert =
-                insert.bind(data.attestation_name.as_str()).bind(record.targets).bind(record.at.micros());
-            let insert = insert.bind(new.reported_by).bind(SCHEMA_VERSION).bind(new.passes);
-            let insert = insert.bind(json(&data.junit_results)?).bind(text(&data.description));
+            let insert = insert.bind(data.attestation_name.as_str()).bind(new.kind).bind(record.targets);
+            let insert = insert.bind(record.at.micros()).bind(new.reported_by).bind(SCHEMA_VERSION);
+            // A row without a verdict does not pass.
+            let insert = insert.bind(new.passes == Some(true)).bind(new.passes.is_some());
+            let insert = insert.bind(json(new.results)?).bind(text(&data.description));
             let insert = insert
                 .bind(data.origin_url.as_ref().map_or("", UrlText::as_str))
-                .bind(object(&data.user_data));
+                .bind(data.user_data.as_ref().map_or("{}", AnyJson::as_str));
             let insert = insert.bind(object(&data.annotations)).bind(object(&data.external_urls));
             let insert =
                 insert.bind(data.git_commit_info.as_ref().map(json).transpose()?).bind(record.repository);
             let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
             let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
+            let insert = insert.bind(new.other).bind(data.repo_info.as_ref().map(json).transpose()?);
             insert.execute(connection).await?;
         });
         Ok(())
@@ -317,7 +301,8 @@ impl Transaction {
     ) -> Result<u64, Error> {
         const SIZE: &str = "
             SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT)
-            FROM (SELECT 6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data) AS size
+            FROM (SELECT 6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data)
+                           + COALESCE(octet_length(repo_info), 0) AS size
                   FROM attestations
                   WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
                   ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6) AS page";
@@ -344,7 +329,7 @@ impl Transaction {
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
         const SELECT: &str = "
             SELECT id, name, kind, created_at, description, attachment IS NOT NULL AS has_attachment,
-                   is_compliant, origin_url, reported_by, schema_version, user_data,
+                   is_compliant, has_verdict, origin_url, repo_info, reported_by, schema_version, user_data,
                    (SELECT t.name FROM trails t WHERE t.id = attestations.trail) AS trail_name
             FROM attestations
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
@@ -382,7 +367,9 @@ struct AttestationRow {
     description: String,
     has_attachment: bool,
     is_compliant: bool,
+    has_verdict: bool,
     origin_url: String,
+    repo_info: Option<String>,
     reported_by: String,
     schema_version: i64,
     user_data: String,
@@ -391,6 +378,7 @@ struct AttestationRow {
 
 impl AttestationRow {
     fn parse(self, html_url: HtmlUrl<'_>) -> Result<Attestation, Error> {
+        let repo_info = self.repo_info.map(|json| serde_json::from_str(&json)).transpose();
         Ok(Attestation {
             attestation_id: self.id.to_string(),
             attestation_name: self.name,
@@ -399,7 +387,8 @@ impl AttestationRow {
             description: self.description,
             has_audit_package: self.has_attachment,
             html_url: html_url(&self.trail_name, self.id),
-            is_compliant: self.is_compliant,
+            is_compliant: self.has_verdict.then_some(self.is_compliant),
+            repo_info: repo_info.map_err(|_| Error::Unreadable("a repository"))?,
             origin_url: self.origin_url,
             reported_by: self.reported_by,
             schema_version: self.schema_version,

@@ -7,7 +7,7 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp};
+use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp};
 use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An attestation in a list.
@@ -21,9 +21,11 @@ pub struct AttestationSummary {
     pub trail: String,
     /// Its name.
     pub name: String,
-    /// Whether it passes.
-    pub passes: bool,
-    /// The results of all suites together.
+    /// Its type.
+    pub kind: String,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
+    /// The test results of all suites together.
     pub results: JunitResult,
     /// When it was received.
     pub created_at: Timestamp,
@@ -46,9 +48,11 @@ pub struct AttestationDetails {
     pub name: String,
     /// The template's artifacts that it is about, by name.
     pub targets: Vec<String>,
-    /// Whether it passes.
-    pub passes: bool,
-    /// The results, one per suite.
+    /// Its type.
+    pub kind: String,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
+    /// The test results, one per suite.
     pub results: Vec<JunitResult>,
     /// When it was received.
     pub created_at: Timestamp,
@@ -61,10 +65,12 @@ pub struct AttestationDetails {
     /// The URL of its source, such as a CI job.
     pub origin_url: String,
     /// Free-form data.
-    pub user_data: FreeForm,
+    pub user_data: AnyJson,
     /// URLs by name.
     pub external_urls: FreeForm,
-    /// The commit that was tested.
+    /// JSON object of its other fields.
+    pub other_fields: String,
+    /// The commit that it is about.
     pub commit: Option<GitCommit>,
     /// The attached file.
     pub attachment: Option<Attachment>,
@@ -92,7 +98,8 @@ struct SummaryRow {
     flow: String,
     trail: String,
     name: String,
-    is_compliant: bool,
+    kind: String,
+    passes: Option<bool>,
     /// `None` if longer than [`MAX_INLINE_RESULTS`].
     results: Option<String>,
     created_at: i64,
@@ -109,7 +116,8 @@ impl SummaryRow {
             flow: self.flow,
             trail: self.trail,
             name: self.name,
-            passes: self.is_compliant,
+            kind: self.kind,
+            passes: self.passes,
             results: JunitResult::sum(&results),
             created_at: Timestamp::from_micros(self.created_at),
             reported_by: self.reported_by,
@@ -122,7 +130,7 @@ impl SummaryRow {
 macro_rules! select_summaries {
     ($condition:literal) => {
         concat!(
-            "SELECT a.id, a.flow, t.name AS trail, a.name, a.is_compliant,
+            "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
                     CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
                     a.superseded_by IS NOT NULL AS is_superseded
              FROM attestations a JOIN trails t ON t.id = a.trail
@@ -212,9 +220,9 @@ impl Transaction {
         id: Uuid,
     ) -> Result<Option<AttestationDetails>, Error> {
         const SELECT: &str = "
-            SELECT a.id, a.flow, t.name AS trail, a.name, a.targets, a.is_compliant, a.results, a.created_at,
-                   a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description, a.origin_url,
-                   a.user_data, a.external_urls, a.git_commit_info, a.attachment, a.attachment_name,
+            SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, a.targets, a.is_compliant, a.has_verdict, a.results,
+                   a.created_at, a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description,
+                   a.origin_url, a.user_data, a.other_fields, a.external_urls, a.git_commit_info, a.attachment, a.attachment_name,
                    COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
                    CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
             FROM attestations a JOIN trails t ON t.id = a.trail
@@ -261,8 +269,10 @@ struct DetailsRow {
     flow: String,
     trail: String,
     name: String,
+    kind: String,
     targets: String,
     is_compliant: bool,
+    has_verdict: bool,
     results: String,
     created_at: i64,
     reported_by: String,
@@ -270,6 +280,7 @@ struct DetailsRow {
     description: String,
     origin_url: String,
     user_data: String,
+    other_fields: Option<String>,
     external_urls: String,
     git_commit_info: Option<String>,
     attachment: Option<Vec<u8>>,
@@ -296,8 +307,9 @@ impl DetailsRow {
             flow: self.flow,
             trail: self.trail,
             name: self.name,
+            kind: self.kind,
             targets: serde_json::from_str(&self.targets).map_err(unreadable)?,
-            passes: self.is_compliant,
+            passes: self.has_verdict.then_some(self.is_compliant),
             results: serde_json::from_str(&self.results).map_err(unreadable)?,
             created_at: Timestamp::from_micros(self.created_at),
             reported_by: self.reported_by,
@@ -305,6 +317,7 @@ impl DetailsRow {
             description: self.description,
             origin_url: self.origin_url,
             user_data: serde_json::from_str(&self.user_data).map_err(unreadable)?,
+            other_fields: self.other_fields.unwrap_or_else(|| "{}".to_owned()),
             external_urls: serde_json::from_str(&self.external_urls).map_err(unreadable)?,
             commit: commit.map_err(unreadable)?,
             attachment,

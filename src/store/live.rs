@@ -12,18 +12,34 @@ use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::{Fingerprint, KnownRepository, Timestamp};
 use crate::store::from_row::all_from_rows;
 
 /// A repository that an attestation named.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone)]
 pub struct Repository {
     /// Its identifier.
     pub id: Uuid,
-    /// The API's name of its provider; empty if unknown.
-    pub provider: String,
+    /// The fields by which attestations name it.
+    pub known: KnownRepository,
     /// Whether it is the origin of an artifact, and not only what another flow named.
     pub is_origin: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct RepositoryRow {
+    id: Uuid,
+    provider: String,
+    name: String,
+    external_id: Option<String>,
+    is_origin: bool,
+}
+
+impl From<RepositoryRow> for Repository {
+    fn from(row: RepositoryRow) -> Self {
+        let known = KnownRepository { key: row.provider, name: row.name, url: None, id: row.external_id };
+        Self { id: row.id, known, is_origin: row.is_origin }
+    }
 }
 
 /// An artifact that runs in an environment.
@@ -148,21 +164,34 @@ pub struct BuiltArtifact {
 }
 
 impl Transaction {
-    /// The open repositories with this name, one per provider.
+    /// The open repositories with this name. Without one, those that have it as a later name.
     pub async fn repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Repository>, Error> {
-        const SELECT: &str = "
-            SELECT id, provider,
-                   EXISTS (SELECT 1 FROM provenance p
-                           WHERE p.organization = r.organization AND p.repository = r.id) AS is_origin
-            FROM repositories r WHERE organization = $1 AND name = $2 AND closed_at IS NULL ORDER BY provider";
-        Ok(on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(name)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        }))
+        macro_rules! select {
+            ($condition:literal) => {
+                concat!(
+                    "SELECT id, provider, name, external_id,
+                            EXISTS (SELECT 1 FROM provenance p
+                                    WHERE p.organization = r.organization AND p.repository = r.id) AS is_origin
+                     FROM repositories r WHERE ",
+                    $condition,
+                    " AND closed_at IS NULL ORDER BY provider"
+                )
+            };
+        }
+        const NAMED: &str = select!("organization = $1 AND name = $2");
+        const RENAMED: &str =
+            select!("id IN (SELECT repository FROM repository_names WHERE organization = $1 AND name = $2)");
+        let mut repositories = Vec::new();
+        for select in [NAMED, RENAMED] {
+            if repositories.is_empty() {
+                let rows: Vec<RepositoryRow> = on!(self, |connection| {
+                    let select = sqlx::query(select).bind(organization).bind(name);
+                    select.fetch_all(connection).await.and_then(all_from_rows)?
+                });
+                repositories = rows.into_iter().map(Repository::from).collect();
+            }
+        }
+        Ok(repositories)
     }
 
     /// The running artifacts of a repository, by environment and name.

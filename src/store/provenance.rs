@@ -12,23 +12,42 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::ownership::{Owned, Ownership};
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
 use crate::store::from_row::all_from_rows;
+use crate::store::repositories::{RecordedRepository, Reporter};
 
 /// The origin that an attestation names for its artifacts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewClaim<'a> {
-    pub(super) organization: &'a str,
-    pub(super) flow: &'a str,
-    pub(super) repository: Uuid,
+struct NewClaim<'a> {
+    organization: &'a str,
+    flow: &'a str,
+    repository: Uuid,
     /// The repository's URL, if it differs from the recorded one.
-    pub(super) other_url: Option<&'a str>,
-    pub(super) commit_sha: Option<&'a str>,
-    pub(super) commit_url: Option<&'a str>,
-    pub(super) attestation: Uuid,
-    pub(super) reported_by: &'a str,
-    pub(super) owned: &'a Owned,
-    pub(super) at: Timestamp,
+    other_url: Option<&'a str>,
+    commit_sha: Option<&'a str>,
+    commit_url: Option<&'a str>,
+    /// `None`: the report of an artifact.
+    attestation: Option<Uuid>,
+    reported_by: &'a str,
+    owned: &'a Owned,
+    at: Timestamp,
+}
+
+/// The origin that a request names.
+#[derive(Debug, Clone, Copy)]
+pub struct ArtifactOrigin<'a> {
+    /// The flow and the token.
+    pub reporter: Reporter<'a>,
+    /// The repository.
+    pub named: &'a RepositoryInfo,
+    /// The commit.
+    pub commit: Option<&'a GitCommit>,
+    /// The URL of a page about the commit.
+    pub commit_url: Option<&'a str>,
+    /// The attestation; `None` for the report of an artifact.
+    pub attestation: Option<Uuid>,
+    /// When it was received: later than all other requests of the flow.
+    pub at: Timestamp,
 }
 
 /// The effect of a claim on the origins of its artifacts.
@@ -105,8 +124,33 @@ impl Transaction {
         rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
     }
 
+    /// Records the origin that a request names for artifacts.
+    pub async fn record_origin(
+        &mut self,
+        repository: &RecordedRepository,
+        origin: ArtifactOrigin<'_>,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<ClaimEffect, Error> {
+        let claimed = origin.named.url.as_ref().map(UrlText::as_str);
+        let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
+        let claim = NewClaim {
+            organization: origin.reporter.organization,
+            flow: origin.reporter.flow,
+            repository: repository.id,
+            other_url,
+            commit_sha: origin.commit.and_then(|commit| commit.sha1.as_deref()),
+            // The page of a commit must not be elsewhere than the repository.
+            commit_url: origin.commit_url.filter(|_| other_url.is_none()),
+            attestation: origin.attestation,
+            reported_by: origin.reporter.reported_by,
+            owned: origin.reporter.owned,
+            at: origin.at,
+        };
+        self.record_claim(claim, artifacts).await
+    }
+
     /// Records a claim, and the origins that it determines.
-    pub(super) async fn record_claim(
+    async fn record_claim(
         &mut self,
         claim: NewClaim<'_>,
         artifacts: &BTreeSet<Fingerprint>,
@@ -185,9 +229,10 @@ impl Transaction {
                 query.push(concat!(
                     "SELECT COUNT(*) FROM claims c WHERE ",
                     is_conflict!(),
-                    " AND attestation = "
+                    " AND recorded_at = "
                 ));
-                query.push_bind(claim.attestation).push(" AND organization = ");
+                query.push_bind(claim.at.micros()).push(" AND flow = ").push_bind(claim.flow);
+                query.push(" AND organization = ");
                 query.push_bind(claim.organization).push(" AND fingerprint IN");
             },
             keys(),

@@ -61,11 +61,6 @@ const CREATE: &str = "
     VALUES ($1, $2, $3, $4, $5, 0)
     ON CONFLICT DO NOTHING";
 
-const NTH_CREATED: &str = "
-    SELECT created_at FROM environments
-    WHERE organization = $1 AND created_by_token = $2 AND created_at > $3 AND NOT is_declared
-    ORDER BY created_at DESC LIMIT 1 OFFSET $4";
-
 #[derive(sqlx::FromRow)]
 struct EnvironmentRow {
     id: Uuid,
@@ -179,7 +174,7 @@ impl Transaction {
         row.map(EnvironmentRow::parse).transpose()
     }
 
-    /// Creates the environment for a report by this token, and locks it. Another report may have created it meanwhile.
+    /// Creates the environment, and locks it. Another request may have created it meanwhile.
     pub async fn create_environment(
         &mut self,
         organization: &str,
@@ -195,21 +190,30 @@ impl Transaction {
         self.lock_environment(organization, name).await?.ok_or(Error::Unreadable("an environment"))
     }
 
-    /// When the `number`th latest of the environments was created that a token's reports created after `since`, and that
-    /// the bootstrap file does not list; `None` if there are fewer. Counts from 1.
-    pub async fn nth_created_environment(
+    /// Whether the bootstrap file declares an environment; `None` if it does not exist.
+    pub async fn is_environment_declared(
         &mut self,
         organization: &str,
-        token: Fingerprint,
-        since: Timestamp,
-        number: u32,
-    ) -> Result<Option<Timestamp>, Error> {
-        let created: Option<i64> = on!(self, |connection| {
-            let select = sqlx::query_scalar(NTH_CREATED).bind(organization).bind(token.bytes().as_slice());
-            let select = select.bind(since.micros()).bind(i64::from(number.saturating_sub(1)));
-            select.fetch_optional(connection).await?
+        name: &str,
+    ) -> Result<Option<bool>, Error> {
+        const SELECT: &str = "SELECT is_declared FROM environments WHERE organization = $1 AND name = $2";
+        Ok(on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(organization).bind(name).fetch_optional(connection).await?
+        }))
+    }
+
+    /// Sets the description of an environment.
+    pub async fn describe_environment(
+        &mut self,
+        organization: &str,
+        name: &str,
+        description: &str,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE environments SET description = $1 WHERE organization = $2 AND name = $3";
+        on!(self, |connection| {
+            sqlx::query(UPDATE).bind(description).bind(organization).bind(name).execute(connection).await?;
         });
-        Ok(created.map(Timestamp::from_micros))
+        Ok(())
     }
 
     /// Records a report and the number of the current snapshot.

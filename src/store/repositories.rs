@@ -2,124 +2,230 @@
 
 use sqlx::types::Uuid;
 
-use super::attestations::{NewAttestation, RecordError};
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
-    KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp, UrlText, at_provider,
-    match_repository,
+    AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp,
+    UrlText, at_provider, match_repository,
 };
 use crate::store::from_row::{all_from_rows, one_from_row};
 
-/// A repository that an attestation names.
-#[derive(sqlx::FromRow)]
-pub(super) struct RecordedRepository {
-    pub(super) id: Uuid,
-    /// The first URL that an attestation of a flow named: of a flow that owns the repository, or else of the flow that named
-    /// the repository first.
-    pub(super) url: Option<String>,
+/// A recorded repository.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct RecordedRepository {
+    /// Its identifier.
+    pub id: Uuid,
+    /// The first URL that a request of a flow named: of a flow that owns the repository, or else of the flow that named the
+    /// repository first.
+    pub url: Option<String>,
     /// Describes a new repository, or a changed URL or provider.
     #[sqlx(skip)]
-    pub(super) change: Option<String>,
+    pub change: Option<String>,
+}
+
+/// The flow and the token that name a repository.
+#[derive(Debug, Clone, Copy)]
+pub struct Reporter<'a> {
+    /// The organization.
+    pub organization: &'a str,
+    /// The flow.
+    pub flow: &'a str,
+    /// The token's name.
+    pub reported_by: &'a str,
+    /// The repositories and images that the flow owns.
+    pub owned: &'a Owned,
+}
+
+/// A failure to record a repository.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Its repository is ambiguous.
+    #[error(transparent)]
+    Ambiguous(#[from] AmbiguousRepository),
+    /// An administrator closed its repository.
+    #[error("the repository is closed: an administrator can reopen it")]
+    Closed,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] Error),
 }
 
 #[derive(sqlx::FromRow)]
 struct RepositoryRow {
+    id: Uuid,
     provider: String,
+    name: String,
     url: Option<String>,
+    external_id: Option<String>,
     is_closed: bool,
 }
 
+impl RepositoryRow {
+    fn known(&self) -> KnownRepository {
+        KnownRepository {
+            key: self.provider.clone(),
+            name: self.name.clone(),
+            url: self.url.clone(),
+            id: self.external_id.clone(),
+        }
+    }
+}
+
 impl Transaction {
-    /// Creates a repository, or completes it. Called for each attestation that names one.
-    pub(super) async fn record_repository(
+    /// The name under which a repository was recorded, if its provider and identifier were recorded with another name.
+    pub async fn recorded_name(
         &mut self,
-        new: &NewAttestation<'_>,
+        organization: &str,
+        named: &RepositoryInfo,
+    ) -> Result<Option<String>, Error> {
+        let rows = self.lock_repositories(organization, named).await?;
+        let known: Vec<_> = rows.iter().map(RepositoryRow::known).collect();
+        let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
+        let recorded = known.into_iter().nth(index).map(|repository| repository.name);
+        Ok(recorded.filter(|name| name != named.name.as_str()))
+    }
+
+    /// Creates a repository, or completes it. Called for each attestation that names one.
+    pub async fn record_repository(
+        &mut self,
+        new: Reporter<'_>,
         named: &RepositoryInfo,
         at: Timestamp,
     ) -> Result<RecordedRepository, RecordError> {
-        let rows = self.lock_repositories(new.organization, named.name.as_str()).await?;
+        let rows = self.lock_repositories(new.organization, named).await?;
         let (closed, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_closed);
-        let known =
-            |row: RepositoryRow| KnownRepository { provider: row.provider.parse().ok(), url: row.url };
-        let open: Vec<_> = open.into_iter().map(known).collect();
-        let (before, provider) = match match_repository(&open, named)? {
-            RepositoryMatch::Existing(provider) | RepositoryMatch::New(provider) => (provider, provider),
-            RepositoryMatch::Adopted(provider) => (None, Some(provider)),
+        let known: Vec<_> = open.iter().map(RepositoryRow::known).collect();
+        let row = |index: usize| open.get(index).ok_or(Error::Unreadable("a repository"));
+        let (row, provider) = match match_repository(&known, named)? {
+            RepositoryMatch::Existing(index) => (row(index)?, None),
+            RepositoryMatch::Adopted(index, provider) => (row(index)?, Some(provider)),
+            RepositoryMatch::New(key) => {
+                // A closed repository must not return under its name or its identifier.
+                if closed.iter().any(|row| row.known().is_reopened_by(named)) {
+                    return Err(RecordError::Closed);
+                }
+                let mut recorded = self.insert_repository(new, named, &key, at).await?;
+                let (provider, url) = (named.provider(), recorded.url.as_deref());
+                recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
+                return Ok(recorded);
+            }
         };
-        if closed.iter().any(|row| row.provider == provider_name(provider)) {
-            return Err(RecordError::Closed);
+        if row.name != named.name.as_str() {
+            self.insert_repository_name(new.organization, named, row.id, at).await?;
         }
-        let known = open.iter().find(|known| known.provider == before);
-        let mut recorded = self.upsert_repository(new, named, before, provider, at).await?;
-        if known.is_none_or(|known| known.url != recorded.url || before != provider) {
-            let (at, url) = (at_provider(provider), recorded.url.as_deref().unwrap_or("without a URL"));
-            recorded.change =
-                Some(format!("flow {} named the repository {}{at}: {url}", new.flow, named.name));
+        let before = row.url.clone();
+        let mut recorded = self.complete_repository(row.id, new, named, provider.as_ref()).await?;
+        if provider.is_some() || before != recorded.url {
+            let provider = provider.or_else(|| row.known().provider());
+            recorded.change = Some(describe_change(new, named, provider.as_ref(), recorded.url.as_deref()));
         }
         Ok(recorded)
     }
 
-    /// Locks a repository name and returns the repositories that have it. SQLite has a single writer; PostgreSQL takes
-    /// an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
+    /// Locks a repository name, and returns the repositories with this name or identifier. SQLite has a single writer;
+    /// PostgreSQL takes an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
     /// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
     async fn lock_repositories(
         &mut self,
         organization: &str,
-        name: &str,
+        named: &RepositoryInfo,
     ) -> Result<Vec<RepositoryRow>, Error> {
-        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
+        // UNION, since each half uses its own index.
         const SELECT: &str = "
-            SELECT provider, url, closed_at IS NOT NULL AS is_closed FROM repositories
-            WHERE organization = $1 AND name = $2";
-        if let Self::Postgres(transaction) = self {
-            sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
-        }
+            SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+            WHERE organization = $1 AND name = $2
+            UNION
+            SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+            WHERE organization = $1 AND external_id = $3
+            ORDER BY provider, name";
+        let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
+        self.lock_repository_name(organization, name).await?;
         Ok(on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(name)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
+            let select = sqlx::query(SELECT).bind(organization).bind(name).bind(id);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
         }))
     }
 
-    /// Inserts a repository, or completes the one that is stored with the provider `before`. Fields of an earlier
-    /// attestation stay.
-    async fn upsert_repository(
+    async fn lock_repository_name(&mut self, organization: &str, name: &str) -> Result<(), Error> {
+        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
+        if let Self::Postgres(transaction) = self {
+            sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
+        }
+        Ok(())
+    }
+
+    /// Inserts a repository. It may exist if neither it nor the new one has a provider and an identifier.
+    async fn insert_repository(
         &mut self,
-        new: &NewAttestation<'_>,
+        new: Reporter<'_>,
         named: &RepositoryInfo,
-        before: Option<Provider>,
-        provider: Option<Provider>,
+        key: &str,
         at: Timestamp,
     ) -> Result<RecordedRepository, Error> {
         const UPSERT: &str = "
             INSERT INTO repositories
                 (id, organization, provider, name, url, external_id, description, created_at, flow, reported_by,
                  is_url_of_owner)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12)
-            ON CONFLICT (organization, name, provider) DO UPDATE
-            SET provider = $11,
-                url = CASE WHEN excluded.is_url_of_owner AND NOT repositories.is_url_of_owner THEN excluded.url
-                           WHEN COALESCE(repositories.flow, excluded.flow) = excluded.flow
-                           THEN COALESCE(repositories.url, excluded.url)
-                           ELSE repositories.url END,
-                is_url_of_owner = repositories.is_url_of_owner OR excluded.is_url_of_owner,
-                external_id = COALESCE(repositories.external_id, excluded.external_id),
-                description = COALESCE(repositories.description, excluded.description)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            ON CONFLICT (organization, name, provider) DO UPDATE SET name = excluded.name
             RETURNING id, url";
         let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
             let upsert = sqlx::query(UPSERT).bind(Uuid::now_v7()).bind(new.organization);
-            let upsert = upsert.bind(provider_name(before)).bind(named.name.as_str());
+            let upsert = upsert.bind(key).bind(named.name.as_str());
             let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
             let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
-            let upsert = upsert.bind(new.flow).bind(new.reported_by).bind(provider_name(provider));
+            let upsert = upsert.bind(new.flow).bind(new.reported_by);
             let upsert = upsert.bind(new.owned.is_owner && named.url.is_some());
             upsert.fetch_one(connection).await.and_then(one_from_row)?
         }))
+    }
+
+    /// Completes a repository. Fields of an earlier attestation stay.
+    async fn complete_repository(
+        &mut self,
+        id: Uuid,
+        new: Reporter<'_>,
+        named: &RepositoryInfo,
+        provider: Option<&Provider>,
+    ) -> Result<RecordedRepository, Error> {
+        const UPDATE: &str = "
+            UPDATE repositories
+            SET provider = COALESCE($1, provider),
+                url = CASE WHEN $2 AND NOT is_url_of_owner THEN $3
+                           WHEN COALESCE(flow, $4) = $4 THEN COALESCE(url, $3)
+                           ELSE url END,
+                is_url_of_owner = is_url_of_owner OR $2,
+                external_id = COALESCE(external_id, $5),
+                description = COALESCE(description, $6)
+            WHERE id = $7 RETURNING id, url";
+        let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
+        Ok(on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(provider.map(Provider::as_str));
+            let update = update.bind(new.owned.is_owner && named.url.is_some());
+            let update = update.bind(named.url.as_ref().map(UrlText::as_str)).bind(new.flow);
+            let update = update.bind(text(&named.id)).bind(text(&named.description)).bind(id);
+            update.fetch_one(connection).await.and_then(one_from_row)?
+        }))
+    }
+
+    /// Records a later name of a repository.
+    async fn insert_repository_name(
+        &mut self,
+        organization: &str,
+        named: &RepositoryInfo,
+        repository: Uuid,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO repository_names (organization, name, repository, created_at) VALUES ($1, $2, $3, $4)
+            ON CONFLICT DO NOTHING";
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(organization).bind(named.name.as_str()).bind(repository);
+            insert.bind(at.micros()).execute(connection).await?;
+        });
+        Ok(())
     }
 
     /// Closes or reopens a repository. Attestations must not name a closed one, and it is the origin of no artifact: other
@@ -128,7 +234,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         name: &str,
-        provider: Option<Provider>,
+        provider: Option<&Provider>,
         closed_at: Option<Timestamp>,
     ) -> Result<bool, Error> {
         const UPDATE: &str = "
@@ -150,10 +256,10 @@ impl Transaction {
                                     WHERE p.organization = one.organization AND p.fingerprint = one.fingerprint))
               AS remaining
             WHERE place = 1";
-        self.lock_repositories(organization, name).await?;
+        self.lock_repository_name(organization, name).await?;
         let id: Option<Uuid> = on!(self, |connection| {
             let update = sqlx::query_scalar(UPDATE).bind(closed_at.map(Timestamp::micros)).bind(organization);
-            update.bind(name).bind(provider_name(provider)).fetch_optional(connection).await?
+            update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
         });
         let Some(id) = id else { return Ok(false) };
         let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
@@ -166,7 +272,13 @@ impl Transaction {
     }
 }
 
-/// The stored name of a provider; empty if unknown.
-fn provider_name(provider: Option<Provider>) -> &'static str {
-    provider.map_or("", Provider::as_str)
+/// Describes a new repository, or a changed URL or provider, for the audit log.
+fn describe_change(
+    new: Reporter<'_>,
+    named: &RepositoryInfo,
+    provider: Option<&Provider>,
+    url: Option<&str>,
+) -> String {
+    let (at, url) = (at_provider(provider), url.unwrap_or("without a URL"));
+    format!("flow {} named the repository {}{at}: {url}", new.flow, named.name)
 }

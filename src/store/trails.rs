@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
+use super::columns::fingerprint;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
-use crate::domain::model::{Fingerprint, GitCommit, Page, Template, Timestamp};
+use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, Timestamp};
 use crate::store::from_row::all_from_rows;
 
 /// Filters of a list of trails.
@@ -40,6 +41,18 @@ pub struct Trail {
     pub created_by: String,
     /// The commit of the latest attestation that has one.
     pub commit: Option<GitCommit>,
+    /// Its description.
+    pub description: String,
+    /// The page of a pipeline.
+    pub origin_url: String,
+    /// Free-form data.
+    pub user_data: AnyJson,
+    /// URLs by name.
+    pub external_urls: FreeForm,
+    /// The template that it was begun with; `None`: the current one of its flow.
+    pub template: Option<Template>,
+    /// The reported artifacts by their names in the template.
+    pub artifacts: BTreeMap<String, Fingerprint>,
     /// The current attestations.
     pub latest: Vec<LatestAttestation>,
     /// The repositories that its attestations name.
@@ -68,11 +81,28 @@ struct TrailRow {
     last_modified_at: i64,
     created_by: String,
     git_commit_info: Option<String>,
+    description: Option<String>,
+    origin_url: Option<String>,
+    user_data: Option<String>,
+    external_urls: Option<String>,
+    repository: Option<Uuid>,
+    template: Option<Uuid>,
+    template_version: Option<i64>,
+    template_content: Option<String>,
 }
 
 impl TrailRow {
     fn parse(self) -> Result<Trail, Error> {
         let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
+        let unreadable = |_| Error::Unreadable("a trail");
+        let template = match (self.template, self.template_version, self.template_content) {
+            (Some(id), Some(version), Some(content)) => {
+                let row = TemplateRow { flow: self.flow.clone(), id, version, content };
+                Some(row.parse()?.1)
+            }
+            _ => None,
+        };
+        let json = |text: Option<String>| text.unwrap_or_else(|| "{}".to_owned());
         Ok(Trail {
             id: self.id,
             flow: self.flow,
@@ -81,8 +111,14 @@ impl TrailRow {
             last_modified_at: Timestamp::from_micros(self.last_modified_at),
             created_by: self.created_by,
             commit: commit.map_err(|_| Error::Unreadable("a commit"))?,
+            description: self.description.unwrap_or_default(),
+            origin_url: self.origin_url.unwrap_or_default(),
+            user_data: serde_json::from_str(&json(self.user_data)).map_err(unreadable)?,
+            external_urls: serde_json::from_str(&json(self.external_urls)).map_err(unreadable)?,
+            template,
+            artifacts: BTreeMap::new(),
             latest: Vec::new(),
-            repositories: BTreeSet::new(),
+            repositories: self.repository.into_iter().collect(),
         })
     }
 }
@@ -95,6 +131,7 @@ struct AttestationRow {
     kind: String,
     overrides: Option<Uuid>,
     is_compliant: bool,
+    has_verdict: bool,
     targets: String,
 }
 
@@ -105,9 +142,35 @@ impl AttestationRow {
             name: self.name,
             kind: self.kind,
             overrides: self.overrides.map(|id| id.to_string()),
-            passes: self.is_compliant,
+            passes: self.has_verdict.then_some(self.is_compliant),
             targets: serde_json::from_str(&self.targets).map_err(|_| Error::Unreadable("targets"))?,
         })
+    }
+}
+
+/// An artifact that was reported in a trail.
+#[derive(sqlx::FromRow)]
+struct ReportedRow {
+    trail: Uuid,
+    template_name: String,
+    fingerprint: Vec<u8>,
+}
+
+/// An attestation of a reported artifact.
+#[derive(sqlx::FromRow)]
+struct NamedRow {
+    trail: Uuid,
+    template_name: String,
+    attestation: Uuid,
+}
+
+impl Trail {
+    /// Adds the name of an artifact to an attestation by fingerprint that was recorded before the artifact was reported.
+    fn name_targets(&mut self, name: &str, attestation: Uuid) {
+        let attestation = attestation.to_string();
+        for latest in self.latest.iter_mut().filter(|latest| latest.id == attestation) {
+            latest.targets.insert(name.to_owned());
+        }
     }
 }
 
@@ -178,7 +241,12 @@ impl Transaction {
     ) -> Result<u64, Error> {
         let size: i64 = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "WITH page AS (SELECT t.id, COALESCE(octet_length(t.git_commit_info), 0) AS size",
+                "WITH page AS (SELECT t.id,
+                     COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
+                     + 6 * COALESCE(octet_length(t.origin_url), 0) + COALESCE(octet_length(t.user_data), 0)
+                     + COALESCE(octet_length(t.external_urls), 0)
+                     + 3 * COALESCE((SELECT octet_length(f.content) FROM flow_templates f WHERE f.id = t.template), 0)
+                       AS size",
             );
             push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
@@ -209,7 +277,10 @@ impl Transaction {
         });
         let rows: Vec<TrailRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info",
+                "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
+                        t.description, t.origin_url, t.user_data, t.external_urls, t.repository, t.template,
+                        (SELECT f.version FROM flow_templates f WHERE f.id = t.template) AS template_version,
+                        (SELECT f.content FROM flow_templates f WHERE f.id = t.template) AS template_content",
             );
             push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
@@ -232,7 +303,7 @@ impl Transaction {
         let ids = &*trails;
         let latest: Vec<AttestationRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT trail, id, name, kind, overrides, is_compliant, targets FROM attestations
+                "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations
                  WHERE superseded_by IS NULL AND trail IN",
             );
             push_ids!(query, ids);
@@ -246,6 +317,25 @@ impl Transaction {
             push_ids!(query, ids);
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
+        let reported: Vec<ReportedRow> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT trail, template_name, fingerprint FROM reported_artifacts
+                 WHERE template_name IS NOT NULL AND trail IN",
+            );
+            push_ids!(query, ids);
+            query.push(" ORDER BY created_at, id");
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let named: Vec<NamedRow> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT DISTINCT r.trail, r.template_name, x.attestation
+                 FROM reported_artifacts r CROSS JOIN attested_artifacts x
+                 WHERE x.organization = r.organization AND x.fingerprint = r.fingerprint AND x.trail = r.trail
+                   AND r.template_name IS NOT NULL AND r.trail IN",
+            );
+            push_ids!(query, ids);
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
         let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
         for row in latest {
             if let Some(trail) = by_id.get_mut(&row.trail) {
@@ -255,6 +345,16 @@ impl Transaction {
         for (trail, repository) in repositories {
             if let Some(trail) = by_id.get_mut(&trail) {
                 trail.repositories.insert(repository);
+            }
+        }
+        for row in reported {
+            if let Some(trail) = by_id.get_mut(&row.trail) {
+                trail.artifacts.insert(row.template_name, fingerprint(&row.fingerprint)?);
+            }
+        }
+        for NamedRow { trail, template_name, attestation } in named {
+            if let Some(trail) = by_id.get_mut(&trail) {
+                trail.name_targets(&template_name, attestation);
             }
         }
         Ok(())

@@ -173,6 +173,6 @@ fn repository(name: &str) -> Result<String, InvalidName> {
 }
 
 fn provider() -> impl TypedValueParser<Value = String> {
-    let words = Provider::ALL.map(|provider| PossibleValue::new(provider.as_str()));
+    let words = Provider::NAMES.map(PossibleValue::new);
     PossibleValuesParser::new(words.into_iter().chain([PossibleValue::new("").hide(true)]))
 }

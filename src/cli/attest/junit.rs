@@ -23,7 +23,8 @@ use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenanc
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
-    FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation, JunitResult, ShortText, Text, TrailName,
+    AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation,
+    JunitFields, JunitResult, ShortText, Text, TrailName,
 };
 use crate::domain::retry::Backoff;
 use crate::process::files::read_up_to;
@@ -140,7 +141,7 @@ impl Junit {
         let facts = self.provenance.gather();
         let attestation = self.attestation(std::mem::take(&mut found.results), &facts)?;
         warn(&found, &attestation);
-        let total = total(&attestation.junit_results);
+        let total = total(&attestation.own.junit_results);
         let Some(client) = client else { return self.print(&attestation, &found, &facts) };
         self.send(&client, &attestation, found.attachment.take()).await?;
         let Self { name, flow, trail, .. } = self;
@@ -148,7 +149,7 @@ impl Junit {
         if self.output.is_data() {
             self.print(&attestation, &found, &facts)?;
         }
-        let is_passing = verdict::passes(&attestation.junit_results) && found.mismatches.is_empty();
+        let is_passing = verdict::passes(&attestation.own.junit_results) && found.mismatches.is_empty();
         if self.fail_on_failures && !is_passing {
             let more = found.mismatches.iter().map(|(_, mismatch)| mismatch.declared - mismatch.counted);
             let more = more.fold(0, u64::saturating_add);
@@ -178,9 +179,7 @@ impl Junit {
         }
         let artifact_fingerprint = artifacts.next();
         let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
-        Ok(JunitAttestation {
-            attestation_name: self.name.clone(),
-            junit_results: results,
+        let fields = AttestationFields {
             origin_url,
             description: self.description.clone(),
             artifact_fingerprint,
@@ -189,8 +188,16 @@ impl Junit {
             repo_info: repository,
             external_urls: object("--external-url", &self.external_url).map_err(Failure::usage)?,
             annotations: object("--annotate", &self.annotate).map_err(Failure::usage)?,
-            user_data: self.user_data.as_deref().map(user_data).transpose().map_err(Failure::usage)?,
-        })
+            user_data: self
+                .user_data
+                .as_deref()
+                .map(user_data)
+                .transpose()
+                .map_err(Failure::usage)?
+                .map(AnyJson::from),
+            ..AttestationFields::new(self.name.clone())
+        };
+        Ok(JunitAttestation { fields, own: JunitFields { junit_results: results } })
     }
 
     fn print(
@@ -207,12 +214,12 @@ impl Junit {
         let Self { name, flow, trail, .. } = self;
         let mut lines = vec![
             ("attestation", Cell::text(format!("{} in {flow}/{trail}", name.as_str()))),
-            ("tests", Cell::text(summary(&total(&attestation.junit_results)))),
+            ("tests", Cell::text(summary(&total(&attestation.own.junit_results)))),
             (
                 "suites",
                 Cell::text(format!(
                     "{} in {}",
-                    attestation.junit_results.len(),
+                    attestation.own.junit_results.len(),
                     pluralize(found.files as u64, "file")
                 )),
             ),
@@ -222,16 +229,22 @@ impl Junit {
                     format!("{}, {}", attachment.name, pluralize(attachment.content.len() as u64, "byte"))
                 })),
             ),
-            ("artifact", Cell::maybe(attestation.artifact_fingerprint.map(|artifact| artifact.to_string()))),
+            (
+                "artifact",
+                Cell::maybe(attestation.fields.artifact_fingerprint.map(|artifact| artifact.to_string())),
+            ),
         ];
-        let targets = attestation.target_artifacts.iter().flatten().map(|target| target.as_str().to_owned());
+        let targets =
+            attestation.fields.target_artifacts.iter().flatten().map(|target| target.as_str().to_owned());
         lines.extend(targets.map(|target| ("target", Cell::text(target))));
         let object = |name, object: &Option<FreeForm>| Some((name, Cell::text(object.as_ref()?.as_str())));
         lines.extend(self.description.as_ref().map(|text| ("description", Cell::text(text.as_str()))));
-        lines.extend(object("external URLs", &attestation.external_urls));
-        lines.extend(object("annotations", &attestation.annotations));
-        lines.extend(object("user data", &attestation.user_data));
-        let provider = attestation.repo_info.as_ref().and_then(|repository| repository.provider);
+        lines.extend(object("external URLs", &attestation.fields.external_urls));
+        lines.extend(object("annotations", &attestation.fields.annotations));
+        lines
+            .extend(attestation.fields.user_data.iter().map(|data| ("user data", Cell::text(data.as_str()))));
+        let repository = attestation.fields.repo_info.as_ref();
+        let provider = repository.and_then(|repository| repository.provider.as_ref());
         let is_sent = |fact: Fact| fact != Fact::Provider || provider.is_some();
         lines.extend(facts.iter().filter(|(fact, _)| is_sent(**fact)).map(|(fact, found)| {
             let value = shortened(found.value.lines().next().unwrap_or_default(), MAX_SHOWN_CHARS);
@@ -285,16 +298,16 @@ fn warn(found: &TestResults, attestation: &JunitAttestation) {
     if found.mismatches.len() > MAX_WARNINGS {
         tracing::warn!("{} further suites have inconsistent totals", found.mismatches.len() - MAX_WARNINGS);
     }
-    if total(&attestation.junit_results).total == 0 {
+    if total(&attestation.own.junit_results).total == 0 {
         tracing::warn!("the results contain no test and do not count as passed");
     }
-    if attestation.fingerprints().is_empty() {
+    if attestation.fields.fingerprints().is_empty() {
         tracing::warn!("unknown artifact: no policy counts this attestation; set --fingerprint");
     }
-    if attestation.git_commit_info.as_ref().is_none_or(|commit| commit.sha1.is_none()) {
+    if attestation.fields.git_commit_info.as_ref().is_none_or(|commit| commit.sha1.is_none()) {
         tracing::warn!("unknown commit: the attestation will not contain one; set --commit");
     }
-    if attestation.repo_info.is_none() {
+    if attestation.fields.repo_info.is_none() {
         tracing::warn!("unknown repository: the attestation will not contain one; set --repository");
     }
 }

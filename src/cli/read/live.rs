@@ -1,7 +1,6 @@
 //! `get live-artifacts`.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::common::{Common, client};
 use crate::api::{self, Resource};
@@ -15,8 +14,9 @@ use crate::domain::model::{Provider, RepositoryName};
 pub(super) struct LiveArtifacts {
     /// Repository with its owner, such as acme/cart
     repository: RepositoryName,
-    /// Provider of the repository, if several providers have one of this name
-    #[arg(long, value_name = "PROVIDER", value_parser = provider())]
+    /// Provider of the repository, such as github, gitlab, bitbucket, azure-devops or circleci, if several have one of this
+    /// name
+    #[arg(long, value_name = "PROVIDER")]
     provider: Option<Provider>,
     #[command(flatten)]
     common: Common,
@@ -30,7 +30,7 @@ Example:
 impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let live = async || client.live_artifacts(&self.repository, self.provider).await;
+        let live = async || client.live_artifacts(&self.repository, self.provider.as_ref()).await;
         let live = self.common.request(&client, Resource::Repository(self.repository.as_str()), live).await?;
         if live.value.live_artifacts.is_empty() {
             tracing::info!("no artifact of this repository is running");
@@ -65,9 +65,4 @@ fn table(live: &api::LiveArtifacts) -> Table {
         ]);
     }
     table
-}
-
-/// Parser of a provider, with the values for help and completions.
-pub(in crate::cli) fn provider() -> impl TypedValueParser<Value = Provider> {
-    PossibleValuesParser::new(Provider::ALL.map(Provider::as_str)).try_map(|word| word.parse::<Provider>())
 }

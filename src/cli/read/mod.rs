@@ -15,7 +15,6 @@ mod trails;
 
 pub(super) use self::approvals::fields as approval_fields;
 pub(super) use self::common::{Common, client};
-pub(super) use self::live::provider;
 
 use clap::{Args, Subcommand};
 

@@ -33,8 +33,14 @@ pub enum Operation<'a> {
     Attest(&'a str),
     /// Approving artifacts in a flow, and withdrawing approvals. [`Role::permits_approval_for`] authorizes the environment.
     Approve(&'a str),
+    /// Creating environments. The name is authorized as for [`Report`](Self::Report).
+    CreateEnvironment,
+    /// Creating flows. The name is authorized as for [`Attest`](Self::Attest).
+    CreateFlow,
     /// Reading.
     Read,
+    /// Reading the settings and the status of an environment, which its reporter may.
+    ReadEnvironment(&'a str),
     /// Reading the audit log, or who may do what.
     ReadAudit,
     /// Administration, such as closing a repository.
@@ -94,8 +100,11 @@ impl Role {
     /// [`Denial`] if it is not permitted.
     pub fn permits(self, scope: &Scope, operation: Operation<'_>) -> Result<(), Denial> {
         match (self, operation) {
-            (Self::Admin, _) | (Self::Read | Self::Approve, Operation::Read) => Ok(()),
-            (Self::Report, Operation::Report(name)) => {
+            (Self::Admin, _)
+            | (Self::Read | Self::Approve, Operation::Read | Operation::ReadEnvironment(_))
+            | (Self::Report, Operation::CreateEnvironment)
+            | (Self::Attest, Operation::CreateFlow) => Ok(()),
+            (Self::Report, Operation::Report(name) | Operation::ReadEnvironment(name)) => {
                 self.check(&scope.environments, name, "this environment")
             }
             (Self::Attest, Operation::Attest(name)) | (Self::Approve, Operation::Approve(name)) => {
@@ -155,10 +164,10 @@ impl Operation<'_> {
     /// The role with the least permissions that permits the operation.
     fn required_role(self) -> Role {
         match self {
-            Self::Report(_) => Role::Report,
-            Self::Attest(_) => Role::Attest,
+            Self::Report(_) | Self::CreateEnvironment => Role::Report,
+            Self::Attest(_) | Self::CreateFlow => Role::Attest,
             Self::Approve(_) => Role::Approve,
-            Self::Read => Role::Read,
+            Self::Read | Self::ReadEnvironment(_) => Role::Read,
             Self::ReadAudit | Self::Administer => Role::Admin,
         }
     }
@@ -201,20 +210,26 @@ mod tests {
             Operation::Approve("cart"),
             Operation::Read,
             Operation::Administer,
+            Operation::ReadEnvironment("prod"),
+            Operation::CreateEnvironment,
+            Operation::CreateFlow,
         ];
         for (role, environments, flows, permitted) in [
-            (Role::Report, &["prod"][..], &[][..], [true, false, false, false, false]),
-            (Role::Report, &["*"], &[], [true, false, false, false, false]),
-            (Role::Report, &["test", "cart"], &["cart", "prod"], [false; 5]),
-            (Role::Report, &[], &[], [false; 5]),
-            (Role::Attest, &[], &["cart"], [false, true, false, false, false]),
-            (Role::Attest, &[], &["prod", "*"], [false, true, false, false, false]),
-            (Role::Attest, &["cart"], &["prod"], [false; 5]),
-            (Role::Approve, &["prod"], &["cart"], [false, false, true, true, false]),
-            (Role::Approve, &["prod"], &["*"], [false, false, true, true, false]),
-            (Role::Approve, &["*"], &["web"], [false, false, false, true, false]),
-            (Role::Read, &["*"], &["*"], [false, false, false, true, false]),
-            (Role::Admin, &[], &[], [true; 5]),
+            (Role::Report, &["prod"][..], &[][..], [true, false, false, false, false, true, true, false]),
+            (Role::Report, &["*"], &[], [true, false, false, false, false, true, true, false]),
+            (
+                Role::Report,
+                &["test", "cart"],
+                &["cart", "prod"],
+                [false, false, false, false, false, false, true, false],
+            ),
+            (Role::Attest, &[], &["cart"], [false, true, false, false, false, false, false, true]),
+            (Role::Attest, &[], &["prod", "*"], [false, true, false, false, false, false, false, true]),
+            (Role::Attest, &["cart"], &["prod"], [false, false, false, false, false, false, false, true]),
+            (Role::Approve, &["prod"], &["cart"], [false, false, true, true, false, true, false, false]),
+            (Role::Approve, &["*"], &["web"], [false, false, false, true, false, true, false, false]),
+            (Role::Read, &["*"], &["*"], [false, false, false, true, false, true, false, false]),
+            (Role::Admin, &[], &[], [true; 8]),
         ] {
             let scope = scope(environments, flows);
             assert_eq!(operations.map(|o| role.permits(&scope, o).is_ok()), permitted, "{role:?} {scope:?}");

@@ -6,6 +6,7 @@
 pub mod absence;
 pub mod access;
 pub mod access_review;
+pub mod attestation_type;
 pub mod compliance;
 pub mod environment_status;
 pub mod event;

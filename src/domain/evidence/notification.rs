@@ -118,6 +118,8 @@ pub enum CauseKind {
     Attestation,
     /// An artifact was approved, or an approval was withdrawn.
     Approval,
+    /// An administrator allowed an artifact.
+    AllowList,
     /// The bootstrap file changed: an approval, the allow-list, a policy.
     Bootstrap,
     /// An entry of the allow-list expired.
@@ -208,6 +210,8 @@ impl Content {
             (CauseKind::Report, None) => "a report".to_owned(),
             (CauseKind::Attestation, None) => "an attestation".to_owned(),
             (CauseKind::Approval, None) => "an approval or a withdrawal".to_owned(),
+            (CauseKind::AllowList, Some(by)) => format!("a new allow-list entry by {by}"),
+            (CauseKind::AllowList, None) => "a new allow-list entry".to_owned(),
             (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
             (CauseKind::Time, _) => "an expired allow-list entry".to_owned(),
         };

@@ -27,8 +27,8 @@ pub struct LatestAttestation {
     pub kind: String,
     /// The previous attestation with the same name and targets.
     pub overrides: Option<String>,
-    /// Whether the attestation passes.
-    pub passes: bool,
+    /// Whether the attestation passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
     /// Artifacts of the template; empty for the trail itself.
     pub targets: BTreeSet<String>,
 }
@@ -62,7 +62,10 @@ pub fn evaluate_trail(
             let latest = by_target.remove(&Some(name)).unwrap_or_default();
             let attestations_statuses = statuses(required, latest);
             let is_compliant = all_expected_pass(&attestations_statuses);
-            (name.to_owned(), ArtifactStatus { is_compliant, attestations_statuses })
+            (
+                name.to_owned(),
+                ArtifactStatus { artifact_fingerprint: None, is_compliant, attestations_statuses },
+            )
         })
         .collect();
     let is_compliant = all_expected_pass(&attestations_statuses)
@@ -104,7 +107,7 @@ fn latest_by_target(
 }
 
 fn all_expected_pass(statuses: &[AttestationStatus]) -> bool {
-    statuses.iter().all(|status| status.is_compliant || status.unexpected)
+    statuses.iter().all(|status| status.is_compliant == Some(true) || status.unexpected)
 }
 
 /// Required attestations in the template's order, then the others. `required` is `None` without a template; then no
@@ -123,7 +126,7 @@ fn statuses(
                 attestation_type: entry.kind.clone(),
                 attestation_id: None,
                 overridden_attestation_id: None,
-                is_compliant: false,
+                is_compliant: Some(false),
                 unexpected: false,
             },
         });
@@ -146,18 +149,10 @@ fn status((attestation, overridden): LatestAndOverridden<'_>, unexpected: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::model::{RequiredArtifact, TemplateBody, Text};
+    use crate::domain::model::{RequiredArtifact, TemplateBody};
 
     fn result(total: u32, failures: u32, errors: u32, skipped: u32) -> JunitResult {
-        JunitResult {
-            name: Text::default(),
-            failures,
-            errors,
-            skipped,
-            total,
-            duration: None,
-            timestamp: None,
-        }
+        JunitResult { failures, errors, skipped, total, ..JunitResult::default() }
     }
 
     fn latest(name: &str, passes: bool, targets: &[&str]) -> LatestAttestation {
@@ -166,7 +161,7 @@ mod tests {
             name: name.to_owned(),
             kind: "junit".to_owned(),
             overrides: None,
-            passes,
+            passes: Some(passes),
             targets: targets.iter().map(|&t| t.to_owned()).collect(),
         }
     }

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Text, Timestamp, UrlText};
+use super::{Text, Timestamp, UnknownFields, UrlText};
 
 /// `git_commit_info` as a client sends it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
 pub struct GitCommit {
     /// The commit's hash: 40 hex digits, or 64 in a SHA-256 repository.
     #[serde(default, deserialize_with = "commit_hash")]
@@ -35,6 +34,10 @@ pub struct GitCommit {
     /// The hashes of its parents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<Text>>,
+    /// Fields of newer clients.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "service", schema(ignore))]
+    pub unknown: UnknownFields,
 }
 
 /// Whether a text is a full commit hash: 40 lowercase hex digits, or 64 in a SHA-256 repository.

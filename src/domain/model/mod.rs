@@ -13,6 +13,8 @@ mod fingerprint;
 mod live_artifacts;
 mod name;
 mod page;
+mod provider;
+mod reported_artifact;
 mod repository;
 mod template;
 mod text;
@@ -24,7 +26,11 @@ pub use approval::{
     Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState, Withdrawal,
 };
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
-pub use attestation::{Attestation, JunitAttestation, JunitResult};
+pub use attestation::{
+    Attestation, AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields,
+    JunitResult, PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType,
+    unknown_fields,
+};
 pub use audit_entry::AuditEntry;
 pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
@@ -37,12 +43,15 @@ pub use name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
+pub use provider::{InvalidProvider, Provider, at_provider};
+pub use reported_artifact::ReportedArtifact;
 pub use repository::{
-    AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, at_provider, commit_url,
-    match_repository,
+    AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };
-pub use template::{RequiredArtifact, RequiredAttestation, Template, TemplateBody};
-pub use text::{FreeForm, InvalidObject, InvalidText, ShortText, Text, UrlText};
+pub use template::{
+    InvalidTemplate, RequiredArtifact, RequiredAttestation, Template, TemplateBody, TemplateFile,
+};
+pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
     ArtifactStatus, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit, TrailTemplate,

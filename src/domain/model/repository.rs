@@ -1,97 +1,65 @@
-//! Source repositories and their hosting providers.
+//! Source repositories, and how attestations refer to them.
 
-use std::str::FromStr;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use serde::{Deserialize, Serialize};
+use super::{FreeForm, GitCommit, Provider, RepositoryName, Text, UnknownFields, UrlText};
 
-use super::{GitCommit, RepositoryName, Text, UrlText};
-
-/// The values of `provider` in operation 4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// `repo_info` of an attestation. Without `provider`, the provider is derived from the URL.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "they are names")]
-pub enum Provider {
-    Github,
-    Gitlab,
-    Bitbucket,
-    AzureDevops,
-    Circleci,
-}
-
-/// Text that is not a provider.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown provider: expected github, gitlab, bitbucket, azure-devops or circleci")]
-pub struct UnknownProvider;
-
-/// `repo_info` of a JUnit attestation. Without `provider`, the provider is derived from the URL.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
 pub struct RepositoryInfo {
     /// The repository with its owners, for example `acme/cart`; also the key of operation 4.
     pub name: RepositoryName,
     /// The repository's page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<UrlText>,
-    /// The provider's own identifier.
+    /// The provider's own identifier. It stays when the repository is renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Text>,
     /// The repository's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Text>,
     /// The hosting provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "provider", skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
+    /// The owners, outermost first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_path: Option<Vec<Text>>,
+    /// Free-form data of the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_info: Option<FreeForm>,
+    /// Fields of newer clients.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "service", schema(ignore))]
+    pub unknown: UnknownFields,
 }
 
-impl Provider {
-    /// All providers.
-    pub const ALL: [Self; 5] =
-        [Self::Github, Self::Gitlab, Self::Bitbucket, Self::AzureDevops, Self::Circleci];
-
-    /// The interface's spelling.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-            Self::Bitbucket => "bitbucket",
-            Self::AzureDevops => "azure-devops",
-            Self::Circleci => "circleci",
-        }
-    }
-
-    /// Derives the provider from a label of the URL's host, so that `gitlab.example.com` is GitLab.
-    #[must_use]
-    pub fn from_url(url: &str) -> Option<Self> {
-        let host = host(url)?.to_ascii_lowercase();
-        if host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com") {
-            return Some(Self::AzureDevops);
-        }
-        host.split('.').find_map(|word| word.parse().ok())
-    }
-}
-
-impl FromStr for Provider {
-    type Err = UnknownProvider;
-
-    fn from_str(word: &str) -> Result<Self, UnknownProvider> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == word).ok_or(UnknownProvider)
-    }
-}
-
-/// The provider after the name of a repository, for messages; empty if there is none.
-#[must_use]
-pub fn at_provider(provider: Option<Provider>) -> String {
-    provider.map(|provider| format!(" at {}", provider.as_str())).unwrap_or_default()
+/// An empty provider counts as absent.
+fn provider<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
+    text.map(|text| text.parse()).transpose().map_err(serde::de::Error::custom)
 }
 
 impl RepositoryInfo {
+    /// A repository of which only the name is known.
+    #[must_use]
+    pub fn new(name: RepositoryName) -> Self {
+        Self {
+            name,
+            url: None,
+            id: None,
+            description: None,
+            provider: None,
+            namespace_path: None,
+            additional_info: None,
+            unknown: UnknownFields::default(),
+        }
+    }
+
     /// The explicit provider, or the one of the URL's host.
     #[must_use]
     pub fn provider(&self) -> Option<Provider> {
-        self.provider.or_else(|| Provider::from_url(self.url.as_ref()?.as_str()))
+        self.provider.clone().or_else(|| Provider::from_url(self.url.as_ref()?.as_str()))
     }
 }
 
@@ -105,41 +73,87 @@ pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Op
     let (repository, sha) = (repository?, commit.sha1.as_ref()?);
     let url = repository.url.as_ref().filter(|url| url.is_web())?.as_str().trim_end_matches('/');
     let url = url.strip_suffix(".git").unwrap_or(url);
-    match repository.provider()? {
+    match repository.provider()?.family() {
         Provider::Github | Provider::AzureDevops => Some(format!("{url}/commit/{sha}")),
         Provider::Gitlab => Some(format!("{url}/-/commit/{sha}")),
         Provider::Bitbucket => Some(format!("{url}/commits/{sha}")),
-        Provider::Circleci => None,
+        Provider::Circleci | Provider::Other(_) => None,
     }
 }
 
-/// A stored repository with the name that an attestation gives.
+/// A stored repository with the name or the identifier that an attestation gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownRepository {
-    /// The hosting provider; `None` if no attestation named it.
-    pub provider: Option<Provider>,
+    /// Its key among the repositories of one name: the provider, or for a second repository of one
+    /// name and provider, the provider and its identifier, `PROVIDER:ID`.
+    pub key: String,
+    /// The name of the first attestation that named it.
+    pub name: String,
     /// The repository's URL.
     pub url: Option<String>,
+    /// The provider's own identifier.
+    pub id: Option<String>,
 }
 
 /// The repository that an attestation refers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepositoryMatch {
-    /// The stored repository with this provider, or without one.
-    Existing(Option<Provider>),
-    /// The stored repository without a provider, which gets this provider.
-    Adopted(Provider),
-    /// A new repository of this provider.
-    New(Option<Provider>),
+    /// The stored repository with this index.
+    Existing(usize),
+    /// The stored repository with this index, which gets this provider.
+    Adopted(usize, Provider),
+    /// A new repository with this key.
+    New(String),
 }
 
 /// Several stored repositories match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("several providers have this repository: expected one of {}", .0.join(", "))]
-pub struct AmbiguousRepository(Vec<&'static str>);
+pub struct AmbiguousRepository(Vec<String>);
 
-/// Finds the stored repository that an attestation refers to. A repository without a provider matches one with a
-/// provider unless their URLs differ.
+impl KnownRepository {
+    /// The hosting provider; `None` if no attestation named it.
+    #[must_use]
+    pub fn provider(&self) -> Option<Provider> {
+        let id = self.id.as_deref().and_then(|id| self.key.strip_suffix(id)?.strip_suffix(':'));
+        id.unwrap_or(&self.key).parse().ok()
+    }
+
+    /// The value of `provider` in operation 4 that selects only this one of the repositories with its name and provider.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        let provider = self.provider();
+        let provider = provider.as_ref().map_or("", Provider::as_str);
+        self.id.as_ref().map_or_else(|| provider.to_owned(), |id| format!("{provider}:{id}"))
+    }
+
+    /// Whether `provider` of operation 4 selects it.
+    #[must_use]
+    pub fn is_selected_by(&self, filter: &Provider) -> bool {
+        self.selector() == filter.as_str() || self.provider().is_some_and(|provider| filter.covers(&provider))
+    }
+
+    /// Whether it is closed and would return under its name or its identifier.
+    #[must_use]
+    pub fn is_reopened_by(&self, named: &RepositoryInfo) -> bool {
+        let has_id = self.id.is_some() && self.id.as_deref() == named.id.as_ref().map(Text::as_str);
+        let may_have_provider = match (self.provider(), named.provider()) {
+            (Some(one), Some(other)) => one.may_be(&other),
+            (None, None) => true,
+            _ => false,
+        };
+        may_have_provider && (self.name == named.name.as_str() || has_id)
+    }
+
+    /// Whether an attestation with this identifier cannot mean this repository.
+    fn has_other_id(&self, named: &RepositoryInfo) -> bool {
+        let named = named.id.as_ref().map(Text::as_str);
+        self.id.as_deref().zip(named).is_some_and(|(known, named)| known != named)
+    }
+}
+
+/// Finds the stored repository that an attestation refers to: the one with its provider and identifier, or else with its
+/// provider and name. A repository without a provider matches one with a provider unless their URLs differ.
 ///
 /// # Errors
 ///
@@ -148,39 +162,55 @@ pub fn match_repository(
     known: &[KnownRepository],
     named: &RepositoryInfo,
 ) -> Result<RepositoryMatch, AmbiguousRepository> {
+    let provider = named.provider();
+    let may_host = |known: &KnownRepository| {
+        provider.as_ref().zip(known.provider()).is_some_and(|(one, other)| one.may_be(&other))
+    };
+    let id = named.id.as_ref().map(Text::as_str);
+    if let Some(same) =
+        known.iter().position(|known| id.is_some() && known.id.as_deref() == id && may_host(known))
+    {
+        return Ok(RepositoryMatch::Existing(same));
+    }
     let url = named.url.as_ref().map(UrlText::as_str);
-    let may_be =
-        |known: &&KnownRepository| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
-    if let Some(provider) = named.provider() {
-        if known.iter().any(|known| known.provider == Some(provider)) {
-            return Ok(RepositoryMatch::Existing(Some(provider)));
+    let may_have_url =
+        |known: &KnownRepository| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
+    let has_name = |known: &KnownRepository| known.name == named.name.as_str();
+    let candidates: Vec<(usize, &KnownRepository)> =
+        known.iter().enumerate().filter(|(_, known)| has_name(known) && !known.has_other_id(named)).collect();
+    let find = |matches: &dyn Fn(&KnownRepository) -> bool| {
+        candidates.iter().find(|(_, known)| matches(known)).map(|(index, _)| *index)
+    };
+    let new = |provider: &str| {
+        let is_taken =
+            known.iter().any(|known| has_name(known) && known.has_other_id(named) && known.key == provider);
+        let key =
+            id.filter(|_| is_taken).map_or_else(|| provider.to_owned(), |id| format!("{provider}:{id}"));
+        RepositoryMatch::New(key)
+    };
+    if let Some(provider) = &provider {
+        let same = find(&|known| known.provider().as_ref() == Some(provider)).or_else(|| find(&may_host));
+        if let Some(same) = same {
+            return Ok(RepositoryMatch::Existing(same));
         }
-        let adopted = known.iter().filter(may_be).any(|known| known.provider.is_none());
-        return Ok(if adopted {
-            RepositoryMatch::Adopted(provider)
-        } else {
-            RepositoryMatch::New(Some(provider))
+        return Ok(match find(&|known| known.provider().is_none() && may_have_url(known)) {
+            Some(adopted) => RepositoryMatch::Adopted(adopted, provider.clone()),
+            None => new(provider.as_str()),
         });
     }
-    if let Some(same) = known.iter().find(|known| url.is_some() && known.url.as_deref() == url) {
-        return Ok(RepositoryMatch::Existing(same.provider));
+    if let Some(same) = find(&|known| url.is_some() && known.url.as_deref() == url) {
+        return Ok(RepositoryMatch::Existing(same));
     }
-    let candidates: Vec<&KnownRepository> = known.iter().filter(may_be).collect();
+    let candidates: Vec<_> = candidates.iter().filter(|(_, known)| may_have_url(known)).collect();
     match candidates.as_slice() {
-        [] => Ok(RepositoryMatch::New(None)),
-        [only] => Ok(RepositoryMatch::Existing(only.provider)),
-        several => Err(AmbiguousRepository(
-            several.iter().filter_map(|k| k.provider).map(Provider::as_str).collect(),
-        )),
+        // A repository without a provider keeps its first URL.
+        [] => Ok(find(&|known| known.key.is_empty()).map_or_else(|| new(""), RepositoryMatch::Existing)),
+        [(only, _)] => Ok(RepositoryMatch::Existing(*only)),
+        several => {
+            let providers = several.iter().filter_map(|(_, known)| known.provider());
+            Err(AmbiguousRepository(providers.map(|provider| provider.as_str().to_owned()).collect()))
+        }
     }
-}
-
-/// The host of a URL or of an scp-like git address (`git@github.com:acme/cart.git`).
-fn host(url: &str) -> Option<&str> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
-    host.split(':').next().filter(|host| host.contains('.'))
 }
 
 #[cfg(test)]
@@ -189,26 +219,6 @@ mod tests {
 
     fn repository(url: &str) -> RepositoryInfo {
         serde_json::from_value(serde_json::json!({"name": "acme/cart", "url": url})).unwrap()
-    }
-
-    #[test]
-    fn provider_is_derived_from_the_host() {
-        for (url, provider) in [
-            ("https://github.com/acme/cart", Some(Provider::Github)),
-            ("https://GitHub.com/acme/cart", Some(Provider::Github)),
-            ("git@github.com:acme/cart.git", Some(Provider::Github)),
-            ("ssh://git@gitlab.example.com:2222/acme/cart", Some(Provider::Gitlab)),
-            ("https://x-token:s3cret@bitbucket.org/acme/cart", Some(Provider::Bitbucket)),
-            ("https://dev.azure.com/acme/shop/_git/cart", Some(Provider::AzureDevops)),
-            ("https://acme.visualstudio.com/shop/_git/cart", Some(Provider::AzureDevops)),
-            ("https://app.circleci.com/x", Some(Provider::Circleci)),
-            ("https://git.example.com/github.com/cart", None),
-            ("https://notgithub.example.com/cart", None),
-            ("github", None),
-            ("", None),
-        ] {
-            assert_eq!(Provider::from_url(url), provider, "{url}");
-        }
     }
 
     #[test]
@@ -238,43 +248,70 @@ mod tests {
         }
     }
 
+    fn named(provider: &str, id: &str, url: &str) -> RepositoryInfo {
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let sent = serde_json::json!({
+            "name": "a/b", "provider": given(provider), "id": given(id), "url": given(url),
+        });
+        serde_json::from_value(sent).unwrap()
+    }
+
+    fn known(key: &str, id: &str, url: &str) -> KnownRepository {
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        KnownRepository { key: key.to_owned(), name: "a/b".to_owned(), url: given(url), id: given(id) }
+    }
+
+    const HUB: &str = "https://github.com/a/b";
+    const CORP: &str = "https://git.corp.example/a/b";
+
     #[test]
     fn repository_matches_by_provider_and_url() {
-        let named = |provider: Option<&str>, url: Option<&str>| -> RepositoryInfo {
-            serde_json::from_value(serde_json::json!({"name": "a/b", "provider": provider, "url": url}))
-                .unwrap()
-        };
-        let known = |provider: Option<Provider>, url: Option<&str>| KnownRepository {
-            provider,
-            url: url.map(str::to_owned),
-        };
-        let (github, gitlab) = (Some(Provider::Github), Some(Provider::Gitlab));
-        let (hub, corp) = (Some("https://github.com/a/b"), Some("https://git.corp.example/a/b"));
-        let bare = || known(None, None);
+        let new = |key: &str| Ok(RepositoryMatch::New(key.to_owned()));
+        let existing = |index| Ok(RepositoryMatch::Existing(index));
+        let adopted = |provider| Ok(RepositoryMatch::Adopted(0, provider));
+        let (bare, hub) = (|| known("", "", ""), || known("github", "", HUB));
         for (there, named, expected) in [
-            (vec![], named(None, None), Ok(RepositoryMatch::New(None))),
-            (vec![], named(None, hub), Ok(RepositoryMatch::New(github))),
-            (vec![bare()], named(None, None), Ok(RepositoryMatch::Existing(None))),
-            (vec![bare()], named(Some("github"), None), Ok(RepositoryMatch::Adopted(Provider::Github))),
-            (vec![known(None, corp)], named(None, hub), Ok(RepositoryMatch::New(github))),
-            (vec![known(None, corp)], named(None, corp), Ok(RepositoryMatch::Existing(None))),
-            (vec![known(github, hub)], named(None, None), Ok(RepositoryMatch::Existing(github))),
-            (vec![known(github, hub)], named(None, corp), Ok(RepositoryMatch::New(None))),
-            (
-                vec![known(github, hub), known(gitlab, None)],
-                named(Some("gitlab"), None),
-                Ok(RepositoryMatch::Existing(gitlab)),
-            ),
-            (
-                vec![known(github, hub), known(None, corp)],
-                named(None, corp),
-                Ok(RepositoryMatch::Existing(None)),
-            ),
+            (vec![], named("", "", ""), new("")),
+            (vec![], named("", "", HUB), new("github")),
+            (vec![bare()], named("", "", ""), existing(0)),
+            (vec![bare()], named("github", "", ""), adopted(Provider::Github)),
+            (vec![known("", "", CORP)], named("", "", HUB), new("github")),
+            (vec![known("", "", CORP)], named("", "", CORP), existing(0)),
+            (vec![hub()], named("", "", ""), existing(0)),
+            (vec![hub()], named("", "", CORP), new("")),
+            (vec![hub(), known("gitlab", "", "")], named("gitlab", "", ""), existing(1)),
+            (vec![hub(), known("", "", CORP)], named("", "", CORP), existing(1)),
+            (vec![hub()], named("forge", "", ""), new("forge")),
+            (vec![known("bitbucket", "", "")], named("bitbucket_cloud", "", ""), existing(0)),
         ] {
             assert_eq!(match_repository(&there, &named), expected, "{there:?} {named:?}");
         }
-        let several =
-            match_repository(&[known(github, None), known(gitlab, None)], &named(None, None)).unwrap_err();
+        let several = match_repository(&[hub(), known("gitlab", "", "")], &named("", "", "")).unwrap_err();
         assert!(several.to_string().contains("expected one of github, gitlab"), "{several}");
+    }
+
+    #[test]
+    fn identifier_and_provider_are_the_key_where_both_are_given() {
+        let new = |key: &str| RepositoryMatch::New(key.to_owned());
+        let renamed = |key, id| KnownRepository { name: "old/name".to_owned(), ..known(key, id, "") };
+        for (there, named, expected) in [
+            (vec![renamed("gitlab", "7")], named("gitlab", "7", ""), RepositoryMatch::Existing(0)),
+            (vec![renamed("github", "7")], named("gitlab", "7", ""), new("gitlab")),
+            (vec![known("gitlab", "7", "")], named("gitlab", "8", ""), new("gitlab:8")),
+            (vec![known("gitlab", "7", "")], named("gitlab", "", ""), RepositoryMatch::Existing(0)),
+            (vec![known("gitlab", "", "")], named("gitlab", "8", ""), RepositoryMatch::Existing(0)),
+            (
+                vec![known("gitlab", "7", ""), known("gitlab:8", "8", "")],
+                named("gitlab", "8", ""),
+                RepositoryMatch::Existing(1),
+            ),
+        ] {
+            assert_eq!(match_repository(&there, &named), Ok(expected), "{there:?} {named:?}");
+        }
+        let second = known("azure_devops_server:8", "8", "");
+        assert_eq!(second.provider(), Some(Provider::Other("azure_devops_server".into())));
+        for (filter, expected) in [("azure-devops", true), ("azure_devops_server:8", true), ("git", false)] {
+            assert_eq!(second.is_selected_by(&filter.parse().unwrap()), expected, "{filter}");
+        }
     }
 }

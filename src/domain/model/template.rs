@@ -1,6 +1,10 @@
 //! Templates: the attestations that a flow requires of its trails.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
+
+use crate::domain::escape::Escaped;
 
 /// A flow's template, as the bootstrap file declares it (interface, "template").
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,6 +41,65 @@ pub struct RequiredArtifact {
     /// The required attestations.
     #[serde(default)]
     pub attestations: Vec<RequiredAttestation>,
+}
+
+/// A template file of the public client.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateFile {
+    version: i64,
+    #[serde(default)]
+    trail: TemplateBody,
+}
+
+/// A template that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTemplate {
+    /// The version of the file's format.
+    #[error("version: expected 1, got {0}")]
+    Version(i64),
+    /// A name or a type has another length, or contains NUL.
+    #[error("expected names and types of 1 to 255 bytes without NUL")]
+    Name,
+    /// Two artifacts have one name.
+    #[error("the artifact \"{}\" occurs twice", Escaped(.0))]
+    Duplicate(String),
+}
+
+impl TemplateFile {
+    /// The requirements.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTemplate`] for another version or invalid names.
+    pub fn into_body(self) -> Result<TemplateBody, InvalidTemplate> {
+        if self.version != 1 {
+            return Err(InvalidTemplate::Version(self.version));
+        }
+        self.trail.check()?;
+        Ok(self.trail)
+    }
+}
+
+impl TemplateBody {
+    /// Checks lengths, characters and duplicates.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTemplate`] for invalid names.
+    pub fn check(&self) -> Result<(), InvalidTemplate> {
+        let required = self.attestations.iter().chain(self.artifacts.iter().flat_map(|a| &a.attestations));
+        let names = required.flat_map(|required| [&required.name, &required.kind]);
+        let mut names = names.chain(self.artifacts.iter().map(|artifact| &artifact.name));
+        if names.any(|name| name.is_empty() || name.len() > 255 || name.contains('\0')) {
+            return Err(InvalidTemplate::Name);
+        }
+        let mut artifacts = BTreeSet::new();
+        match self.artifacts.iter().find(|artifact| !artifacts.insert(&artifact.name)) {
+            Some(duplicate) => Err(InvalidTemplate::Duplicate(duplicate.name.clone())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A version of a flow's template.

@@ -1,5 +1,6 @@
 //! Free-form strings and objects of clients, limited to values that every database can store.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,6 +33,16 @@ pub struct UrlText(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeForm(String);
 
+/// As [`FreeForm`], for any JSON value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct AnyJson(FreeForm);
+
+/// Fields that this version does not know. They are stored and returned, so that a newer client loses nothing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnknownFields(BTreeMap<String, Value>);
+
 /// An invalid text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidText {
@@ -55,6 +66,13 @@ pub enum InvalidObject {
     /// The text is not a JSON object.
     #[error("expected a JSON object: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl UnknownFields {
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
 }
 
 impl Text {
@@ -166,6 +184,40 @@ impl FreeForm {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl AnyJson {
+    /// Checks a JSON value.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidObject`] for invalid JSON, or more than 64 KiB.
+    pub fn new(json: &str) -> Result<Self, InvalidObject> {
+        if json.len() > MAX_TEXT_BYTES {
+            return Err(InvalidText::Long(json.len()).into());
+        }
+        serde_json::from_str::<Value>(json)?;
+        Ok(Self(FreeForm(json.to_owned())))
+    }
+
+    /// The value as JSON.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl From<FreeForm> for AnyJson {
+    fn from(object: FreeForm) -> Self {
+        Self(object)
+    }
+}
+
+impl<'de> Deserialize<'de> for AnyJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::new(raw.get()).map_err(serde::de::Error::custom)
     }
 }
 

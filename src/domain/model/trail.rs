@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{FreeForm, TemplateBody, Timestamp};
+use super::{AnyJson, Fingerprint, FreeForm, TemplateBody, Timestamp};
 
-/// One trail of operation 1. Fields that no operation can set (`description`, `origin_url`, `user_data`,
-/// `external_urls`, `events`) are empty.
+/// One trail of operation 1. No operation sets `events`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -27,7 +26,7 @@ pub struct Trail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit_info: Option<TrailCommit>,
     pub origin_url: String,
-    pub user_data: FreeForm,
+    pub user_data: AnyJson,
     pub repo_ids: Vec<String>,
     pub events: Vec<FreeForm>,
     pub external_urls: FreeForm,
@@ -94,10 +93,20 @@ pub struct ComplianceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ArtifactStatus {
+    /// The artifact, if it was reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact_fingerprint: Option<Fingerprint>,
     /// Whether all required attestations exist and pass.
     pub is_compliant: bool,
     /// Required attestations first, then unexpected ones.
     pub attestations_statuses: Vec<AttestationStatus>,
+}
+
+/// An artifact without attestations, of which none is required.
+impl Default for ArtifactStatus {
+    fn default() -> Self {
+        Self { artifact_fingerprint: None, is_compliant: true, attestations_statuses: Vec::new() }
+    }
 }
 
 /// The part of a verdict that concerns one attestation.
@@ -114,8 +123,8 @@ pub struct AttestationStatus {
     /// The previous attestation, which no longer counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overridden_attestation_id: Option<String>,
-    /// Whether the attestation exists and passes.
-    pub is_compliant: bool,
+    /// Whether the attestation exists and passes; null if its type has no verdict.
+    pub is_compliant: Option<bool>,
     /// Whether the template does not require the attestation.
     pub unexpected: bool,
 }

@@ -6,4 +6,5 @@
 pub(crate) mod approval;
 pub(crate) mod audit;
 pub(crate) mod guard;
+pub(crate) mod origin;
 pub(crate) mod queue;

@@ -1,11 +1,16 @@
 //! JSON request bodies; errors name the invalid field.
 
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
+use super::body::{Paced, Received, Share, content_length};
 use super::problem::Problem;
 use crate::domain::escape::{Escaped, shortened};
+use crate::service::app::App;
+use crate::service::limits::MAX_DATA;
 
 /// Maximum length of a quoted error or path, in characters: both contain text from the client.
 const MAX_QUOTED_CHARS: usize = 300;
@@ -16,6 +21,22 @@ pub(crate) fn require(headers: &HeaderMap) -> Result<(), Problem> {
     let is_json =
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
     if is_json { Ok(()) } else { Err(Problem::unsupported("application/json")) }
+}
+
+/// Receives and reads a body of at most [`MAX_DATA`] bytes. Returns its memory too.
+pub(crate) async fn receive<T: DeserializeOwned>(
+    app: &App,
+    organization: &str,
+    what: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Share), Problem> {
+    require(headers)?;
+    let expected = content_length(headers, what, MAX_DATA)?.unwrap_or_default();
+    let paced = Paced::new(body, app.limits.pace);
+    let Received { bytes, share, .. } =
+        paced.read(what, MAX_DATA, expected, app.inbound.share(organization)).await?;
+    Ok((read(what, &bytes)?, share))
 }
 
 /// Reads a JSON object; serde would also accept an array of the struct's fields. Only invalid input is parsed a second

@@ -2,14 +2,14 @@
 //!
 //! The document counts characters and the service bytes of UTF-8, so the limit of a non-ASCII name is lower than documented.
 
-use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, SchemaFormat, Type};
+use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::evidence::snapshot::report::{ImageDigests, Name};
 use crate::domain::model::{
-    CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName, ShortText, Text,
-    Timestamp, TrailName, UrlText,
+    AnyJson, CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName,
+    ShortText, Text, Timestamp, TrailName, UrlText,
 };
 
 /// Text without control characters.
@@ -59,12 +59,16 @@ fn digests() -> Object {
         .build()
 }
 
-/// `provider` of operation 4, which may be empty.
+/// `provider` of operation 4. Empty counts as absent, also in an attestation.
 pub(crate) struct NullableProvider;
 
+/// Any text; a few providers have names in the interface.
 fn provider() -> Object {
-    let names = Provider::ALL.map(Provider::as_str);
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names.into_iter().chain([""]))).build()
+    let names = Provider::NAMES.join(", ");
+    text(r"^[^\x00-\x1f\x7f-\x9f]*$")
+        .max_length(Some(255))
+        .description(Some(format!("Such as {names}")))
+        .build()
 }
 
 macro_rules! described {
@@ -96,4 +100,6 @@ described! {
     Name<'_> => short(TEXT, 255),
     ImageDigests<'_> => digests(),
     NullableProvider => provider(),
+    Provider => provider(),
+    AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).build(),
 }

@@ -38,7 +38,7 @@ pub(crate) enum ErrorResponses {
     /// The token lacks the permission
     #[response(status = 403)]
     Forbidden(ErrorBody),
-    /// Too many requests without a valid token from this address, or too many new environments
+    /// Too many requests without a valid token from this address, or too many new environments, flows or trails
     #[response(status = 429)]
     TooMany(ErrorBody),
     /// Internal error
@@ -104,11 +104,6 @@ impl Problem {
         let mut problem = Self::invalid(format!("invalid value of \"{field}\""));
         problem.body.errors.insert(field, why.to_string());
         problem
-    }
-
-    /// 409: a field conflicts with recorded data.
-    pub(crate) fn conflict(field: &str, why: &(impl Display + ?Sized)) -> Self {
-        Self { status: StatusCode::CONFLICT, ..Self::field(field, why) }
     }
 
     /// Parses a field or parameter; 400 if it is invalid.
@@ -199,11 +194,11 @@ impl Problem {
         Self::too_many_requests(message, wait)
     }
 
-    /// 429: the reports of a token have created too many environments.
-    pub(crate) fn too_many_environments(max: u32, wait: Duration) -> Self {
+    /// 429: a token has created too many objects.
+    pub(crate) fn too_many_created(what: &str, max: u32, wait: Duration) -> Self {
         let message = format!(
-            "the environment does not exist, and this token has reached its limit of {max} new environments in 24 hours: \
-             declare the environment in the bootstrap file, or retry after the delay in Retry-After"
+            "this token has reached its limit of {max} new {what} in 24 hours: declare them in the bootstrap file, or retry after \
+             the delay in Retry-After"
         );
         Self::too_many_requests(message, wait)
     }

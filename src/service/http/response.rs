@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use axum::Error;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -36,6 +37,12 @@ pub(crate) fn check_size(bytes: u64) -> Result<(), String> {
         megabytes(bytes),
         megabytes(MAX_PAGE_BYTES)
     ))
+}
+
+/// The response to a request that creates an object, or changes an existing one.
+pub(crate) fn created(is_new: bool) -> Response {
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    (status, axum::Json("OK")).into_response()
 }
 
 /// A body that holds the permits of its request, and its memory.

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::Version;
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
@@ -19,9 +19,11 @@ use utoipa_axum::routes;
 use super::problem::{Problem, panicked};
 use super::{access_log, response};
 use crate::service::app::App;
+use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, approvals, approve, attest, attestations, audit, live_artifacts, log, report,
-    repositories, trails,
+    access_review, actions, allow_list, approvals, approve, attestations, audit, begin_trail,
+    create_environment, flows, get_environment, live_artifacts, log, report, report_artifact, repositories,
+    trails, user,
 };
 use crate::service::pages;
 
@@ -51,7 +53,22 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(log::read_log))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
-                .routes(routes!(attest::attest_junit))
+                .routes(routes!(types::attest_junit))
+                .routes(routes!(types::attest_generic))
+                .routes(routes!(types::attest_custom))
+                .routes(routes!(types::attest_system))
+                .routes(routes!(types::attest_snyk))
+                .routes(routes!(types::attest_jira))
+                .routes(routes!(types::attest_sonar))
+                .routes(routes!(types::attest_pull_request))
+                .routes(routes!(create_environment::create_environment))
+                .routes(routes!(get_environment::get_environment))
+                .routes(routes!(allow_list::allow_artifact))
+                .routes(routes!(flows::create_flow))
+                .routes(routes!(flows::create_flow_with_list))
+                .routes(routes!(begin_trail::begin_trail))
+                .routes(routes!(report_artifact::report_artifact))
+                .routes(routes!(user::get_default_organization))
                 .routes(routes!(approvals::get_approval))
                 .routes(routes!(approvals::approved_commit))
                 .routes(routes!(approve::approve_artifact))
@@ -78,6 +95,7 @@ pub(crate) fn router(app: App) -> Router {
     let described = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
+        .route("/ready", get(ready))
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
@@ -88,6 +106,11 @@ pub(crate) fn router(app: App) -> Router {
         .layer(from_fn(require_host))
         .layer(from_fn_with_state(app.clone(), access_log::run_logged))
         .with_state(app)
+}
+
+/// Whether the service can serve, for clients that check it before their requests.
+async fn ready(State(app): State<App>) -> Result<&'static str, Problem> {
+    if app.is_ready().await { Ok("OK\n") } else { Err(Problem::unavailable("the database is unavailable")) }
 }
 
 /// Rejects a request without exactly one valid `Host` (RFC 9112, section 3.2), which only HTTP/1.0 may omit.

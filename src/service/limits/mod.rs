@@ -31,8 +31,8 @@ pub(crate) const MAX_PAGES: usize = 3;
 /// Pages rendered at the same time per token, and per organization.
 pub(crate) const MAX_PAGES_PER_KEY: u32 = 2;
 
-/// Window of the limit of new environments.
-pub(crate) const NEW_ENVIRONMENTS_WITHIN: Duration = Duration::from_hours(24);
+/// Window of the limits of what a token creates.
+pub(crate) const CREATED_WITHIN: Duration = Duration::from_hours(24);
 
 /// Limits and durations of the service; the defaults are those of `serve`.
 #[derive(Debug, Clone, Copy)]
@@ -64,9 +64,13 @@ pub struct Limits {
     pub invalid_tokens: u32,
     /// Window of the rate limit for invalid tokens.
     pub invalid_tokens_within: Duration,
-    /// Environments that the reports of a token may create per 24 hours, at least 1. Declared environments do not count.
-    /// On PostgreSQL, concurrent reports may exceed it by their number.
+    /// Environments that a token may create per 24 hours, at least 1. Declared environments do not count. On PostgreSQL,
+    /// concurrent reports may exceed it by their number.
     pub new_environments: u32,
+    /// As [`new_environments`](Self::new_environments), for flows.
+    pub new_flows: u32,
+    /// As [`new_environments`](Self::new_environments), for trails.
+    pub new_trails: u32,
     /// Interval for rereading the files of the certificate.
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
@@ -113,6 +117,8 @@ impl Default for Limits {
             invalid_tokens: 10,
             invalid_tokens_within: Duration::from_mins(1),
             new_environments: 1_000,
+            new_flows: 1_000,
+            new_trails: 20_000,
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
             delivery: Delivery::default(),
@@ -192,7 +198,8 @@ mod tests {
         let pooled = format!("{pool} | {permit} s, then {connection} s for a connection | 503");
         let (sending, sessions) = (limits.delivery.max_targets, limits.session.max_per_token);
         let (reads, writes, of_half) = (share.reads, share.writes, sending / 2);
-        let (created, day) = (limits.new_environments, NEW_ENVIRONMENTS_WITHIN.as_secs() / 3600);
+        let Limits { new_environments, new_flows, new_trails, .. } = limits;
+        let day = CREATED_WITHIN.as_secs() / 3600;
         let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
         let table = format!(
             "\
@@ -211,7 +218,9 @@ mod tests {
 | SQLite: writes | | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503 |
 | notifications that are being sent | | {of_half} | {sending} | until one is sent | sent later |
 | notifications of an environment and trigger that wait for a target | | | {MAX_WAITING} | none | merged into the newest |
-| environments that reports create, without declared ones | {created} in {day} h | | | none | 429; nothing is recorded |
+| new environments, without declared ones | {new_environments} in {day} h | | | none | 429; nothing is recorded |
+| new flows | {new_flows} in {day} h | | | none | 429; nothing is recorded |
+| new trails | {new_trails} in {day} h | | | none | 429; nothing is recorded |
 | sessions of browsers | {sessions} | | | none | the least recently used session ends |
 | requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions are looked up one at a time |
 

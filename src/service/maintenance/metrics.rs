@@ -184,8 +184,12 @@ impl Metrics {
     }
 
     /// Counts an accepted attestation.
-    pub(crate) fn attestation(&self, passes: bool) {
-        let outcome = if passes { "passed" } else { "failed" };
+    pub(crate) fn attestation(&self, passes: Option<bool>) {
+        let outcome = match passes {
+            Some(true) => "passed",
+            Some(false) => "failed",
+            None => "no_verdict",
+        };
         self.attestations.get_or_create(&Outcome { outcome }).inc();
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn live_artifacts(
     let provider: Option<Provider> = parameters.nullable("provider")?;
     let mut transaction = site.store.read().await?;
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
-    let repository = select(&repositories, &name, provider)?;
+    let repository = select(&repositories, &name, provider.as_ref())?;
     let running = transaction.live(&organization, repository.id).await?;
     let artifacts = running.iter().map(|running| running.fingerprint).collect();
     let conflicts = transaction.numbers_of_conflicts(&organization, &artifacts).await?;
@@ -89,7 +89,11 @@ pub(crate) async fn live_artifacts(
         .collect();
     Ok(axum::Json(LiveArtifacts {
         live_artifacts,
-        links: site.links.live_artifacts(&organization, name.as_str(), repository.provider.parse().ok()),
+        links: site.links.live_artifacts(
+            &organization,
+            name.as_str(),
+            provider_of(repository, &repositories).as_ref(),
+        ),
         embedded: Embedded { artifacts, environments },
     }))
 }
@@ -98,30 +102,46 @@ pub(crate) async fn live_artifacts(
 fn select<'a>(
     repositories: &'a [Repository],
     name: &RepositoryName,
-    provider: Option<Provider>,
+    provider: Option<&Provider>,
 ) -> Result<&'a Repository, Problem> {
-    let missing = || {
-        let at = at_provider(provider);
-        Problem::not_found(format!(
-            "repository \"{name}\"{at} not found: no attestation names it, or it is closed"
-        ))
-    };
-    let of = |provider: &str| repositories.iter().find(|repository| repository.provider == provider);
-    let origins: Vec<_> = repositories.iter().filter(|repository| repository.is_origin).collect();
-    match (provider, origins.as_slice()) {
-        (Some(provider), _) => of(provider.as_str()).ok_or_else(missing),
-        (None, []) => repositories.first().ok_or_else(missing),
-        (None, [only]) => Ok(only),
+    let selected: Vec<_> = repositories
+        .iter()
+        .filter(|repository| provider.is_none_or(|provider| repository.known.is_selected_by(provider)))
+        .collect();
+    let origins: Vec<_> = selected.iter().copied().filter(|repository| repository.is_origin).collect();
+    match (origins.as_slice(), selected.as_slice()) {
+        ([only], _) | ([], [only, ..]) => Ok(only),
+        ([], []) => {
+            let at = at_provider(provider);
+            Err(Problem::not_found(format!(
+                "repository \"{name}\"{at} not found: no attestation names it, or it is closed"
+            )))
+        }
         // A repository without a provider can only be requested without one.
-        (None, several) => of("").ok_or_else(|| {
-            let providers: Vec<_> = several.iter().map(|repository| repository.provider.as_str()).collect();
-            let providers = providers.join(", ");
-            Problem::field(
-                "provider",
-                &format!("several providers have this repository: expected one of {providers}"),
-            )
-        }),
+        (several, _) => {
+            let bare = several.iter().find(|repository| repository.known.key.is_empty());
+            bare.copied().filter(|_| provider.is_none()).ok_or_else(|| {
+                let selectors =
+                    several.iter().filter_map(|repository| provider_of(repository, several.iter().copied()));
+                let selectors: Vec<_> = selectors.map(|selector| selector.as_str().to_owned()).collect();
+                let expected = selectors.join(", ");
+                Problem::field(
+                    "provider",
+                    &format!("several repositories have this name: expected one of {expected}"),
+                )
+            })
+        }
     }
+}
+
+/// The value of `provider` that selects a repository among others of its name.
+fn provider_of<'a>(
+    repository: &Repository,
+    others: impl IntoIterator<Item = &'a Repository>,
+) -> Option<Provider> {
+    let provider = repository.known.provider()?;
+    let matching = others.into_iter().filter(|other| other.known.is_selected_by(&provider)).count();
+    if matching > 1 { repository.known.selector().parse().ok() } else { Some(provider) }
 }
 
 fn response(

@@ -5,13 +5,21 @@
 
 pub(crate) mod access_review;
 pub(crate) mod actions;
+pub(crate) mod allow_list;
 pub(crate) mod approvals;
 pub(crate) mod approve;
 pub(crate) mod attest;
 pub(crate) mod attestations;
 pub(crate) mod audit;
+pub(crate) mod begin_trail;
+pub(crate) mod create_environment;
+pub(crate) mod flows;
+pub(crate) mod get_environment;
 pub(crate) mod live_artifacts;
 pub(crate) mod log;
 pub(crate) mod report;
+pub(crate) mod report_artifact;
 pub(crate) mod repositories;
+mod template_file;
 pub(crate) mod trails;
+pub(crate) mod user;

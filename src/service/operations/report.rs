@@ -13,13 +13,14 @@ use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
+use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{Evaluating, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
-use crate::service::limits::NEW_ENVIRONMENTS_WITHIN;
 use crate::store::Transaction;
+use crate::store::creations::Created;
 use crate::store::reports::{LockedEnvironment, ReceivedReport};
 
 /// The effect of a report.
@@ -202,11 +203,7 @@ async fn create_environment(
     environment: &EnvironmentName,
 ) -> Result<LockedEnvironment, Problem> {
     caller.role.permits_creation(caller.can_create).map_err(Problem::forbidden)?;
-    let (now, max) = (app.site.now(), app.limits.new_environments);
-    let since = now.earlier(NEW_ENVIRONMENTS_WITHIN);
-    let blocking = transaction.nth_created_environment(organization, caller.token, since, max).await?;
-    if let Some(created) = blocking {
-        return Err(Problem::too_many_environments(max, created.distance(since)));
-    }
+    check_limit(app, transaction, caller, organization, Created::Environments).await?;
+    let now = app.site.now();
     Ok(transaction.create_environment(organization, environment.as_str(), caller.token, now).await?)
 }

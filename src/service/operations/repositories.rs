@@ -81,15 +81,15 @@ async fn set_closed(
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     let closed_at = is_closed.then_some(now);
-    if !transaction.set_repository_closed(organization, name.as_str(), provider, closed_at).await? {
-        let at = at_provider(provider);
+    if !transaction.set_repository_closed(organization, name.as_str(), provider.as_ref(), closed_at).await? {
+        let at = at_provider(provider.as_ref());
         return Err(Problem::not_found(format!(
             "repository \"{name}\"{at} not found: no attestation names it"
         )));
     }
     let audit = Audit::from_caller(caller, organization, || {
         let change = if is_closed { "closed" } else { "reopened" };
-        format!("{change} the repository {name}{}", at_provider(provider))
+        format!("{change} the repository {name}{}", at_provider(provider.as_ref()))
     });
     evaluating.audit(audit, now).await?;
     evaluating.commit().await?;

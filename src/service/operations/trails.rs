@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
-    Fingerprint, Flow, FlowName, FreeForm, GitCommit, Pagination, Template, Text, Timestamp, Trail,
-    TrailCommit, TrailTemplate,
+    Fingerprint, Flow, FlowName, GitCommit, Pagination, Template, Text, Timestamp, Trail, TrailCommit,
+    TrailTemplate,
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
@@ -90,8 +90,12 @@ pub(crate) fn response(
     templates: &HashMap<String, Template>,
     evaluated: Timestamp,
 ) -> Trail {
-    let template = templates.get(&trail.flow);
-    let compliance_status = verdict::evaluate_trail(template, &trail.latest, evaluated);
+    let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow));
+    let mut compliance_status = verdict::evaluate_trail(template, &trail.latest, evaluated);
+    for (name, artifact) in trail.artifacts {
+        let status = compliance_status.artifacts_statuses.entry(name).or_default();
+        status.artifact_fingerprint = Some(artifact);
+    }
     Trail {
         name: trail.name,
         last_modified_at: trail.last_modified_at,
@@ -106,13 +110,13 @@ pub(crate) fn response(
         created_by: trail.created_by,
         flow: Flow { tags: tags.get(&trail.flow).cloned().unwrap_or_default(), name: trail.flow },
         html_url,
-        description: String::new(),
+        description: trail.description,
         git_commit_info: trail.commit.map(commit),
-        origin_url: String::new(),
-        user_data: FreeForm::default(),
+        origin_url: trail.origin_url,
+        user_data: trail.user_data,
         repo_ids: trail.repositories.iter().map(ToString::to_string).collect(),
         events: Vec::new(),
-        external_urls: FreeForm::default(),
+        external_urls: trail.external_urls,
     }
 }
 

@@ -9,14 +9,15 @@ use maud::{Markup, html};
 
 use super::approve;
 use super::parts::allow_list::add_allowance;
+use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, count, result_badge, timestamp};
+use super::parts::layout;
 use super::parts::list::{latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
-use super::parts::{bar_chart, layout};
 use super::session::OrganizationPage;
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit, Timestamp};
 use crate::service::http::parameters::Parameters;
@@ -223,7 +224,7 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
                 td { (result_badge(attested.passes)) @if attested.is_superseded { " superseded" } }
                 td { (text(&attested.flow)) }
                 td { a href=(trail) { (text(&attested.trail)) } }
-                td { (bar_chart::summary(&attested.results)) }
+                td { (content(attested)) }
                 td { (timestamp(attested.created_at)) }
                 td { (text(&attested.reported_by)) }
             }

@@ -5,7 +5,7 @@ use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::parts::attested_artifacts::{data, facts, results};
+use super::parts::attested_artifacts::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};
@@ -48,13 +48,17 @@ pub(super) async fn page(
         @if attested.is_superseded { p.warning { "Superseded by a later attestation of the same name." } }
         @if !attested.description.is_empty() { p { (lines(&attested.description)) } }
         @if has_failures { (failed_tests(&tests, &attested.results)) }
-        section {
-            h2 { "Results" }
-            (results(&attested.results))
+        @if attested.kind == JUNIT {
+            section {
+                h2 { "Results" }
+                (results(&attested.results))
+            }
         }
         section {
             h2 { "Details" }
             dl {
+                dt { "Type" }
+                dd { (text(&attested.kind)) }
                 dt { "Flow" }
                 dd { (text(&flow)) }
                 dt { "Trail" }
@@ -62,7 +66,8 @@ pub(super) async fn page(
                 (self::artifacts(&site, &organization, &artifacts))
                 (facts(&attested))
             }
-            (data(&attested.user_data))
+            (data("Data", &attested.other_fields))
+            (data("User data", attested.user_data.as_str()))
         }
     };
     let navigation =

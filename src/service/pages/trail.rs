@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
 
+use super::parts::attested_artifacts::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};
@@ -40,14 +41,19 @@ pub(super) async fn page(
     let path = urls::trail(&site, &organization, &flow, &name);
     let content = html! {
         h1 { (text(&trail.name)) }
+        @if !trail.description.is_empty() { p { (lines(&trail.description)) } }
         p { (compliance_badge(if trail.is_compliant { Compliance::Compliant } else { Compliance::NonCompliant })) }
         dl {
             dt { "Flow" }
             dd { (text(&trail.flow.name)) }
             dt { "Created" }
             dd { (timestamp(trail.created_at)) ", by " (text(&trail.created_by)) }
-            dt { "Last attestation" }
+            dt { "Last change" }
             dd { (timestamp(trail.last_modified_at)) }
+            @if !trail.origin_url.is_empty() {
+                dt { "Origin" }
+                dd { (url_link(&trail.origin_url)) }
+            }
             @if let Some(commit) = &trail.git_commit_info { (self::commit(commit)) }
         }
         (requirements(&path, &trail))
@@ -86,7 +92,7 @@ fn requirements(path: &str, trail: &Trail) -> Markup {
     for (artifact, status) in &status.artifacts_statuses {
         all.extend(status.attestations_statuses.iter().map(|status| (artifact.as_str(), status)));
     }
-    all.sort_by_key(|(_, status)| status.is_compliant || status.unexpected);
+    all.sort_by_key(|(_, status)| status.is_compliant == Some(true) || status.unexpected);
     let rows = html! { @for (target, status) in all.iter().take(MAX_LISTED) { (row(path, target, status)) } };
     html! {
         section {
@@ -129,7 +135,7 @@ fn attestation(path: &str, attested: &AttestationSummary) -> Markup {
                 a href={ (path) "/attestations/" (attested.id) } { (text(&attested.name)) } " " (result_badge(attested.passes))
                 @if attested.is_superseded { " superseded" }
             }
-            (bar_chart::bar(&attested.results))
+            @if attested.kind == JUNIT { (bar_chart::bar(&attested.results)) } @else { p { (text(&attested.kind)) } }
             p { (timestamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
         }
     }

@@ -27,6 +27,7 @@ struct OpenAllowance {
     reason: String,
     author: String,
     expires_at: Option<i64>,
+    is_declared: bool,
 }
 
 impl Transaction {
@@ -182,13 +183,13 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const SELECT: &str = "
-            SELECT id, environment, fingerprint, reason, author, expires_at FROM allowances
+            SELECT id, environment, fingerprint, reason, author, expires_at, is_declared FROM allowances
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE id = $2";
         const INSERT: &str = "
             INSERT INTO allowances
-                (id, organization, environment, fingerprint, reason, author, expires_at, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+                (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let listed = environments.iter().flat_map(|environment| {
             environment
                 .allowed
@@ -204,10 +205,16 @@ impl Transaction {
         for open in &open {
             let (environment, artifact) = (open.environment.as_str(), fingerprint(&open.fingerprint)?);
             let key = (environment, artifact);
-            let is_unchanged = wanted.get(&key).is_some_and(|wanted| {
-                let expires_at = wanted.expires_at.map(Timestamp::micros);
-                (&wanted.reason, &wanted.author, expires_at) == (&open.reason, &open.author, open.expires_at)
-            });
+            // An entry of an operation stays, until the file lists the artifact.
+            if !open.is_declared && !wanted.contains_key(&key) {
+                continue;
+            }
+            let is_unchanged = open.is_declared
+                && wanted.get(&key).is_some_and(|wanted| {
+                    let expires_at = wanted.expires_at.map(Timestamp::micros);
+                    (&wanted.reason, &wanted.author, expires_at)
+                        == (&open.reason, &open.author, open.expires_at)
+                });
             if is_unchanged {
                 wanted.remove(&key);
             } else {
@@ -229,7 +236,7 @@ impl Transaction {
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);
                 let insert = insert.bind(artifact.bytes().as_slice()).bind(reason).bind(author);
-                let insert = insert.bind(expires_at.map(Timestamp::micros)).bind(now.micros());
+                let insert = insert.bind(expires_at.map(Timestamp::micros)).bind(now.micros()).bind(true);
                 insert.execute(connection).await?;
             });
         }

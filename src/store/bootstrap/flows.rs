@@ -28,7 +28,16 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const FLOW: &str = "
-            INSERT INTO flows (organization, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+            INSERT INTO flows (organization, name, created_at, is_declared) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (organization, name) DO UPDATE SET is_declared = excluded.is_declared";
+        const UNDECLARE: &str =
+            "UPDATE flows SET is_declared = FALSE WHERE organization = $1 AND is_declared";
+        // Templates of other flows come from operations and stay.
+        let mut owned = self.declared_flows(organization).await?;
+        owned.extend(flows.iter().map(|flow| flow.name.as_str().to_owned()));
+        on!(self, |connection| {
+            sqlx::query(UNDECLARE).bind(organization).execute(connection).await?;
+        });
         let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
         let mut templates: BTreeMap<&str, String> = BTreeMap::new();
         let mut ownerships: BTreeMap<&str, String> = BTreeMap::new();
@@ -39,6 +48,7 @@ impl Transaction {
                     .bind(organization)
                     .bind(name)
                     .bind(now.micros())
+                    .bind(true)
                     .execute(connection)
                     .await?;
             });
@@ -52,7 +62,12 @@ impl Transaction {
         }
         self.reconcile_ownerships(organization, ownerships, journal).await?;
         self.reconcile_tags(organization, tags, now, journal).await?;
-        self.reconcile_templates(organization, templates, now, journal).await
+        self.reconcile_templates(organization, templates, &owned, now, journal).await
+    }
+
+    async fn declared_flows(&mut self, organization: &str) -> Result<BTreeSet<String>, Error> {
+        const SELECT: &str = "SELECT name FROM flows WHERE organization = $1 AND is_declared";
+        self.select_names(SELECT, organization).await
     }
 
     async fn reconcile_ownerships(
@@ -133,22 +148,19 @@ impl Transaction {
         &mut self,
         organization: &str,
         mut wanted: BTreeMap<&str, String>,
+        owned: &BTreeSet<String>,
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE id = $2";
-        const INSERT: &str = "
-            INSERT INTO flow_templates (id, organization, flow, version, content, created_at)
-            SELECT $1, $2, $3, COALESCE(MAX(version), 0) + 1, $4, $5 FROM flow_templates
-            WHERE organization = $2 AND flow = $3";
         let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
             .bind(organization)
             .fetch_all(connection)
             .await
             .and_then(all_from_rows)?);
-        for (id, flow, content) in open {
+        for (id, flow, content) in open.into_iter().filter(|(_, flow, _)| owned.contains(flow)) {
             if wanted.get(flow.as_str()) == Some(&content) {
                 wanted.remove(flow.as_str());
             } else {
@@ -158,10 +170,7 @@ impl Transaction {
         }
         for (flow, content) in wanted {
             journal.record(organization, format!("the template of the flow {flow} is {content}"));
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
-                insert.bind(content).bind(now.micros()).execute(connection).await?;
-            });
+            self.insert_template(organization, flow, &content, now, None).await?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ struct ArtifactRow {
     contradictions: i64,
 }
 
-/// `latest_attestations` and `provenance` are derived from attestations and claims.
+/// Artifacts that were reported later are not part of the record. `latest_attestations` and `provenance` are derived from attestations and claims.
 const SELECT: &str = "
     SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
            c.recorded_at,
@@ -34,7 +34,7 @@ const SELECT: &str = "
                         AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
                              OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
                        THEN 1 ELSE 0 END AS BIGINT) AS contradictions
-    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
+    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id AND x.report IS NULL
       LEFT JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint AND c.flow = a.flow
         AND c.repository = a.repository
       LEFT JOIN latest_attestations l ON l.organization = x.organization AND l.fingerprint = x.fingerprint

@@ -89,6 +89,10 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/audit/{org}", Vec::new()),
         ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
         ("/api/v2/log/{org}", Vec::new()),
+        ("/api/v2/user/default-org", Vec::new()),
+        ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
+        // The test of the operation checks its link.
+        ("/api/v2/environments/{org}/{env_name}", Vec::new()),
         (
             "/api/v2/organizations/{org}/environments_notifications",
             vec!["/organizations/acme/environments_notifications".to_owned()],

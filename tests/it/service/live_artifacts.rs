@@ -88,7 +88,7 @@ async fn repository_is_the_same_with_and_without_provider(database: Database) {
     }
 }
 
-async fn ambiguous_repository_is_rejected_with_409(database: Database) {
+async fn ambiguous_repository_is_rejected(database: Database) {
     let service = TestService::start(database).await;
     let internal = "https://git.corp.example/acme/cart";
     attest(&service, json!({"name": "acme/cart", "url": internal}), 'a').await;
@@ -103,7 +103,7 @@ async fn ambiguous_repository_is_rejected_with_409(database: Database) {
     let own = on_github["_links"]["self"]["href"].as_str().unwrap().split_once("/api/v2").unwrap().1;
     assert_eq!(service.read(own).await, on_github);
     let data = json!({"attestation_name": "unit", "junit_results": [], "repo_info": {"name": "acme/cart"}});
-    let rejected = service.attest(ADMIN, "cart", "t", form(&data)).await.expect(409).json();
+    let rejected = service.attest(ADMIN, "cart", "t", form(&data)).await.expect(400).json();
     let message = rejected["errors"]["repo_info.provider"].as_str().unwrap();
     assert!(message.contains("one of github"), "{rejected}");
 }
@@ -146,7 +146,7 @@ super::on_both!(
     artifacts_of_a_repository_are_found_in_every_environment,
     repository_name_of_two_providers_requires_the_provider,
     repository_is_the_same_with_and_without_provider,
-    ambiguous_repository_is_rejected_with_409,
+    ambiguous_repository_is_rejected,
     repository_without_live_artifacts_is_empty_and_unknown_one_gets_404,
     first_attested_commit_of_an_artifact_is_returned,
 );

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use supercargo::domain::evidence::compliance::Policy;
 use supercargo::domain::model::{Fingerprint, Page, Timestamp};
+use supercargo::store::creations::Created;
 use supercargo::store::search::{MAX_SCANNED, SearchText};
 use supercargo::store::trails::Filter;
 use supercargo::store::{DatabaseUrl, Store, Timeouts, Transaction};
@@ -206,7 +207,10 @@ async fn limit_of_new_environments_reads_no_older_ones() {
     let steps = count_steps(&mut transaction).await;
     for (since, created) in [(ENDED_ROWS, None), (0, Some(Timestamp::from_micros(ENDED_ROWS)))] {
         let since = Timestamp::from_micros(since);
-        assert_eq!(transaction.nth_created_environment("acme", token, since, 1).await.unwrap(), created);
+        assert_eq!(
+            transaction.nth_created(Created::Environments, "acme", token, since, 1).await.unwrap(),
+            created
+        );
     }
     assert_eq!(steps.load(Ordering::Relaxed), 0);
     drop(transaction);

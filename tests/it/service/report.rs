@@ -236,9 +236,7 @@ async fn token_creates_a_limited_number_of_environments_per_day(database: Databa
     let retry_after = async |environment: &str| -> u64 {
         let response = service.report(ADMIN, environment, report(&[])).await.expect(429);
         let message = response.json()["message"].as_str().unwrap().to_owned();
-        for expected in
-            ["limit of 2 new environments in 24 hours", "declare the environment in the bootstrap file"]
-        {
+        for expected in ["limit of 2 new environments in 24 hours", "declare them in the bootstrap file"] {
             assert!(message.contains(expected), "{expected}: {message}");
         }
         response.headers["retry-after"].to_str().unwrap().parse().unwrap()

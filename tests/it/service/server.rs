@@ -20,7 +20,7 @@ async fn unknown_path_gets_404_as_json(database: Database) {
         "/api/v2/",
         "/api/v1/trails/acme",
         "/api/v2/trails",
-        "/api/v2/trails/acme/x",
+        "/api/v2/trails/acme/x/y",
         "/api/v2/repos/acme/live-artifacts/",
         "//",
     ] {
@@ -72,6 +72,21 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("put", "/api/v2/environments/{org}/{env_name}/report/K8S"),
         ("put", "/api/v2/repos/{org}/close/{repo_name}"),
         ("put", "/api/v2/repos/{org}/reopen/{repo_name}"),
+        ("get", "/api/v2/environments/{org}/{env_name}"),
+        ("get", "/api/v2/user/default-org"),
+        ("post", "/api/v2/artifacts/{org}/{flow_name}"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/generic"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/jira"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/pull_request"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/snyk"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/sonar"),
+        ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system"),
+        ("put", "/api/v2/allowlists/{org}/{env_name}"),
+        ("put", "/api/v2/environments/{org}"),
+        ("put", "/api/v2/flows/{org}"),
+        ("put", "/api/v2/flows/{org}/template_file"),
+        ("put", "/api/v2/trails/{org}/{flow_name}"),
     ];
     assert_eq!(described, expected.map(|(method, path)| (method.to_owned(), path.to_owned())).into());
     // Each described path exists: without a token, it gets 401.

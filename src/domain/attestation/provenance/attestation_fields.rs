@@ -69,6 +69,7 @@ impl FactParser<'_> {
             parents: self.parse(Fact::Parents, |parents| {
                 parents.split_ascii_whitespace().map(text).collect::<Result<Vec<_>, _>>()
             })?,
+            ..GitCommit::default()
         };
         Ok(Some(commit).filter(|commit| *commit != GitCommit::default()))
     }
@@ -82,8 +83,8 @@ impl FactParser<'_> {
             (self.parse(Fact::RepositoryId, text)?, self.parse(Fact::RepositoryDescription, text)?);
         let derived = url.as_ref().and_then(|url| Provider::from_url(url.as_str()));
         // Not in the interface: sent only if it differs from the provider of the URL.
-        let provider = provider.filter(|_| derived != provider);
-        Ok(name.map(|name| RepositoryInfo { name, url, id, description, provider }))
+        let provider = provider.filter(|provider| derived.as_ref() != Some(provider));
+        Ok(name.map(|name| RepositoryInfo { url, id, description, provider, ..RepositoryInfo::new(name) }))
     }
 
     fn parse<T, E: fmt::Display>(

@@ -20,7 +20,7 @@ use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Policy;
 use crate::domain::evidence::ownership::Ownership;
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, ShortText};
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, InvalidTemplate, ShortText};
 use crate::process::files::read_up_to;
 use crate::process::yaml;
 use crate::service::notify::AddressBook;
@@ -250,13 +250,10 @@ fn check(flow: &file::Flow) -> Result<(), InvalidValue> {
         }
     }
     let Some(template) = &flow.template else { return Ok(()) };
-    let required =
-        template.attestations.iter().chain(template.artifacts.iter().flat_map(|a| &a.attestations));
-    let names = required.flat_map(|r| [&r.name, &r.kind]).chain(template.artifacts.iter().map(|a| &a.name));
-    if names.into_iter().any(|name| !fits(name)) {
-        return Err(("template".into(), "expected names and types of 1 to 255 bytes without NUL".into()));
-    }
-    unique("template.artifacts", template.artifacts.iter().map(|a| a.name.as_str()))
+    template.check().map_err(|error| match error {
+        InvalidTemplate::Duplicate(_) => ("template.artifacts".into(), error.to_string()),
+        _ => ("template".into(), error.to_string()),
+    })
 }
 
 /// The scope of a token, with valid names.

@@ -10,7 +10,7 @@ use super::escape::{lines, text, url_link};
 use super::format::{count, timestamp};
 use super::list::{MAX_LISTED, first_note, table};
 use crate::domain::model::{FreeForm, JunitResult};
-use crate::store::attested_artifacts::AttestationDetails;
+use crate::store::attested_artifacts::{AttestationDetails, AttestationSummary};
 
 /// The total as a bar chart, and a table of the suites.
 pub(crate) fn results(results: &[JunitResult]) -> Markup {
@@ -68,15 +68,26 @@ fn external(urls: &FreeForm) -> Markup {
     }
 }
 
-/// Free-form data, unparsed: numbers keep all their digits.
-pub(crate) fn data(data: &FreeForm) -> Markup {
-    let is_empty =
-        serde_json::from_str::<BTreeMap<String, Value>>(data.as_str()).is_ok_and(|map| map.is_empty());
+/// The type with test results.
+pub(crate) const JUNIT: &str = "junit";
+
+/// The results of an attestation in a list; the type of other attestations.
+pub(crate) fn content(attested: &AttestationSummary) -> Markup {
+    if attested.kind == JUNIT {
+        html! { (bar_chart::summary(&attested.results)) }
+    } else {
+        text(&attested.kind)
+    }
+}
+
+/// Free-form JSON, unparsed: numbers keep all their digits.
+pub(crate) fn data(title: &str, data: &str) -> Markup {
+    let is_empty = matches!(data.trim(), "{}" | "null");
     html! {
         @if !is_empty {
             details open {
-                summary { "User data" }
-                pre { (lines(data.as_str())) }
+                summary { (title) }
+                pre { (lines(data)) }
             }
         }
     }

@@ -80,9 +80,13 @@ pub(crate) fn compliance_badge(compliance: Compliance) -> Markup {
     badge(class, compliance_name(compliance))
 }
 
-/// The badge of an attestation.
-pub(crate) fn result_badge(passes: bool) -> Markup {
-    let (class, word) = if passes { ("good", "passed") } else { ("bad", "failed") };
+/// The badge of an attestation; one of a type without a verdict does not pass.
+pub(crate) fn result_badge(passes: Option<bool>) -> Markup {
+    let (class, word) = match passes {
+        Some(true) => ("good", "passed"),
+        Some(false) => ("bad", "failed"),
+        None => ("open", "no verdict"),
+    };
     badge(class, word)
 }
 

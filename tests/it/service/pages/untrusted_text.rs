@@ -297,6 +297,29 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let reason = fields.shown_on(&[&of_artifact], text("withdrawal"));
     send(reqwest::Method::PUT, "/approvals/acme/cart/3/withdraw", json!({ "comment": reason })).await;
 
+    // An attestation of another type, and the fields of its trail.
+    let custom: &[&str] = &["attestation custom"];
+    let kind = name("type");
+    fields.shown_on(&[&of_trail, &of_artifact, custom[0]], format!("custom:{kind}"));
+    let other = json!({"attestation_data": {text("data key"): text("data")}, "later": text("later"), "type_name": kind});
+    let mut data =
+        json!({"attestation_name": text("attestation custom"), "artifact_fingerprint": digest('a')});
+    data.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+    fields.shown_on(custom, other.to_string());
+    let described = json!({
+        "name": trail, "description": fields.shown_on(&[&of_trail], text("trail description")),
+        "origin_url": fields.shown_on(&[&of_trail], format!("javascript:alert(1)//{EVIL}")),
+        "user_data": {fields.hidden(text("trail key")): fields.hidden(text("trail data"))},
+    });
+    let posted = path(&["attestations", "acme", "cart", "trail", &trail, "custom"]);
+    for (method, target, body) in [
+        (reqwest::Method::POST, posted.as_str(), &data),
+        (reqwest::Method::PUT, "/trails/acme/cart", &described),
+    ] {
+        let answer = service.request(method, EVIL_ADMIN, target).multipart(form(body)).send().await.unwrap();
+        assert!(answer.status().is_success(), "{target}: {}", answer.text().await.unwrap());
+    }
+
     let mut evil = Browser::signed_in(&service, EVIL_ADMIN).await;
     let input = EVIL.trim();
     for (address, of, status) in [
@@ -345,7 +368,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let audited = parse_page("/ui/acme/audit", &audit.text).text;
     assert!(audited.contains(&Escaped(&token).to_string()), "{audited}");
     let listed = service.get(ADMIN, "/attestations/acme/cart").await.expect(200).json();
-    for (kind, _) in urls() {
+    for kind in urls().into_keys().chain(["custom"]) {
         let attested = listed["data"].as_array().unwrap().iter();
         let mut named =
             attested.filter(|one| one["attestation_name"] == text(&format!("attestation {kind}")));

@@ -1,0 +1,163 @@
+//! Providers that host source repositories.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::domain::escape::Escaped;
+
+/// A hosting provider. Operation 4 filters by the named ones; clients send any text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "they are names")]
+pub enum Provider {
+    Github,
+    Gitlab,
+    Bitbucket,
+    AzureDevops,
+    Circleci,
+    Other(Box<str>),
+}
+
+/// Text that is not a provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid provider: expected 1 to 255 bytes without control characters")]
+pub struct InvalidProvider;
+
+impl Provider {
+    /// The providers of operation 4.
+    pub const ALL: [Self; 5] =
+        [Self::Github, Self::Gitlab, Self::Bitbucket, Self::AzureDevops, Self::Circleci];
+
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 5] = ["github", "gitlab", "bitbucket", "azure-devops", "circleci"];
+
+    /// The spelling of clients.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+            Self::Bitbucket => "bitbucket",
+            Self::AzureDevops => "azure-devops",
+            Self::Circleci => "circleci",
+            Self::Other(text) => text,
+        }
+    }
+
+    /// The provider of operation 4 that stands for the hosted and the self-managed service of one vendor.
+    pub(super) fn family(&self) -> &Self {
+        match self.as_str() {
+            "bitbucket_cloud" | "bitbucket_dc" => &Self::Bitbucket,
+            "azure_devops_services" | "azure_devops_server" => &Self::AzureDevops,
+            _ => self,
+        }
+    }
+
+    /// Whether a filter by this provider matches a repository of `other`.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self == other || self == other.family()
+    }
+
+    /// Whether both may be names of one provider.
+    #[must_use]
+    pub fn may_be(&self, other: &Self) -> bool {
+        self.covers(other) || other.covers(self)
+    }
+
+    /// Derives the provider from a label of the URL's host, so that `gitlab.example.com` is GitLab.
+    #[must_use]
+    pub fn from_url(url: &str) -> Option<Self> {
+        let host = host(url)?.to_ascii_lowercase();
+        if host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com") {
+            return Some(Self::AzureDevops);
+        }
+        host.split('.').find_map(|word| Self::ALL.into_iter().find(|provider| provider.as_str() == word))
+    }
+}
+
+impl FromStr for Provider {
+    type Err = InvalidProvider;
+
+    fn from_str(text: &str) -> Result<Self, InvalidProvider> {
+        if let Some(named) = Self::ALL.into_iter().find(|provider| provider.as_str() == text) {
+            return Ok(named);
+        }
+        let is_valid = (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+        if is_valid { Ok(Self::Other(text.into())) } else { Err(InvalidProvider) }
+    }
+}
+
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The provider after the name of a repository, for messages; empty if there is none.
+#[must_use]
+pub fn at_provider(provider: Option<&Provider>) -> String {
+    provider.map(|provider| format!(" at {}", Escaped(provider.as_str()))).unwrap_or_default()
+}
+
+/// The host of a URL or of an scp-like git address (`git@github.com:acme/cart.git`).
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    host.split(':').next().filter(|host| host.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provider_is_derived_from_the_host() {
+        for (url, provider) in [
+            ("https://github.com/acme/cart", Some(Provider::Github)),
+            ("https://GitHub.com/acme/cart", Some(Provider::Github)),
+            ("git@github.com:acme/cart.git", Some(Provider::Github)),
+            ("ssh://git@gitlab.example.com:2222/acme/cart", Some(Provider::Gitlab)),
+            ("https://x-token:s3cret@bitbucket.org/acme/cart", Some(Provider::Bitbucket)),
+            ("https://dev.azure.com/acme/shop/_git/cart", Some(Provider::AzureDevops)),
+            ("https://acme.visualstudio.com/shop/_git/cart", Some(Provider::AzureDevops)),
+            ("https://app.circleci.com/x", Some(Provider::Circleci)),
+            ("https://git.example.com/github.com/cart", None),
+            ("https://notgithub.example.com/cart", None),
+            ("github", None),
+            ("", None),
+        ] {
+            assert_eq!(Provider::from_url(url), provider, "{url}");
+        }
+    }
+
+    #[test]
+    fn provider_of_the_interface_covers_the_services_of_its_vendor() {
+        let covers = |filter: &str, of: &str| {
+            filter.parse::<Provider>().unwrap().covers(&of.parse::<Provider>().unwrap())
+        };
+        for (filter, of, expected) in [
+            ("github", "github", true),
+            ("bitbucket", "bitbucket_cloud", true),
+            ("bitbucket", "bitbucket_dc", true),
+            ("bitbucket_cloud", "bitbucket_dc", false),
+            ("bitbucket_cloud", "bitbucket", false),
+            ("azure-devops", "azure_devops_services", true),
+            ("azure-devops", "azure_devops_server", true),
+            ("git", "git", true),
+            ("git", "github", false),
+        ] {
+            assert_eq!(covers(filter, of), expected, "{filter} {of}");
+        }
+        for bad in ["", "a\nb", &"a".repeat(256)] {
+            assert_eq!(bad.parse::<Provider>(), Err(InvalidProvider), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Allow an artifact in an environment: an extension of the interface.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::model::{EnvironmentName, Fingerprint, Text, UnknownFields};
+use crate::service::access::{Administer, Admitted};
+use crate::service::app::App;
+use crate::service::creation::declared;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::json;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::response::created;
+
+/// An entry of an allow-list.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct AllowedArtifact {
+    artifact_fingerprint: Fingerprint,
+    /// Ignored: the name comes from reports.
+    #[expect(dead_code, reason = "clients send it")]
+    artifact_name: Option<Text>,
+    /// Why the artifact is allowed.
+    #[schema(value_type = String, min_length = 1, max_length = 65_536, pattern = r"^[^\x00]+$")]
+    description: Text,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    unknown: UnknownFields,
+}
+
+/// Allow an artifact in an environment regardless of the policy, until the bootstrap file or an administrator changes it. Not
+/// in the interface.
+#[utoipa::path(
+    put,
+    path = "/allowlists/{org}/{env_name}",
+    tag = "environments",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+    ),
+    request_body(content = AllowedArtifact, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The artifact was allowed before", body = String, content_type = "application/json"),
+        (status = 201, description = "Allowed", body = String, content_type = "application/json"),
+        (status = 404, description = "No such environment", body = ErrorBody),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn allow_artifact(
+    State(app): State<App>,
+    Admitted { organization, rest: environment, caller, .. }: Admitted<Administer, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
+    let (sent, _share): (AllowedArtifact, _) =
+        json::receive(&app, &organization, "the entry", &headers, body).await?;
+    let (artifact, reason) = (sent.artifact_fingerprint, sent.description.as_str());
+    if reason.is_empty() {
+        return Err(Problem::field("description", "expected the reason"));
+    }
+    let unknown = sent.unknown.names().map(str::to_owned).collect();
+    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    let (name, organizations) = (environment.as_str(), BTreeSet::from([organization.as_str()]));
+    let mut evaluating = Evaluating::exclusive(&app, organizations, app.limits.permit_timeout).await?;
+    let transaction = &mut evaluating.transaction;
+    if transaction.is_environment_declared(&organization, name).await?.is_none() {
+        return Err(Problem::not_found(format!("environment \"{environment}\" not found")));
+    }
+    let open = transaction.allowance(&organization, name, artifact).await?;
+    if open.as_ref().is_some_and(|open| open.is_declared) {
+        return Err(declared("allow-list entry", artifact));
+    }
+    let now = app.site.now();
+    let entry = (reason, caller.name.as_str());
+    transaction.allow_artifact(&organization, name, artifact, entry, open.as_ref(), now).await?;
+    let cause = Cause { kind: CauseKind::AllowList, by: Some(caller.name.clone()) };
+    evaluating.reevaluate(&organization, name, &cause).await?;
+    let change = format!("allowed {artifact} in {environment} without expiry: {reason}");
+    evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
+    evaluating.commit().await?;
+    Ok(created(open.is_none()))
+}

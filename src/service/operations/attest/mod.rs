@@ -1,0 +1,148 @@
+//! Attests in a trail: operation 5, and the other types of the public client.
+//!
+//! All types share one path. `types` has a handler for each, `data` reads what they send.
+
+pub(crate) mod data;
+pub(crate) mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use self::data::{AttestationData, DATA};
+use crate::domain::evidence::attestation_type::AttestationType;
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::model::{AttestationFields, Fingerprint, FlowName, TrailName, commit_url};
+use crate::service::access::{Admitted, Attest};
+use crate::service::app::App;
+use crate::service::creation::check_limit;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::{self, Evaluating};
+use crate::service::evaluation::origin::{self, recording_problem};
+use crate::service::http::form::{Form, Parts};
+use crate::service::http::problem::Problem;
+use crate::store::attestations::{NewAttestation, Recorded};
+use crate::store::creations::Created;
+
+/// Records an attestation of one type.
+async fn attest<T: AttestationType>(
+    app: &App,
+    Admitted { organization, rest: (flow, trail), caller, .. }: Admitted<Attest, (String, String)>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let trail: TrailName = Problem::parse("trail_name", &trail)?;
+    let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
+    let mut share = app.inbound.share(&organization);
+    let form = Form::read(parts, headers, body, &app.limits, &mut share).await?;
+    let AttestationData { sent, other, unknown } = AttestationData::<T>::read(form.data()?)?;
+    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    let fields = &sent.fields;
+    let commit_url =
+        fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
+    let attachment = form.file();
+    let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
+    let kind = sent.own.name();
+    let mut evaluating =
+        Evaluating::exclusive(app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
+            .await?;
+    let transaction = &mut evaluating.transaction;
+    let stored = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await?;
+    match stored {
+        Some(_) => {}
+        None if T::CREATES_TRAIL => {
+            check_limit(app, transaction, &caller, &organization, Created::Trails).await?;
+            if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+                check_limit(app, transaction, &caller, &organization, Created::Flows).await?;
+            }
+        }
+        None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
+    }
+    let by_name = match stored {
+        Some(trail) => transaction.artifacts_by_name(trail.id).await?,
+        None => BTreeMap::new(),
+    };
+    let Attested { artifacts, targets } = Attested::new(fields, &by_name);
+    let repository = fields.repo_info.as_ref();
+    let named = (repository, fields.git_commit_info.as_ref());
+    let owned = match origin::check(transaction, &organization, &flow, named, &artifacts).await? {
+        Ok(owned) => owned,
+        Err(violation) => {
+            drop(evaluating);
+            return Err(origin::refuse(app, &caller, &organization, &flow, &violation).await?);
+        }
+    };
+    let new = NewAttestation {
+        organization: &organization,
+        flow: flow.as_str(),
+        trail: trail.as_str(),
+        fields,
+        targets: &targets,
+        artifacts: &artifacts,
+        kind: &kind,
+        results: sent.own.results(),
+        other: &other,
+        passes: sent.own.verdict(),
+        repository,
+        commit_url,
+        attachment: hash.map(|hash| (hash, attachment.and_then(|a| a.name.as_deref()))),
+        reported_by: &caller.name,
+        token: caller.token,
+        owned: &owned,
+    };
+    let transaction = &mut evaluating.transaction;
+    let trail = transaction.lock_trail(&new, app.site.now()).await?;
+    // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
+    let at = app
+        .site
+        .now()
+        .after(Some(trail.last_modified_at).max(transaction.last_attestation_time(&new).await?));
+    if let (Some(hash), Some(attachment)) = (hash, attachment) {
+        transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
+    }
+    let recorded = transaction.insert_attestation(&new, trail, at).await;
+    let Recorded { claim, repository } = recorded.map_err(recording_problem)?;
+    let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+    evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
+    evaluating.transaction.analyze_after(artifacts.len()).await?;
+    let audit = Audit::from_caller(&caller, &organization, || {
+        format!("attested {} in {flow}/{}", fields.attestation_name.as_str(), new.trail)
+    });
+    evaluating.audit(audit, at).await?;
+    let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
+    let warning = origin::warning(&what, &flow, claim);
+    for change in repository.into_iter().chain(warning.clone()) {
+        evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
+    }
+    evaluating.commit().await?;
+    drop(share);
+    origin::log_warning(&caller, &organization, &flow, warning.as_deref(), claim);
+    app.metrics.attestation(new.passes);
+    Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
+}
+
+/// The artifacts that an attestation is about.
+struct Attested {
+    artifacts: BTreeSet<Fingerprint>,
+    /// Their names in the template of the trail.
+    targets: BTreeSet<String>,
+}
+
+impl Attested {
+    /// `by_name` has the reported artifacts of the trail. Without a fingerprint, an attestation by name is about the artifact
+    /// of that name; with one, it gets the names of the artifact.
+    fn new(fields: &AttestationFields, by_name: &BTreeMap<String, Fingerprint>) -> Self {
+        let (mut artifacts, named) = (fields.fingerprints(), fields.template_targets());
+        let mut targets: BTreeSet<String> = named.iter().map(|name| (*name).to_owned()).collect();
+        if artifacts.is_empty() {
+            artifacts.extend(named.iter().filter_map(|name| by_name.get(*name)));
+        } else {
+            let matching = by_name.iter().filter(|(_, artifact)| artifacts.contains(artifact));
+            targets.extend(matching.map(|(name, _)| name.clone()));
+        }
+        Self { artifacts, targets }
+    }
+}

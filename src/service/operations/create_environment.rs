@@ -1,0 +1,123 @@
+//! Create an environment: an extension of the interface.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::model::{EnvironmentName, Text, UnknownFields};
+use crate::service::access::{Admitted, Create};
+use crate::service::app::App;
+use crate::service::creation::{check_limit, declared};
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::json;
+use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
+use crate::service::http::response::created;
+use crate::store::creations::Created;
+
+/// An environment to be created.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct NewEnvironment {
+    name: EnvironmentName,
+    #[serde(rename = "type")]
+    kind: EnvironmentType,
+    /// An empty one keeps the description of an existing environment.
+    description: Option<Text>,
+    /// The number of pods makes no snapshot.
+    #[schema(ignore)]
+    include_scaling: Option<bool>,
+    /// A policy requires provenance.
+    #[schema(ignore)]
+    require_provenance: Option<bool>,
+    /// No environment has parts.
+    #[schema(ignore)]
+    included_environments: Option<Vec<String>>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    unknown: UnknownFields,
+}
+
+/// The types of environments.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+enum EnvironmentType {
+    K8S,
+}
+
+/// Create an environment, or change its description. Not in the interface.
+#[utoipa::path(
+    put,
+    path = "/environments/{org}",
+    tag = "environments",
+    params(("org" = String, Path, description = "Organization")),
+    request_body(content = NewEnvironment, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The environment existed", body = String, content_type = "application/json"),
+        (status = 201, description = "Created", body = String, content_type = "application/json"),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn create_environment(
+    State(app): State<App>,
+    Admitted { organization, caller, .. }: Admitted<Create>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let (new, _share): (NewEnvironment, _) =
+        json::receive(&app, &organization, "the environment", &headers, body).await?;
+    let EnvironmentType::K8S = new.kind;
+    caller.authorize_creation(&organization, &new.name)?;
+    new.check()?;
+    app.unknown_fields.warn(
+        (caller.token, &caller.name),
+        &organization,
+        new.unknown.names().map(str::to_owned).collect(),
+    );
+    let (name, description) = (new.name.as_str(), new.description.as_ref().map_or("", Text::as_str));
+    let mut evaluating = Evaluating::shared(&app, &organization).await?;
+    let transaction = &mut evaluating.transaction;
+    let is_new = match transaction.is_environment_declared(&organization, name).await? {
+        Some(true) => return Err(declared("environment", name)),
+        Some(false) => false,
+        None => {
+            check_limit(&app, transaction, &caller, &organization, Created::Environments).await?;
+            true
+        }
+    };
+    let now = app.site.now();
+    transaction.create_environment(&organization, name, caller.token, now).await?;
+    if !description.is_empty() {
+        transaction.describe_environment(&organization, name, description).await?;
+    }
+    let change = if is_new { "created" } else { "changed the description of" };
+    let audit = Audit::from_token(&caller.name, &organization, format!("{change} the environment {name}"));
+    evaluating.audit(audit, now).await?;
+    evaluating.commit().await?;
+    Ok(created(is_new))
+}
+
+impl NewEnvironment {
+    /// Rejects what the service does not do.
+    fn check(&self) -> Result<(), Problem> {
+        let unsupported = [
+            ("include_scaling", self.include_scaling == Some(true), "the number of pods makes no snapshot"),
+            (
+                "require_provenance",
+                self.require_provenance == Some(true),
+                "attach a policy that requires provenance",
+            ),
+            (
+                "included_environments",
+                self.included_environments.as_ref().is_some_and(|names| !names.is_empty()),
+                "environments of type K8S have no parts",
+            ),
+        ];
+        match unsupported.into_iter().find(|(_, is_set, _)| *is_set) {
+            Some((field, _, why)) => Err(Problem::field(field, &format!("not supported: {why}"))),
+            None => Ok(()),
+        }
+    }
+}

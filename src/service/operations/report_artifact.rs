@@ -1,0 +1,121 @@
+//! Report an artifact that a pipeline built: an extension of the interface.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::model::{FlowName, ReportedArtifact, Timestamp, commit_url};
+use crate::service::access::{Admitted, Attest};
+use crate::service::app::App;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::{self, Evaluating};
+use crate::service::evaluation::origin::{self, recording_problem};
+use crate::service::http::json;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::store::provenance::{ArtifactOrigin, ClaimEffect};
+use crate::store::reported_artifacts::NewReport;
+use crate::store::repositories::Reporter;
+
+/// The response to the report of an artifact.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Recorded {
+    message: &'static str,
+}
+
+/// Report an artifact that a pipeline built. Not in the interface.
+#[utoipa::path(
+    post,
+    path = "/artifacts/{org}/{flow_name}",
+    tag = "artifacts",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+    ),
+    request_body(content = ReportedArtifact, content_type = "application/json"),
+    responses(
+        (status = 201, description = "Recorded", body = Recorded),
+        (status = 404, description = "No such flow or trail", body = ErrorBody),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn report_artifact(
+    State(app): State<App>,
+    Admitted { organization, rest: flow, caller, .. }: Admitted<Attest, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let (sent, _share): (ReportedArtifact, _) =
+        json::receive(&app, &organization, "the artifact", &headers, body).await?;
+    if sent.filename.as_str().is_empty() {
+        return Err(Problem::field("filename", "expected the name of the file or the image"));
+    }
+    app.unknown_fields.warn((caller.token, &caller.name), &organization, sent.unknown_fields());
+    let artifacts = BTreeSet::from([sent.fingerprint]);
+    let mut evaluating =
+        Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
+            .await?;
+    let transaction = &mut evaluating.transaction;
+    if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+        return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
+    }
+    let trail = match &sent.trail_name {
+        None => None,
+        Some(name) => match transaction.stored_trail(&organization, flow.as_str(), name.as_str()).await? {
+            Some(trail) => Some(trail),
+            None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
+        },
+    };
+    let commit = sent.commit();
+    let named = (sent.repo_info.as_ref(), Some(&commit));
+    let owned = match origin::check(transaction, &organization, &flow, named, &artifacts).await? {
+        Ok(owned) => owned,
+        Err(violation) => {
+            drop(evaluating);
+            return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
+        }
+    };
+    let at = app.site.now().after(trail.map(|trail| Timestamp::from_micros(trail.last_modified_at)));
+    let new = NewReport {
+        organization: &organization,
+        flow: flow.as_str(),
+        trail: trail.map(|trail| trail.id),
+        sent: &sent,
+        reported_by: &caller.name,
+    };
+    transaction.insert_reported_artifact(new, at).await?;
+    let (mut claim, mut change) = (ClaimEffect::default(), None);
+    if let Some(named) = &sent.repo_info {
+        let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
+        let reporter = Reporter { organization: &organization, flow, reported_by, owned: &owned };
+        let repository =
+            transaction.record_repository(reporter, named, at).await.map_err(recording_problem)?;
+        let commit_url = commit_url(Some(named), &commit);
+        let (commit, commit_url) = (Some(&commit), commit_url.as_deref());
+        let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, at };
+        claim = transaction.record_origin(&repository, origin, &artifacts).await?;
+        change = repository.change;
+    }
+    let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+    evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
+    let audit = Audit::from_caller(&caller, &organization, || {
+        let trail = sent.trail_name.as_ref().map(|trail| format!("/{trail}")).unwrap_or_default();
+        format!("reported the artifact {} in {flow}{trail}", sent.fingerprint)
+    });
+    evaluating.audit(audit, at).await?;
+    let what = format!("artifact \"{}\"", sent.filename.as_str());
+    let warning = origin::warning(&what, &flow, claim);
+    for change in change.into_iter().chain(warning.clone()) {
+        evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
+    }
+    evaluating.commit().await?;
+    origin::log_warning(&caller, &organization, &flow, warning.as_deref(), claim);
+    Ok((StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response())
+}

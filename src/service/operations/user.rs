@@ -1,0 +1,26 @@
+//! The organization of a token: an extension of the interface.
+
+use serde::Serialize;
+
+use crate::service::access::Authenticated;
+use crate::service::http::problem::{ErrorResponses, Problem};
+
+/// The organization of a token.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct DefaultOrganization {
+    default_org_name: String,
+}
+
+/// Get the organization of the token. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/user/default-org",
+    tag = "organizations",
+    responses((status = 200, description = "The organization", body = DefaultOrganization), ErrorResponses),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_default_organization(
+    Authenticated(organization): Authenticated,
+) -> Result<axum::Json<DefaultOrganization>, Problem> {
+    Ok(axum::Json(DefaultOrganization { default_org_name: organization }))
+}

@@ -1,0 +1,55 @@
+//! Counts the objects that a token created.
+
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, Timestamp};
+
+/// Objects that a token creates. Environments in the bootstrap file do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Created {
+    /// Environments.
+    Environments,
+    /// Flows.
+    Flows,
+    /// Trails.
+    Trails,
+}
+
+macro_rules! nth {
+    ($table:literal) => {
+        concat!(
+            "SELECT created_at FROM ",
+            $table,
+            " WHERE organization = $1 AND created_by_token = $2 AND created_at > $3
+              ORDER BY created_at DESC LIMIT 1 OFFSET $4"
+        )
+    };
+}
+
+impl Transaction {
+    /// When the `number`th latest of these was created by a token after `since`; `None` if there are fewer. Counts from 1.
+    pub async fn nth_created(
+        &mut self,
+        created: Created,
+        organization: &str,
+        token: Fingerprint,
+        since: Timestamp,
+        number: u32,
+    ) -> Result<Option<Timestamp>, Error> {
+        const DECLARED: &str = "
+            SELECT created_at FROM environments
+            WHERE organization = $1 AND created_by_token = $2 AND created_at > $3 AND NOT is_declared
+            ORDER BY created_at DESC LIMIT 1 OFFSET $4";
+        let select = match created {
+            Created::Environments => DECLARED,
+            Created::Flows => nth!("flows"),
+            Created::Trails => nth!("trails"),
+        };
+        let at: Option<i64> = on!(self, |connection| {
+            let select = sqlx::query_scalar(select).bind(organization).bind(token.bytes().as_slice());
+            let select = select.bind(since.micros()).bind(i64::from(number.saturating_sub(1)));
+            select.fetch_optional(connection).await?
+        });
+        Ok(at.map(Timestamp::from_micros))
+    }
+}

@@ -1,0 +1,81 @@
+//! Reads the settings and the status of one environment.
+
+use std::time::Duration;
+
+use super::columns::{compliance, duration};
+use super::from_row::optional_from_row;
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::validity::Validity;
+use crate::domain::model::Timestamp;
+
+/// An environment.
+#[derive(Debug, Clone)]
+pub struct EnvironmentSettings {
+    /// Its description.
+    pub description: String,
+    /// When it was declared, created or first reported.
+    pub created_at: Timestamp,
+    /// When its current snapshot was received.
+    pub last_changed_at: Option<Timestamp>,
+    /// When it was last reported; `None` if never.
+    pub last_report_at: Option<Timestamp>,
+    /// Its compliance as of the last evaluation.
+    pub compliance: Compliance,
+    silent_after: Option<Duration>,
+    compliant_until: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SettingsRow {
+    description: Option<String>,
+    created_at: i64,
+    last_changed_at: Option<i64>,
+    last_report_at: Option<i64>,
+    compliance: Option<String>,
+    silent_after: Option<i64>,
+    compliant_until: Option<i64>,
+}
+
+impl SettingsRow {
+    fn parse(self) -> Result<EnvironmentSettings, Error> {
+        Ok(EnvironmentSettings {
+            description: self.description.unwrap_or_default(),
+            created_at: Timestamp::from_micros(self.created_at),
+            last_changed_at: self.last_changed_at.map(Timestamp::from_micros),
+            last_report_at: self.last_report_at.map(Timestamp::from_micros),
+            compliance: compliance(self.compliance.as_deref())?,
+            silent_after: self.silent_after.map(duration),
+            compliant_until: self.compliant_until.map(Timestamp::from_micros),
+        })
+    }
+}
+
+impl EnvironmentSettings {
+    /// The validity of its compliance. `silent_after` is the service's default.
+    #[must_use]
+    pub fn validity(&self, silent_after: Duration) -> Validity {
+        Validity::new(self.last_report_at, self.silent_after, silent_after, self.compliant_until)
+    }
+}
+
+impl Transaction {
+    /// An environment; `None` if it does not exist.
+    pub async fn environment_settings(
+        &mut self,
+        organization: &str,
+        name: &str,
+    ) -> Result<Option<EnvironmentSettings>, Error> {
+        const SELECT: &str = "
+            SELECT e.description, e.created_at, e.last_report_at, e.compliance, e.silent_after, e.compliant_until,
+                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id AND s.snapshot = e.snapshot)
+                     AS last_changed_at
+            FROM environments e WHERE e.organization = $1 AND e.name = $2";
+        let row: Option<SettingsRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(name);
+            select.fetch_optional(connection).await.and_then(optional_from_row)?
+        });
+        row.map(SettingsRow::parse).transpose()
+    }
+}

@@ -1,0 +1,109 @@
+//! Records the artifacts that pipelines report, and finds them by their names in templates.
+
+use std::collections::BTreeMap;
+
+use sqlx::types::Uuid;
+
+use super::columns::{fingerprint, json};
+use super::from_row::all_from_rows;
+use super::transaction::{insert, on};
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Timestamp};
+
+/// The report of an artifact to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewReport<'a> {
+    /// The organization.
+    pub organization: &'a str,
+    /// The flow.
+    pub flow: &'a str,
+    /// The trail; `None` in the form of older clients.
+    pub trail: Option<Uuid>,
+    /// The request.
+    pub sent: &'a ReportedArtifact,
+    /// The token's name.
+    pub reported_by: &'a str,
+}
+
+#[derive(sqlx::FromRow)]
+struct NamedRow {
+    template_name: String,
+    fingerprint: Vec<u8>,
+}
+
+#[derive(sqlx::FromRow)]
+struct TargetedRow {
+    id: Uuid,
+    targets: String,
+}
+
+impl Transaction {
+    /// Records a report. In a trail, the attestations by the artifact's name then attest it, if they attest no other.
+    pub async fn insert_reported_artifact(&mut self, new: NewReport<'_>, at: Timestamp) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO reported_artifacts
+                (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        const TOUCH: &str = "
+            UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
+        let sent = new.sent;
+        let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
+        let id = Uuid::now_v7();
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(id).bind(new.organization).bind(new.flow);
+            let insert = insert.bind(new.trail).bind(sent.fingerprint.bytes().as_slice());
+            let insert = insert.bind(sent.filename.as_str()).bind(name).bind(at.micros());
+            insert.bind(new.reported_by).bind(json(sent)?).execute(connection).await?;
+        });
+        let Some(trail) = new.trail else { return Ok(()) };
+        let commit = sent.git_commit_info.as_ref().map(json).transpose()?;
+        on!(self, |connection| {
+            let touch = sqlx::query(TOUCH).bind(at.micros()).bind(commit).bind(trail);
+            touch.execute(connection).await?;
+        });
+        let Some(name) = name else { return Ok(()) };
+        let attestations = self.attestations_by_name(trail, name).await?;
+        insert!(
+            self,
+            "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail, report) ",
+            " ON CONFLICT DO NOTHING",
+            attestations,
+            |values, attestation| {
+                values.push_bind(new.organization).push_bind(sent.fingerprint.bytes().as_slice());
+                values.push_bind(*attestation).push_bind(trail).push_bind(id);
+            }
+        );
+        Ok(())
+    }
+
+    /// The attestations of a trail that target an artifact by name and attest no artifact yet.
+    async fn attestations_by_name(&mut self, trail: Uuid, name: &str) -> Result<Vec<Uuid>, Error> {
+        const SELECT: &str = "
+            SELECT id, targets FROM attestations a
+            WHERE trail = $1 AND targets <> '[]'
+              AND NOT EXISTS (SELECT 1 FROM attested_artifacts x WHERE x.attestation = a.id)";
+        let rows: Vec<TargetedRow> = on!(self, |connection| {
+            sqlx::query(SELECT).bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let mut attestations = Vec::new();
+        for row in rows {
+            let targets: Vec<String> =
+                serde_json::from_str(&row.targets).map_err(|_| Error::Unreadable("targets"))?;
+            if targets.iter().any(|target| target == name) {
+                attestations.push(row.id);
+            }
+        }
+        Ok(attestations)
+    }
+
+    /// The artifacts of a trail by their names in its template: the last reported one of each name.
+    pub async fn artifacts_by_name(&mut self, trail: Uuid) -> Result<BTreeMap<String, Fingerprint>, Error> {
+        const SELECT: &str = "
+            SELECT template_name, fingerprint FROM reported_artifacts
+            WHERE trail = $1 AND template_name IS NOT NULL ORDER BY created_at, id";
+        let rows: Vec<NamedRow> = on!(self, |connection| {
+            sqlx::query(SELECT).bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(|row| Ok((row.template_name, fingerprint(&row.fingerprint)?))).collect()
+    }
+}
