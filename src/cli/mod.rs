@@ -28,6 +28,7 @@ pub use exit::{Exit, Failure};
 pub use service::ServiceError;
 
 use std::io;
+use std::pin::Pin;
 
 use clap::builder::Resettable;
 use clap::error::ContextKind;
@@ -162,12 +163,17 @@ impl Cli {
         (format, verbosity)
     }
 
-    /// Runs the command.
+    /// Runs the command. Boxed, since each crate that awaits an async function compiles all of it again.
     ///
     /// # Errors
     ///
     /// All failures, each with its exit code. The process exits with the first one.
-    pub async fn run(&self) -> Result<(), Vec<Failure>> {
+    #[must_use]
+    pub fn run(&self) -> Pin<Box<dyn Future<Output = Result<(), Vec<Failure>>> + '_>> {
+        Box::pin(self.run_command())
+    }
+
+    async fn run_command(&self) -> Result<(), Vec<Failure>> {
         match &self.command {
             Command::Agent(agent) => agent.run().await.map(drop),
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
