@@ -26,7 +26,7 @@ pub(super) const PODS: &str = include_str!("../../../examples/pods.json");
 #[serde(deny_unknown_fields)]
 pub(super) struct Data {
     images: Vec<Image>,
-    pub(super) results: Vec<Results>,
+    pub(super) results: Vec<Attest>,
     pub(super) authors: BTreeMap<String, String>,
     pub(super) history: Vec<Event>,
 }
@@ -39,16 +39,6 @@ pub(super) struct Image {
     pub(super) kind: String,
     #[serde(default)]
     repository: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Results {
-    pub(super) image: String,
-    pub(super) version: String,
-    pub(super) tests: u32,
-    #[serde(default)]
-    pub(super) failures: Vec<TestFailure>,
 }
 
 #[derive(Debug, Deserialize)]

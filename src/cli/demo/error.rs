@@ -14,10 +14,8 @@ pub(super) enum DemoError {
     Write(PathBuf, #[source] io::Error),
     #[error("the demo's data has no {0}")]
     Missing(String),
-    #[error("no signed notification arrived within {0:?}")]
-    NoNotification(Duration),
-    #[error("the service did not apply the bootstrap file within {0:?}")]
-    NotReloaded(Duration),
+    #[error("{0} within {1:?}")]
+    TimedOut(&'static str, Duration),
 }
 
 /// Reason for ending early.

@@ -151,7 +151,8 @@ impl<'a> History<'a> {
                 tokio::time::sleep(RELOAD_POLL).await;
             }
         };
-        Ok(timeout(RELOAD_TIMEOUT, applied).await.map_err(|_| DemoError::NotReloaded(RELOAD_TIMEOUT))?)
+        let missing = DemoError::TimedOut("the service did not apply the bootstrap file", RELOAD_TIMEOUT);
+        Ok(timeout(RELOAD_TIMEOUT, applied).await.map_err(|_| missing)?)
     }
 
     async fn report(&mut self, runner: &Runner, environment: &str, ago: u64) -> Result<()> {

@@ -34,7 +34,7 @@ use crate::service::random::random;
 use crate::service::{Clock, Delivery, Limits, Service, Setup};
 use crate::store::Timeouts;
 
-use self::data::{Data, Results, junit_xml};
+use self::data::{Attest, Data, junit_xml};
 use self::error::{Ended, Result};
 use self::files::Files;
 use self::history::History;
@@ -83,7 +83,7 @@ impl Demo {
         let token_file = files.write(files::TOKEN, &format!("{token}\n"))?;
         files.write(files::BOOTSTRAP, &data::bootstrap(&[]))?;
         pods::write(&data, &files)?;
-        for Results { image, version, tests, failures } in &data.results {
+        for Attest { image, version, tests, failures, .. } in &data.results {
             files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;
         }
         let receiver = Receiver::bind(&files).await?;

@@ -47,6 +47,7 @@ impl<W: Write> Screen<W> {
     /// A command to paste. Its words are printed as they are: the caller quotes them where a shell needs it.
     pub(super) fn command(&mut self, words: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
         let width = self.width(" \\".len() + 2);
+        let is_option = |word: &str| word.starts_with("--") && !word.contains(' ');
         let mut parts: Vec<String> = Vec::new();
         for word in words {
             let word = word.as_ref();
@@ -117,11 +118,6 @@ impl<W: Write> Screen<W> {
     fn width(&self, others: usize) -> usize {
         usize::from(self.columns.unwrap_or(DEFAULT_WIDTH)).saturating_sub(4 + others).max(MIN_WIDTH)
     }
-}
-
-/// Whether it is an option without its value.
-fn is_option(word: &str) -> bool {
-    word.starts_with("--") && !word.contains(' ')
 }
 
 /// Lines of at most this many characters. A longer word stays whole.

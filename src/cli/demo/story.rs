@@ -94,7 +94,7 @@ impl Story<'_> {
                 ("=", "compliance") => self.show_compliance().await?,
                 ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
-                    let missing = DemoError::NoNotification(NOTIFICATION_TIMEOUT);
+                    let missing = DemoError::TimedOut("no signed notification arrived", NOTIFICATION_TIMEOUT);
                     self.show_notification(&next.ok_or(missing)?)?;
                 }
                 ("=", name) => return Err(DemoError::Missing(format!("{name} to show")).into()),
