@@ -69,3 +69,16 @@ pub(super) fn verdict(text: Option<&str>, is_allowed: bool, reasons: Option<&str
 pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(Error::Serialize)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn value_that_is_not_json_is_an_error_instead_of_an_empty_text() {
+        let keyed_by_a_list = HashMap::from([(vec![1], 2)]);
+        assert!(matches!(json(&keyed_by_a_list), Err(Error::Serialize(_))));
+    }
+}

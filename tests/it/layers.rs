@@ -300,6 +300,18 @@ fn domain_is_pure() {
 }
 
 #[test]
+fn every_interval_skips_missed_ticks() {
+    static INTERVAL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"= (tokio::time::)?interval(_at)?\(").unwrap());
+    for path in sources(&root()) {
+        let code = code(&path);
+        let intervals = INTERVAL.find_iter(&code).count();
+        let delayed = code.matches("set_missed_tick_behavior(MissedTickBehavior::").count();
+        assert!(intervals <= delayed, "{}: after an outage, missed ticks come in a burst", path.display());
+    }
+}
+
+#[test]
 fn test_modules_are_told_from_the_program() {
     let path = root().join("domain/mod.rs");
     assert_eq!(outside_tests(&path, "fn a() {}\n#[cfg(test)]\nmod tests {\n}"), "fn a() {}\n");
