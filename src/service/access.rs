@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::app::App;
 use super::http::context::{ReadPermits, RequestContext};
 use super::http::problem::Problem;
+use super::limits::cpu_share::CpuShare;
 use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Denial, Operation, Role, Scope};
@@ -94,6 +95,8 @@ pub(super) struct Admitted<P, Rest = ()> {
     pub(super) organization: String,
     pub(super) rest: Rest,
     pub(super) caller: Caller,
+    /// For computations on other threads.
+    pub(super) cpu: CpuShare,
     permission: PhantomData<P>,
     /// Permits of the organization; they end with the handler.
     _permits: Permits,
@@ -250,7 +253,12 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
         let context = RequestContext::from_request_parts(parts, app).await?;
         let (caller, permits) =
             admit(app, &context, &parts.headers, &organization, P::operation(&rest)).await?;
-        Ok(Self { organization, rest, caller, permission: PhantomData, _permits: permits })
+        let cpu = app.cpu.get(&organization);
+        // SQLite has one writer: other organizations would wait while its holder waits for a thread.
+        if P::operation(&rest).is_read() || app.site.store.max_writers() > 1 {
+            context.set_cpu_share(&cpu);
+        }
+        Ok(Self { organization, rest, caller, cpu, permission: PhantomData, _permits: permits })
     }
 }
 
@@ -295,7 +303,7 @@ async fn admit(
     }
     let running = run(app, organization)?;
     let mut connection = None;
-    if matches!(operation, Operation::Read | Operation::ReadEnvironment(_) | Operation::ReadAudit) {
+    if operation.is_read() {
         // Clients that read slowly hold memory, which is bounded per token and per organization. The token's own permit
         // comes first, so that its requests wait only for each other.
         const OWN: &str = "this token has reached its limit of concurrent responses";

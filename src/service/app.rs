@@ -17,6 +17,7 @@ use super::http::links::Links;
 use super::invitation::Invitation;
 use super::limits::authentication::AuthenticationLimiter;
 use super::limits::connections::ConnectionShare;
+use super::limits::cpu_share::CpuShares;
 use super::limits::keyed_semaphore::KeyedSemaphore;
 use super::limits::organization_lock::OrganizationLocks;
 use super::limits::{
@@ -46,6 +47,8 @@ pub(super) struct Parts {
     /// One permit per running request: in total and per organization.
     pub(super) running: Arc<Semaphore>,
     pub(super) running_of: KeyedSemaphore<String>,
+    /// The threads that the requests of an organization occupy at a time.
+    pub(super) cpu: CpuShares,
     /// One permit per page that is rendered: in total, per token and per organization.
     pub(super) pages: Arc<Semaphore>,
     pub(super) pages_by: KeyedSemaphore<Fingerprint>,
@@ -87,6 +90,7 @@ impl App {
             outbound: Budget::new(limits.outbound_kibibytes),
             running: Arc::new(Semaphore::new(limits.requests)),
             running_of: KeyedSemaphore::new(limits.requests_per_organization()),
+            cpu: CpuShares::new(),
             pages: Arc::new(Semaphore::new(MAX_PAGES)),
             pages_by: KeyedSemaphore::new(MAX_PAGES_PER_KEY),
             pages_of: KeyedSemaphore::new(MAX_PAGES_PER_KEY),

@@ -47,6 +47,14 @@ pub enum Operation<'a> {
     Administer,
 }
 
+impl Operation<'_> {
+    /// Whether the operation changes nothing.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::ReadEnvironment(_) | Self::ReadAudit)
+    }
+}
+
 /// The environments and flows of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]

@@ -12,7 +12,7 @@ use super::context::RequestContext;
 use super::problem::Problem;
 use crate::domain::escape::{Escaped, shortened};
 use crate::service::app::App;
-use crate::service::limits::permit;
+use crate::service::limits::{cpu_share, permit};
 
 /// Maximum length of a logged path, in characters.
 const MAX_PATH_CHARS: usize = 500;
@@ -35,7 +35,7 @@ pub(crate) async fn run_logged(State(app): State<App>, mut request: Request, nex
             }
         };
     let answering = tokio::spawn(async move {
-        let response = next.run(request).await;
+        let response = cpu_share::run(|| entry.context.cpu_share(), next.run(request)).await;
         entry.log(&app, response.status());
         drop(running);
         response

@@ -13,6 +13,7 @@ use super::problem::Problem;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::process::listener::Peer;
+use crate::service::limits::cpu_share::CpuShare;
 
 /// A cheap handle: all clones share the values of the request.
 #[derive(Debug, Clone)]
@@ -29,6 +30,7 @@ struct Values {
     token_name: OnceLock<String>,
     read_permits: OnceLock<ReadPermits>,
     user: OnceLock<SignedIn>,
+    cpu: OnceLock<CpuShare>,
 }
 
 /// Permits of a request that reads. They end when the response has been sent.
@@ -93,6 +95,16 @@ impl RequestContext {
     /// The name of the token, escaped for a log; empty for an anonymous request.
     pub(crate) fn token_name(&self) -> String {
         self.values.token_name.get().map_or_else(String::new, |name| Escaped(name).to_string())
+    }
+
+    /// Runs the rest of the request within this share.
+    pub(crate) fn set_cpu_share(&self, share: &CpuShare) {
+        let _ = self.values.cpu.set(share.clone());
+    }
+
+    /// The share of the request's organization, once that is known.
+    pub(crate) fn cpu_share(&self) -> Option<&CpuShare> {
+        self.values.cpu.get()
     }
 
     /// Keeps the permits until the response has been sent.

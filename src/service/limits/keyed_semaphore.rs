@@ -26,4 +26,9 @@ impl<Key: Eq + Hash> KeyedSemaphore<Key> {
         let semaphore = semaphores.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.each as usize)));
         Arc::clone(semaphore)
     }
+
+    /// The number of keys so far.
+    pub(crate) fn keys(&self) -> usize {
+        self.semaphores.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod authentication;
 pub(crate) mod connections;
+pub(crate) mod cpu_share;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod organization_lock;
 pub(crate) mod permit;
@@ -207,6 +208,7 @@ mod tests {
 |---|---|---|---|---|---|
 | connections; half of them for an address or IPv6 /64 network | | | {connections} | until one is free | closed at once if the address has half |
 | running requests, including those of disconnected clients | | {of_one} | {requests} | {permit} s; none for its organization | 503 |
+| threads, while the process serves several organizations | | half of the cores | cores + 1 | until one is free | later |
 | memory for reports and attestations until they are recorded {inbound} | 503; 413 if one needs more than its organization gets |
 | memory for responses over 64 KiB until clients have read them {outbound} | 503 |
 | responses of read operations until clients have read them | {MAX_RESPONSES_PER_TOKEN} | {MAX_RESPONSES_PER_ORGANIZATION} | | {permit} s | 503 |

@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tokio::task::spawn_blocking;
 
 use crate::domain::evidence::environment_status::EnvironmentStatus;
 use crate::domain::evidence::notification::{Cause, CauseKind};
@@ -19,6 +18,7 @@ use crate::service::evaluation::guard::{Evaluating, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
+use crate::service::limits::cpu_share::CpuShare;
 use crate::store::Transaction;
 use crate::store::creations::Created;
 use crate::store::reports::{LockedEnvironment, ReceivedReport};
@@ -54,7 +54,7 @@ enum Changed {
 )]
 pub(crate) async fn report_k8s(
     State(app): State<App>,
-    Admitted { organization, rest: environment, caller, .. }: Admitted<Report, String>,
+    Admitted { organization, rest: environment, caller, cpu, .. }: Admitted<Report, String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -65,7 +65,7 @@ pub(crate) async fn report_k8s(
     let paced = Paced::new(body, app.limits.pace);
     let body =
         paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
-    let changed = receive(&app, &caller, &organization, &environment, body).await?;
+    let changed = receive(&app, &caller, &cpu, &organization, &environment, body).await?;
     Ok(response(&app, changed))
 }
 
@@ -87,6 +87,7 @@ const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
 async fn receive(
     app: &App,
     caller: &Caller,
+    cpu: &CpuShare,
     organization: &str,
     environment: &EnvironmentName,
     body: body::Received,
@@ -105,7 +106,7 @@ async fn receive(
         (json::read::<K8sReport<'_>>("the report", &bytes).map(NormalizedReport::new), share)
     };
     // The parsed report holds its memory until it is recorded, while it waits for the database too.
-    let (reported, mut share) = spawn_blocking(read).await.map_err(|_| Problem::defect())?;
+    let (reported, mut share) = cpu.compute(read).await?;
     let reported = reported?;
     share.grow_to("the report", memory(&reported)).await?;
     let changed = record(app, caller, organization, environment, hash, &reported).await?;

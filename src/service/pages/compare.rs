@@ -7,7 +7,6 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
-use tokio::task::spawn_blocking;
 
 use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
@@ -55,7 +54,7 @@ struct Side {
 /// The comparison; only the form if the URL has no snapshots.
 pub(super) async fn page(
     State(site): State<Site>,
-    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
+    OrganizationPage { organization, rest: name, user, cpu, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
     let query = ComparisonQuery::parse(&uri)?;
@@ -88,7 +87,7 @@ pub(super) async fn page(
             let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
             Comparison { links, query, from: &from, to: &to, status }.markup(workloads)
         };
-        result = spawn_blocking(compare).await.map_err(|_| Problem::defect())?;
+        result = cpu.compute(compare).await?;
     }
     let first = available.first.unwrap_or(last);
     let selected = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
-use tokio::task::spawn_blocking;
 
 use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
@@ -25,7 +24,6 @@ use crate::domain::evidence::compliance::{Policy, Requirement};
 use crate::domain::evidence::environment_status::{Evaluation, ReportedArtifacts, RunningArtifact, Verdict};
 use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::service::http::problem::Problem;
 use crate::service::site::Site;
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
@@ -60,7 +58,7 @@ struct Totals {
 /// The running artifacts of an environment, or those at `?at=`.
 pub(super) async fn page(
     State(site): State<Site>,
-    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
+    OrganizationPage { organization, rest: name, user, cpu, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Html<String>, Refusal> {
     let filter = Filter::parse(&uri)?;
@@ -85,7 +83,7 @@ pub(super) async fn page(
         past.map_or_else(|| status.is_confirmed(), |past| past.coverage == HistoryCoverage::Known);
     let wanted = filter.clone();
     let select = move || Selected::new(groups, stored, is_confirmed, &wanted);
-    let selected = spawn_blocking(select).await.map_err(|_| Problem::defect())?;
+    let selected = cpu.compute(select).await?;
     let page = &selected.page;
     let today = match past {
         Some(_) => {

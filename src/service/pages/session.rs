@@ -21,6 +21,7 @@ use crate::service::access::{Caller, PathRest, find_token, path_parameters, run,
 use crate::service::app::App;
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
+use crate::service::limits::cpu_share::CpuShare;
 use crate::service::limits::permit::{self, Permit};
 use crate::store;
 
@@ -39,6 +40,8 @@ pub(super) struct OrganizationPage<Rest = ()> {
     pub(super) organization: String,
     pub(super) rest: Rest,
     pub(super) user: SignedIn,
+    /// For computations on other threads.
+    pub(super) cpu: CpuShare,
     /// The permits of [`permits`]; they end with the handler.
     _permits: [Permit; 5],
 }
@@ -74,7 +77,9 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
-        Ok(Self { organization, rest, user, _permits: permits })
+        let cpu = app.cpu.get(&organization);
+        RequestContext::from_request_parts(parts, app).await?.set_cpu_share(&cpu);
+        Ok(Self { organization, rest, user, cpu, _permits: permits })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Reads the failed tests from the attachment of an attestation.
 
 use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
 
 use flate2::read::GzDecoder;
-use tokio::sync::Semaphore;
 
 use crate::domain::attestation::junit::{self, FailedTest};
+use crate::service::limits::cpu_share::CpuShare;
 
 /// Maximum number of failed tests on a page.
 pub(crate) const MAX_TESTS: usize = 50;
@@ -31,15 +32,13 @@ pub(crate) enum FailedTests {
 }
 
 /// Reads an attachment on a blocking thread. One at a time, since each needs memory for its decompressed size.
-pub(crate) async fn read_failed_tests(file: Vec<u8>) -> FailedTests {
-    static READER: Semaphore = Semaphore::const_new(1);
-    let permit = READER.acquire().await;
-    let tests = tokio::task::spawn_blocking(move || read(&file, MAX_UNPACKED_BYTES)).await;
-    drop(permit);
-    tests.unwrap_or_else(|error| {
-        tracing::error!("failed to read the attachment of an attestation: {error}");
-        FailedTests::Corrupt
-    })
+pub(crate) async fn read_failed_tests(file: Vec<u8>, cpu: &CpuShare) -> FailedTests {
+    static READER: Mutex<()> = Mutex::new(());
+    let tests = cpu.compute(move || {
+        let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
+        read(&file, MAX_UNPACKED_BYTES)
+    });
+    tests.await.unwrap_or(FailedTests::Corrupt)
 }
 
 /// Reads one JUnit XML file, or a `.tar.gz` of several, as sent by `attest junit`.
