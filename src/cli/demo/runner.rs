@@ -49,7 +49,6 @@ impl Runner {
         (self.run)(words).await.map_err(Ended::Failed)
     }
 
-    /// Reports a file of pods.
     pub(super) async fn report(&self, environment: &str, pods: &Path) -> Result<Vec<Summary>> {
         let words = ["agent", "--once", "--environment", environment, "--pods-from"];
         let pods = pods.display().to_string();
