@@ -201,7 +201,7 @@ async fn ambiguous_repository_is_rejected_without_a_retry() {
         attest("--provider gitlab").expect(0, &[]);
         attest("").expect(
             5,
-            &["409 Conflict", "github, gitlab", "hint: set the provider of the repository by --provider"],
+            &["400 Bad Request", "github, gitlab", "hint: set the provider of the repository by --provider"],
         );
     })
     .await

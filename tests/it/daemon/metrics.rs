@@ -181,6 +181,9 @@ async fn service_metrics_match_the_document() {
         let request = service.request(Method::POST, ADMIN, "/attestations/acme/cart/trail/t/junit");
         Response::from_request(request.multipart(service::form(&data))).await.expect(201);
     }
+    let data = json!({"attestation_name": "sbom", "type_name": "sbom", "attestation_data": {}});
+    let request = service.request(Method::POST, ADMIN, "/attestations/acme/cart/trail/t/system");
+    Response::from_request(request.multipart(service::form(&data))).await.expect(201);
     service.reload(&bootstrap(2, "")).await;
     service.reload("generation: none").await;
     let page = page(&["The service", "Both"]);

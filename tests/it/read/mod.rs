@@ -391,7 +391,7 @@ fn invalid_arguments_are_rejected_before_a_request() {
         ),
         ("list approvals cart xyz", &["64"]),
         ("get action seven", &["seven"]),
-        ("get live-artifacts acme/cart --provider sourceforge", &["github, gitlab, bitbucket"]),
+        ("get live-artifacts acme/cart --provider=", &["--provider", "1 to 255 bytes"]),
         ("get live-artifacts ../cart", &["relative path"]),
         ("list", &["trails", "attestations", "notifications", "approvals"]),
         ("list trails -o xml", &["table, json, yaml"]),
