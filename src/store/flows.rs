@@ -6,6 +6,7 @@ use super::columns::json;
 use super::from_row::optional_from_row;
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, TemplateBody, Timestamp};
 
 /// A flow, and what the bootstrap file says of it.
@@ -81,6 +82,7 @@ impl Transaction {
             on!(self, |connection| {
                 sqlx::query(CLOSE).bind(now.micros()).bind(open.id).execute(connection).await?;
             });
+            self.log().row(Kind::TemplateEnd, open.id);
         }
         self.insert_template(organization, flow, &content, now, None).await?;
         Ok(true)
@@ -142,6 +144,10 @@ impl Transaction {
             let insert = insert.bind(now.micros()).bind(closed_at.map(Timestamp::micros));
             insert.execute(connection).await?;
         });
+        self.log().row(Kind::Template, id);
+        if closed_at.is_some() {
+            self.log().row(Kind::TemplateEnd, id);
+        }
         Ok(id)
     }
 }

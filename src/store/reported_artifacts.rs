@@ -8,6 +8,7 @@ use super::columns::{fingerprint, json};
 use super::from_row::all_from_rows;
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Timestamp};
 
 /// The report of an artifact to be recorded.
@@ -55,6 +56,7 @@ impl Transaction {
             let insert = insert.bind(sent.filename.as_str()).bind(name).bind(at.micros());
             insert.bind(new.reported_by).bind(json(sent)?).execute(connection).await?;
         });
+        self.log().row(Kind::Artifact, id);
         let Some(trail) = new.trail else { return Ok(()) };
         let commit = sent.git_commit_info.as_ref().map(json).transpose()?;
         on!(self, |connection| {

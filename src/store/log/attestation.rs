@@ -1,10 +1,12 @@
-//! The parts of an attestation's record from other tables: its artifacts, the origins that it determined, and its file.
+//! The parts of records from other tables: the artifacts of an attestation, the origins that it determined, and its file; the
+//! attestations and the origin of a reported artifact.
 
 use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
 
 use super::rows::hex_text;
-use crate::domain::model::{Fingerprint, GitCommit};
+use crate::domain::evidence::log::Kind;
+use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact};
 use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
 use crate::store::{Error, Transaction};
@@ -24,7 +26,8 @@ struct ArtifactRow {
     contradictions: i64,
 }
 
-/// Artifacts that were reported later are not part of the record. `latest_attestations` and `provenance` are derived from attestations and claims.
+/// An artifact that was reported later belongs to the record of its report. `latest_attestations` and `provenance` are derived
+/// from attestations and claims.
 const SELECT: &str = "
     SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
            c.recorded_at,
@@ -34,7 +37,10 @@ const SELECT: &str = "
                         AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
                              OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
                        THEN 1 ELSE 0 END AS BIGINT) AS contradictions
-    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id AND x.report IS NULL
+    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
+        AND (x.report IS NULL OR NOT EXISTS
+             (SELECT 1 FROM reported_artifacts q
+              WHERE q.id = x.report AND q.organization = x.organization AND q.fingerprint = x.fingerprint))
       LEFT JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint AND c.flow = a.flow
         AND c.repository = a.repository
       LEFT JOIN latest_attestations l ON l.organization = x.organization AND l.fingerprint = x.fingerprint
@@ -42,6 +48,46 @@ const SELECT: &str = "
       LEFT JOIN provenance p ON p.organization = x.organization AND p.repository = a.repository
         AND p.fingerprint = x.fingerprint
     WHERE a.id = $1 ORDER BY x.fingerprint";
+
+/// The origin that the report of an artifact determined. Its commit may be added later.
+const REPORTED_ORIGIN: &str = "
+    SELECT c.repository, c.url, c.reported_by, c.commit_sha, c.commit_url,
+           CAST(CASE WHEN p.flow = c.flow
+                      AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
+                           OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
+                     THEN 1 ELSE 0 END AS BIGINT) AS contradictions
+    FROM reported_artifacts x JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint
+      AND c.flow = x.flow AND c.attestation IS NULL AND c.recorded_at = x.created_at
+      LEFT JOIN provenance p ON p.organization = c.organization AND p.repository = c.repository
+        AND p.fingerprint = c.fingerprint
+    WHERE x.id = $1 ORDER BY c.repository";
+
+#[derive(sqlx::FromRow)]
+struct OriginRow {
+    repository: Uuid,
+    url: Option<String>,
+    reported_by: String,
+    commit_sha: Option<String>,
+    commit_url: Option<String>,
+    /// Whether `provenance` differs from the claim.
+    contradictions: i64,
+}
+
+impl OriginRow {
+    fn record(self, commit: Option<&str>) -> Value {
+        let mut record = Map::new();
+        record.insert("repository".into(), self.repository.to_string().into());
+        record.insert("url".into(), self.url.into());
+        record.insert("reported_by".into(), self.reported_by.into());
+        if self.commit_sha.is_some() && self.commit_sha.as_deref() == commit {
+            record.insert("commit".into(), json!({"sha": self.commit_sha, "url": self.commit_url}));
+        }
+        if self.contradictions > 0 {
+            record.insert("contradictions".into(), self.contradictions.into());
+        }
+        record.into()
+    }
+}
 
 impl ArtifactRow {
     /// A claim belongs to the record of the attestation that recorded it, and its commit to that of each attestation that
@@ -66,8 +112,45 @@ impl ArtifactRow {
 }
 
 impl Transaction {
+    /// Adds the parts of other tables to a record.
+    pub(super) async fn add_related(
+        &mut self,
+        kind: Kind,
+        id: Uuid,
+        record: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        match kind {
+            Kind::Attestation => self.add_artifacts(id, record).await,
+            Kind::Artifact => self.add_links(id, record).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the attestations that the report of an artifact linked, and the origins that it determined.
+    async fn add_links(&mut self, report: Uuid, record: &mut Map<String, Value>) -> Result<(), Error> {
+        const LINKS: &str = "
+            SELECT y.attestation FROM reported_artifacts x
+              JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
+                AND y.report = x.id
+            WHERE x.id = $1 ORDER BY y.attestation";
+        let links: Vec<(Uuid,)> = on!(self, |connection| {
+            sqlx::query(LINKS).bind(report).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let origins: Vec<OriginRow> = on!(self, |connection| {
+            sqlx::query(REPORTED_ORIGIN).bind(report).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let sent = record.get("content").and_then(Value::as_str);
+        let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
+        let commit = sent.and_then(|sent| sent.commit().sha1);
+        let links = links.into_iter().map(|(attestation,)| Value::from(attestation.to_string()));
+        record.insert("attestations".to_owned(), links.collect());
+        let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
+        record.insert("origins".to_owned(), origins.collect());
+        Ok(())
+    }
+
     /// Adds the artifacts to the record of an attestation.
-    pub(super) async fn add_artifacts(
+    async fn add_artifacts(
         &mut self,
         attestation: Uuid,
         record: &mut Map<String, Value>,

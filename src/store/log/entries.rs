@@ -60,9 +60,7 @@ impl Transaction {
     async fn row_entry(&mut self, kind: Kind, id: Uuid) -> Result<Option<(String, NewEntry)>, Error> {
         let Some(row_kind) = RowKind::find(kind) else { return Ok(None) };
         let Some(mut record) = self.row_record(row_kind, kind, id).await? else { return Ok(None) };
-        if kind == Kind::Attestation {
-            self.add_artifacts(id, &mut record).await?;
-        }
+        self.add_related(kind, id, &mut record).await?;
         let organization = record.get("organization").and_then(|organization| organization.as_str());
         let Some(organization) = organization.map(str::to_owned) else { return Ok(None) };
         let at = record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64).unwrap_or_default();

@@ -182,14 +182,18 @@ impl Reader {
                 };
                 match record {
                     Some((id, mut record)) if kind == Kind::Attestation => {
-                        let added = transaction.add_artifacts(id, &mut record).await;
+                        let added = transaction.add_related(kind, id, &mut record).await;
                         let size = transaction.check_attachment(&mut record).await?;
                         is_attachment_removed = size.is_none();
                         self.size += size.unwrap_or_default() / FILE_BYTES;
                         let record = readable(added.map(|()| Value::from(record)))?;
                         Some(record)
                     }
-                    record => record.map(|(_, record)| record.into()),
+                    Some((id, mut record)) => {
+                        let added = transaction.add_related(kind, id, &mut record).await;
+                        Some(readable(added.map(|()| Value::from(record)))?)
+                    }
+                    None => None,
                 }
             }
             None => None,

@@ -37,7 +37,7 @@ pub(super) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 6] = [
+const KINDS: [RowKind; 7] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -90,6 +90,35 @@ const KINDS: [RowKind; 6] = [
                 "CAST(CASE WHEN x.overrides IS NOT NULL AND NOT EXISTS
                    (SELECT 1 FROM attestations o WHERE o.id = x.overrides AND o.superseded_by = x.id)
                    THEN 1 END AS BIGINT) AS is_predecessor_contradicted",
+                Integer,
+            ),
+        ],
+    },
+    RowKind {
+        kind: Kind::Artifact,
+        end: None,
+        table: "reported_artifacts",
+        from: "reported_artifacts x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.flow", Text),
+            ("x.trail", Id),
+            ("x.fingerprint", Bytes),
+            ("x.name", Text),
+            ("x.template_name", Text),
+            ("x.created_at", Integer),
+            ("x.reported_by", Text),
+            ("x.content", Text),
+            // Not NULL only if a latest attestation differs from the attestation that the report linked.
+            (
+                "CAST(CASE WHEN EXISTS
+                   (SELECT 1 FROM attested_artifacts y JOIN attestations a ON a.id = y.attestation
+                      JOIN latest_attestations l ON l.organization = y.organization AND l.fingerprint = y.fingerprint
+                        AND l.flow = a.flow AND l.name = a.name AND l.attestation = a.id
+                    WHERE y.organization = x.organization AND y.fingerprint = x.fingerprint AND y.report = x.id
+                      AND (l.is_compliant <> a.is_compliant OR l.created_at <> a.created_at))
+                   THEN 1 END AS BIGINT) AS is_latest_contradicted",
                 Integer,
             ),
         ],

@@ -74,7 +74,7 @@ async fn record_changes(service: &TestService) {
 }
 
 /// Runs `supercargo log` with these arguments as the administrator.
-async fn log(service: &TestService, arguments: &[&str]) -> Outcome {
+pub(super) async fn log(service: &TestService, arguments: &[&str]) -> Outcome {
     let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let base = service.base.clone();
     let run = move || {

@@ -5,6 +5,7 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use supercargo::service::Limits;
 
+use super::log::log;
 use super::test_service::{Options, bootstrap};
 use super::{
     ADMIN, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod, report,
@@ -269,6 +270,59 @@ async fn attestations_by_name_and_by_fingerprint_meet_at_the_reported_artifact(d
     assert_eq!(compliance().await, Some(true));
 }
 
+async fn reports_of_artifacts_and_templates_are_in_the_log(database: Database) {
+    let service = TestService::start(database).await;
+    begin(&service, "t").await;
+    let unit = json!({"attestation_name": "unit", "target_artifacts": ["app"],
+                      "junit_results": [{"failures": 0, "errors": 0, "total": 1}]});
+    service.attest(ATTESTER, "cart", "t", form(&unit)).await.expect(201);
+    let mut reported = artifact('a', "t");
+    reported["repo_info"] = json!({"name": "acme/cart", "url": "https://git.example.com/acme/cart"});
+    report_artifact(&service, ATTESTER, &reported).await.expect(201);
+    let flow = json!({"name": "cart"});
+    put_form(&service, ATTESTER, "/flows/acme/template_file", &flow, Some("version: 1")).await.expect(200);
+    let own = Some("version: 1\ntrail: {artifacts: [{name: other}]}");
+    put_form(&service, ATTESTER, "/trails/acme/cart", &json!({"name": "own"}), own).await.expect(201);
+    let verified = log(&service, &["verify"]).await;
+    verified.expect(0, &[]);
+    let entries = service.get(ADMIN, "/log/acme").await.expect(200).json();
+    let count = |kind: &str| {
+        entries["entries"].as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count()
+    };
+    assert_eq!(["artifact", "template", "template-end"].map(count), [1, 3, 2], "{entries}");
+    for (change, restore, record) in [
+        (
+            "UPDATE reported_artifacts SET name = 'other'",
+            "UPDATE reported_artifacts SET name = 'registry/cart:1'",
+            "artifact",
+        ),
+        (
+            "UPDATE attested_artifacts SET report = NULL",
+            "UPDATE attested_artifacts SET report = (SELECT id FROM reported_artifacts)",
+            "attestation",
+        ),
+        (
+            "UPDATE latest_attestations SET is_compliant = FALSE",
+            "UPDATE latest_attestations SET is_compliant = TRUE",
+            "artifact",
+        ),
+        ("UPDATE claims SET reported_by = 'other'", "UPDATE claims SET reported_by = 'attester'", "artifact"),
+        (
+            "UPDATE provenance SET reported_by = 'other'",
+            "UPDATE provenance SET reported_by = 'attester'",
+            "artifact",
+        ),
+        ("UPDATE claims SET commit_url = 'other'", "", "artifact"),
+    ] {
+        service.database.execute(change).await;
+        log(&service, &["verify"]).await.expect(11, &[&format!("({record} "), "does not match its record"]);
+        if !restore.is_empty() {
+            service.database.execute(restore).await;
+            log(&service, &["verify"]).await.expect(0, &[]);
+        }
+    }
+}
+
 async fn reported_artifact_has_its_origin_and_older_clients_need_no_trail(database: Database) {
     let service = TestService::start(database).await;
     begin(&service, "t").await;
@@ -418,6 +472,7 @@ super::on_both!(
     environment_is_created_described_and_read,
     flow_and_trail_are_created_with_their_template,
     attestations_by_name_and_by_fingerprint_meet_at_the_reported_artifact,
+    reports_of_artifacts_and_templates_are_in_the_log,
     reported_artifact_has_its_origin_and_older_clients_need_no_trail,
     allowed_artifact_is_compliant_until_the_file_says_otherwise,
     bootstrap_file_and_operations_keep_what_is_theirs,

@@ -67,6 +67,8 @@ pub enum Kind {
     Environment,
     /// An attestation.
     Attestation,
+    /// The report of an artifact.
+    Artifact,
     /// An entry of the audit log.
     Audit,
     /// A version of a policy.
@@ -91,10 +93,11 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Start,
         Self::Environment,
         Self::Attestation,
+        Self::Artifact,
         Self::Audit,
         Self::Policy,
         Self::PolicyEnd,
@@ -114,6 +117,7 @@ impl Kind {
             Self::Start => "start",
             Self::Environment => "environment",
             Self::Attestation => "attestation",
+            Self::Artifact => "artifact",
             Self::Audit => "audit",
             Self::Policy => "policy",
             Self::PolicyEnd => "policy-end",
