@@ -295,7 +295,8 @@ async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Databas
 }
 
 async fn wait_in_the_write_queue_ends_after_a_timeout(database: Database) {
-    let short = Duration::from_millis(50);
+    // Long enough to open the database, whose migrations need a connection too.
+    let short = Duration::from_secs(2);
     let store = open(&database, Timeouts { connection: short, lock: short, ..Timeouts::default() }).await;
     let _writing = store.write().await.unwrap();
     assert!(matches!(store.write().await.err(), Some(Error::Busy(_))));
