@@ -1,6 +1,6 @@
 //! Appends to the logs of organizations, and reads them with the records as they are stored now.
 //!
-//! The functions that write evidence add their changes to [`pending::PendingLog`]; [`Transaction::commit`] appends the
+//! The functions that write evidence add their changes to `PendingLog`; [`Transaction::commit`] appends the
 //! entries as its last step. The row of the log's head is locked last, and only until the commit.
 
 mod attestation;
