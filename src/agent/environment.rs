@@ -15,8 +15,8 @@ use crate::domain::escape::Escaped;
 use crate::domain::live::confirmation::Emptiness;
 use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
+use crate::domain::yaml;
 use crate::process::files::read_up_to;
-use crate::process::yaml;
 
 /// Configuration of one environment.
 #[derive(Debug, Clone)]

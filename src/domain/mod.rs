@@ -11,3 +11,4 @@ pub mod live;
 pub mod model;
 pub mod retry;
 pub mod wait;
+pub mod yaml;

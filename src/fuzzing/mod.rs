@@ -18,6 +18,7 @@ mod configuration;
 mod image;
 mod junit;
 mod pods;
+mod policy;
 mod query;
 mod report;
 #[cfg(test)]
@@ -27,13 +28,14 @@ mod tests;
 pub type Target = fn(&[u8]);
 
 /// Targets by their names in `fuzz/`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("bootstrap", bootstrap::target),
     ("configuration", configuration::target),
     ("data_json", attestation::target),
     ("image", image::target),
     ("junit", junit::target),
     ("pods", pods::file_target),
+    ("policy", policy::target),
     ("query", query::target),
     ("report", report::target),
     ("watch", pods::watch_target),

@@ -29,8 +29,9 @@ pub(super) fn target(bytes: &[u8]) {
     let sent: BTreeSet<Fingerprint> = sent.filter_map(|digest| digest.as_str()?.parse().ok()).collect();
     let known = reported.artifacts();
     assert_eq!(known.keys().copied().collect::<BTreeSet<_>>(), sent, "digests of the report");
-    for (artifact, (name, pods)) in known {
-        assert!(!name.is_empty() && pods > 0, "{artifact} runs in {pods} pods as {name:?}");
+    for (artifact, is) in known {
+        let is_valid = !is.name.is_empty() && is.pods > 0 && !is.namespaces.is_empty();
+        assert!(is_valid, "{artifact}: {is:?}");
     }
 }
 

@@ -178,6 +178,7 @@ targets! {
     image: 2_500,
     junit: 3_000,
     pods: 500,
+    policy: 1_000,
     query: 2_000,
     report: 3_000,
     watch: 2_500,

@@ -1,4 +1,4 @@
-//! Process infrastructure: logs, files, YAML, certificates, git, resource limits, error texts, proxy variables,
+//! Process infrastructure: logs, files, certificates, git, resource limits, error texts, proxy variables,
 //! signals, an HTTP(S) listener, probes and metrics.
 //!
 //! Called by `main` and by every module that uses a network. Contains nothing about pods, clusters or reports.
@@ -20,4 +20,3 @@ pub mod proxy;
 pub mod signals;
 pub mod signing;
 pub mod tls;
-pub mod yaml;

@@ -19,6 +19,7 @@ mod maintenance;
 pub mod notify;
 mod operations;
 mod pages;
+mod policies;
 mod site;
 mod unknown_fields;
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::http::links::Links;
 use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
+use super::policies::Policies;
 use crate::domain::model::Timestamp;
 use crate::store::Store;
 
@@ -22,6 +23,7 @@ pub(super) struct SiteParts {
     pub(super) links: Links,
     pub(super) log_signer: LogSigner,
     pub(super) clock: Clock,
+    pub(super) policies: Policies,
     /// The default of `silent_after`, for environments that do not declare their own.
     pub(super) silent_after: Duration,
 }
@@ -34,7 +36,8 @@ impl Site {
         clock: Clock,
         silent_after: Duration,
     ) -> Self {
-        Self(Arc::new(SiteParts { store, links, log_signer, clock, silent_after }))
+        let policies = Policies::default();
+        Self(Arc::new(SiteParts { store, links, log_signer, clock, policies, silent_after }))
     }
 }
 

@@ -77,7 +77,7 @@ impl<'a> NewAttestation<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct LockedTrail {
     /// Its identifier.
-    id: Uuid,
+    pub id: Uuid,
     /// When its last attestation was received.
     pub last_modified_at: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Reads the pods, verdicts and allow-list of one environment, now or at a point in time, for the pages.
+//! Reads the pods and verdicts of one environment, now or at a point in time, for the pages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
-use crate::store::from_row::{all_from_rows, one_from_row};
+use crate::store::from_row::one_from_row;
 
 /// The pods of one namespace with the same digests and owners that one token reported.
 #[derive(Debug, Clone)]
@@ -57,34 +57,6 @@ impl PodGroupRow {
             reported_by: self.reported_by,
         })
     }
-}
-
-/// An entry of an allow-list.
-#[derive(Debug, Clone)]
-pub struct Allowance {
-    /// Why the artifact is allowed.
-    pub reason: String,
-    /// The author of the entry.
-    pub author: String,
-    /// When the entry expires.
-    pub until: Option<Timestamp>,
-}
-
-/// The columns in the order of `allow_list`.
-#[derive(sqlx::FromRow, Deserialize)]
-struct AllowanceRow {
-    fingerprint: Bytes,
-    reason: String,
-    expires_at: Option<i64>,
-    author: String,
-}
-
-#[derive(sqlx::FromRow)]
-struct EnvironmentAllowanceRow {
-    environment: Uuid,
-    reason: String,
-    expires_at: Option<i64>,
-    author: String,
 }
 
 /// The columns in the order of `verdicts`. JSON from SQLite has 0 and 1 instead of booleans.
@@ -178,47 +150,6 @@ impl Transaction {
             Ok((row.fingerprint.0, verdict))
         };
         rows.into_iter().map(parse).collect()
-    }
-
-    /// The allow-list of an environment, now or at a point in time. Short, because people write it.
-    pub async fn allow_list(
-        &mut self,
-        environment: Uuid,
-        at: Option<Timestamp>,
-    ) -> Result<HashMap<Fingerprint, Allowance>, Error> {
-        let rows: Vec<AllowanceRow> = rows!(
-            self,
-            "hex(fingerprint), reason, expires_at, author",
-            "SELECT a.fingerprint, a.reason, a.expires_at, a.author
-             FROM environments e JOIN allowances a ON a.organization = e.organization AND a.environment = e.name
-             WHERE e.id = $1 AND a.created_at <= $2 AND (a.closed_at IS NULL OR a.closed_at > $2)",
-            |query| query.bind(environment).bind(as_of(at))
-        );
-        let parse = |AllowanceRow { fingerprint, reason, expires_at, author }| {
-            let until = expires_at.map(Timestamp::from_micros);
-            (fingerprint.0, Allowance { reason, author, until })
-        };
-        Ok(rows.into_iter().map(parse).collect())
-    }
-
-    /// The entries for an artifact in all allow-lists of an organization, by environment.
-    pub async fn allowances_of_artifact(
-        &mut self,
-        organization: &str,
-        artifact: Fingerprint,
-    ) -> Result<HashMap<Uuid, Allowance>, Error> {
-        const SELECT: &str = "
-            SELECT e.id AS environment, a.reason, a.expires_at, a.author
-            FROM allowances a JOIN environments e ON e.organization = a.organization AND e.name = a.environment
-            WHERE a.organization = $1 AND a.fingerprint = $2 AND a.closed_at IS NULL";
-        let rows: Vec<EnvironmentAllowanceRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let parse = |EnvironmentAllowanceRow { environment, reason, expires_at, author }| {
-            (environment, Allowance { reason, author, until: expires_at.map(Timestamp::from_micros) })
-        };
-        Ok(rows.into_iter().map(parse).collect())
     }
 
     /// The history of an environment around a point in time.

@@ -1,162 +1,305 @@
-//! Reads the input of an evaluation: policies, attestations, approvals and allow-lists.
+//! Reads the input of an evaluation: attestations, trails, approvals and allow-lists.
 //!
-//! Called by `service::evaluation` and by the page of an environment.
+//! Called by `service::evaluation` and by the page of an environment. [`Needs`] limits what is read, which does
+//! not grow with the history of the same flows, names and trails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
-use super::from_row::all_from_rows;
-use super::transaction::{fetch_for_all, on};
+use super::bootstrap::ApprovalContent;
+use super::columns::{fingerprint, json};
+use super::rows::{Bytes, Id};
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::compliance::{
-    AllowListEntry, ApprovalEvidence, AttestationEvidence, Evidence, Policy, Requirement,
+use crate::domain::evidence::policy::facts::{
+    AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
+    FlowEvidence, TrailEvidence,
 };
-use crate::domain::model::{EnvironmentName, Fingerprint, JunitResult, Timestamp};
+use crate::domain::evidence::policy::{LatestNeeded, Needs};
+use crate::domain::model::{EnvironmentName, Fingerprint, GitCommit, JunitResult, Timestamp};
+use crate::store::from_row::all_from_rows;
 
-#[derive(sqlx::FromRow)]
-struct AttestedRow {
-    fingerprint: Vec<u8>,
+/// The columns in the order of `latest_attestations`. JSON from SQLite has 0 and 1 instead of booleans.
+#[derive(sqlx::FromRow, Deserialize)]
+struct LatestRow {
+    fingerprint: Bytes,
     flow: String,
     name: String,
-    is_compliant: bool,
-    attestation: Uuid,
+    is_compliant: i64,
+    attestation: Id,
+    created_at: i64,
+    kind: Option<String>,
+    trail: Option<Id>,
+}
+
+/// An artifact that a pipeline reported in a flow.
+#[derive(sqlx::FromRow)]
+struct ReportedRow {
+    fingerprint: Vec<u8>,
+    flow: String,
+    trail: Option<Uuid>,
+}
+
+#[derive(sqlx::FromRow)]
+struct AllowanceRow {
+    environment: String,
+    fingerprint: Vec<u8>,
+    pattern: Option<String>,
+    reason: String,
+    author: String,
+    expires_at: Option<i64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ApprovedRow {
+    target: Vec<u8>,
+    environment: Option<String>,
+    content: String,
+}
+
+impl AllowanceRow {
+    fn parse(self) -> Result<(String, AllowListEntry), Error> {
+        let subject = match self.pattern {
+            Some(pattern) => AllowListSubject::Image(
+                pattern.parse().map_err(|_| Error::Unreadable("a pattern of an allow-list"))?,
+            ),
+            None => AllowListSubject::Artifact(fingerprint(&self.fingerprint)?),
+        };
+        let (reason, author) = (self.reason, self.author);
+        let until = self.expires_at.map(Timestamp::from_micros);
+        Ok((self.environment, AllowListEntry { subject, reason, author, until }))
+    }
+}
+
+type Tags = HashMap<String, Arc<BTreeMap<String, String>>>;
+
+/// The evidence of a flow that holds the artifact.
+fn held_by<'a>(evidence: &'a mut Evidence, flow: String, tags: &Tags) -> &'a mut FlowEvidence {
+    evidence.flows.entry(flow).or_insert_with_key(|flow| {
+        let tags = tags.get(flow).map(Arc::clone).unwrap_or_default();
+        FlowEvidence { tags, ..FlowEvidence::default() }
+    })
+}
+
+/// Adds a trail. The caller adds those of attestations in the order of their times, so that the latest is the last.
+fn add_trail(flow: &mut FlowEvidence, trail: Option<&(String, bool)>) {
+    if let Some((name, is_compliant)) = trail {
+        let trail = TrailEvidence { name: name.clone(), is_compliant: *is_compliant };
+        flow.trails.retain(|known| known != &trail);
+        flow.trails.push(trail);
+    }
+}
+
+/// Pushes ` AND COLUMN IN (…)`.
+macro_rules! push_in {
+    ($query:ident, $column:literal, $values:expr) => {
+        $query.push(concat!(" AND ", $column, " IN ("));
+        let mut list = $query.separated(", ");
+        for value in $values {
+            list.push_bind(value);
+        }
+        $query.push(")");
+    };
 }
 
 impl Transaction {
-    /// The policy of an environment.
-    pub async fn policy(&mut self, organization: &str, environment: &str) -> Result<Option<Policy>, Error> {
-        const SELECT: &str = "
-            SELECT content FROM policies WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
-        let content: Option<String> = on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(environment).fetch_optional(connection).await?
-        });
-        content.map(|json| policy(&json)).transpose()
-    }
-
-    /// The allow-list entries of an environment, and the attestations and approvals that its policy requires, of these
-    /// artifacts.
+    /// The evidence that policies need, of these artifacts.
     pub async fn evidence(
         &mut self,
         organization: &str,
-        environment: &str,
-        policy: Option<&Policy>,
         artifacts: &BTreeSet<Fingerprint>,
-    ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
-        let mut evidence = match policy {
-            Some(policy) => self.required_evidence(organization, &[policy], artifacts).await?,
-            None => BTreeMap::new(),
-        };
-        for (artifact, allowed) in self.allowances(organization, environment).await? {
-            if artifacts.contains(&artifact) {
-                evidence.entry(artifact).or_default().allowed.push(allowed);
-            }
-        }
-        Ok(evidence)
-    }
-
-    /// The latest attestations and the approvals of artifacts that any of these policies requires.
-    pub async fn required_evidence(
-        &mut self,
-        organization: &str,
-        policies: &[&Policy],
-        artifacts: &BTreeSet<Fingerprint>,
+        needs: &Needs<'_>,
     ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
         let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
-        let required: BTreeSet<_> = policies.iter().flat_map(|policy| &policy.attestations).collect();
-        let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
-        if !required.is_empty() {
-            let latest = self.latest_attestations(organization, &required, &keys).await?;
-            let limited: BTreeSet<_> = required
-                .iter()
-                .filter(|required| required.has_limits())
-                .map(|required| (required.flow.as_str(), required.name.as_str()))
-                .collect();
-            let counted =
-                latest.iter().filter(|row| limited.contains(&(row.flow.as_str(), row.name.as_str())));
-            let counts = self.test_counts(counted.map(|row| row.attestation).collect()).await?;
-            for row in latest {
-                let (tests, skipped) = counts.get(&row.attestation).copied().unwrap_or_default();
-                let latest = AttestationEvidence { passes: row.is_compliant, tests, skipped };
-                let evidence = evidence.entry(fingerprint(&row.fingerprint)?).or_default();
-                evidence.attestations.entry(row.flow).or_default().insert(row.name, latest);
+        if !needs.latest.is_empty() {
+            let mut latest = Vec::new();
+            let artifacts: Vec<Fingerprint> = artifacts.iter().copied().collect();
+            for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
+                latest.append(&mut self.latest_attestations(organization, &needs.latest, chunk).await?);
             }
+            let mut reported = Vec::new();
+            if needs.latest == LatestNeeded::All {
+                let artifacts = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
+                reported = self.reported(organization, artifacts).await?;
+            }
+            self.add_attestations(organization, (latest, reported), needs, &mut evidence).await?;
         }
-        if policies.iter().any(|policy| policy.approval) {
-            for (artifact, environment) in self.approved(organization, keys).await? {
-                let name = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
-                let environment = name.map_err(|_| Error::Unreadable("an environment's name"))?;
-                evidence
-                    .entry(fingerprint(&artifact)?)
-                    .or_default()
-                    .approvals
-                    .push(ApprovalEvidence { environment });
+        if needs.approvals {
+            let artifacts = artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+            for (artifact, approval) in self.approved(organization, artifacts).await? {
+                evidence.entry(artifact).or_default().approvals.push(approval);
             }
         }
         Ok(evidence)
     }
 
-    async fn allowances(
+    async fn add_attestations(
         &mut self,
         organization: &str,
-        environment: &str,
-    ) -> Result<Vec<(Fingerprint, AllowListEntry)>, Error> {
-        const SELECT: &str = "
-            SELECT fingerprint, expires_at FROM allowances
-            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
-        let rows: Vec<(Vec<u8>, Option<i64>)> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(environment)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        let entry = |(artifact, until): (Vec<u8>, Option<i64>)| {
-            Ok((fingerprint(&artifact)?, AllowListEntry { until: until.map(Timestamp::from_micros) }))
+        (latest, reported): (Vec<LatestRow>, Vec<ReportedRow>),
+        needs: &Needs<'_>,
+        evidence: &mut BTreeMap<Fingerprint, Evidence>,
+    ) -> Result<(), Error> {
+        let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
+        let counts = self.test_counts(counted.map(|row| row.attestation.0).collect()).await?;
+        let authors = if needs.authors {
+            self.authors(latest.iter().map(|row| row.attestation.0).collect()).await?
+        } else {
+            HashMap::new()
         };
-        rows.into_iter().map(entry).collect()
+        let trails = if needs.trails {
+            let attested = latest.iter().filter_map(|row| row.trail).map(|trail| trail.0);
+            let trails = attested.chain(reported.iter().filter_map(|row| row.trail)).collect();
+            self.trail_compliance(organization, &trails).await?
+        } else {
+            HashMap::new()
+        };
+        let tags: Tags = if needs.tags {
+            let tags = self.tags(organization).await?;
+            tags.into_iter().map(|(flow, tags)| (flow, Arc::new(tags))).collect()
+        } else {
+            HashMap::new()
+        };
+        for row in latest {
+            let evidence = evidence.entry(row.fingerprint.0).or_default();
+            for author in authors.get(&row.attestation.0).into_iter().flatten() {
+                if !evidence.authors.contains(author) {
+                    evidence.authors.push(author.clone());
+                }
+            }
+            let (tests, skipped) = counts.get(&row.attestation.0).copied().unwrap_or_default();
+            let flow = held_by(evidence, row.flow, &tags);
+            add_trail(flow, row.trail.and_then(|trail| trails.get(&trail.0)));
+            let latest = AttestationEvidence {
+                kind: row.kind.unwrap_or_default(),
+                passes: row.is_compliant != 0,
+                created_at: Timestamp::from_micros(row.created_at),
+                tests,
+                skipped,
+            };
+            flow.attestations.insert(row.name, latest);
+        }
+        for row in reported {
+            let evidence = evidence.entry(fingerprint(&row.fingerprint)?).or_default();
+            let flow = held_by(evidence, row.flow, &tags);
+            add_trail(flow, row.trail.and_then(|trail| trails.get(&trail)));
+        }
+        Ok(())
     }
 
-    /// The latest attestation of each of these flows and names. May return more: flows and names are matched
-    /// independently.
-    async fn latest_attestations(
+    /// The flows and trails in which pipelines reported artifacts.
+    async fn reported(
         &mut self,
         organization: &str,
-        required: &BTreeSet<&Requirement>,
-        artifacts: &[Vec<u8>],
-    ) -> Result<Vec<AttestedRow>, Error> {
-        let flows: BTreeSet<&str> = required.iter().map(|required| required.flow.as_str()).collect();
-        let names: BTreeSet<&str> = required.iter().map(|required| required.name.as_str()).collect();
+        artifacts: Vec<Vec<u8>>,
+    ) -> Result<Vec<ReportedRow>, Error> {
         Ok(fetch_for_all!(
             self,
             |query| {
                 query.push(
-                    "SELECT fingerprint, flow, name, is_compliant, attestation FROM latest_attestations
-                     WHERE organization = ",
+                    "SELECT DISTINCT fingerprint, flow, trail FROM reported_artifacts WHERE organization = ",
                 );
-                query.push_bind(organization);
-                for (column, values) in [(" AND flow IN (", &flows), (" AND name IN (", &names)] {
-                    query.push(column);
-                    let mut list = query.separated(", ");
-                    for value in values {
-                        list.push_bind(*value);
-                    }
-                    query.push(")");
-                }
-                query.push(" AND fingerprint IN");
+                query.push_bind(organization).push(" AND fingerprint IN");
             },
-            artifacts.iter().cloned(),
+            artifacts,
             ""
         ))
+    }
+
+    /// The latest attestation of each needed flow and name, in the order of recording. May return more: flows and names are
+    /// matched independently.
+    async fn latest_attestations(
+        &mut self,
+        organization: &str,
+        needed: &LatestNeeded<'_>,
+        artifacts: &[Fingerprint],
+    ) -> Result<Vec<LatestRow>, Error> {
+        const COLUMNS: &str = "
+            SELECT fingerprint, flow, name, CAST(CASE WHEN is_compliant THEN 1 ELSE 0 END AS BIGINT) AS is_compliant,
+                   attestation, created_at, kind, trail FROM latest_attestations WHERE organization = ";
+        macro_rules! push_filter {
+            ($query:ident) => {
+                $query.push(COLUMNS).push_bind(organization);
+                if let LatestNeeded::Of { flows, names } = needed {
+                    push_in!($query, "flow", flows.iter().copied());
+                    push_in!($query, "name", names.iter().copied());
+                }
+            };
+        }
+        match self {
+            Self::Sqlite(transaction) => {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT json_group_array(json_array(hex(fingerprint), flow, name, is_compliant, hex(attestation),
+                       created_at, kind, CASE WHEN trail IS NOT NULL THEN hex(trail) END)) FROM (",
+                );
+                push_filter!(query);
+                query.push(" AND fingerprint IN (SELECT unhex(value) FROM json_each(");
+                query.push_bind(json(artifacts)?).push(")) ORDER BY created_at, attestation)");
+                let json: String = query.build_query_scalar().fetch_one(&mut **transaction).await?;
+                serde_json::from_str(&json).map_err(|_| Error::Unreadable("rows"))
+            }
+            Self::Postgres(transaction) => {
+                let mut query = sqlx::QueryBuilder::new("");
+                push_filter!(query);
+                let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
+                query
+                    .push(" AND fingerprint = ANY(")
+                    .push_bind(keys)
+                    .push(") ORDER BY created_at, attestation");
+                let query = query.build().persistent(false);
+                Ok(query.fetch_all(&mut **transaction).await.and_then(all_from_rows)?)
+            }
+        }
+    }
+
+    /// The allow-lists of environments, by environment; only entries that may be about these artifacts.
+    pub async fn allow_lists(
+        &mut self,
+        organization: &str,
+        environments: impl IntoIterator<Item = &str>,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<HashMap<String, AllowList>, Error> {
+        let mut lists: HashMap<String, AllowList> = HashMap::new();
+        if artifacts.is_empty() {
+            return Ok(lists);
+        }
+        let rows: Vec<AllowanceRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT environment, fingerprint, pattern, reason, author, expires_at FROM allowances
+                     WHERE organization = ",
+                );
+                query.push_bind(organization).push(" AND closed_at IS NULL");
+                // More are read together with the entries for other artifacts.
+                if artifacts.len() <= MAX_STATEMENT_ROWS {
+                    query.push(" AND (pattern IS NOT NULL OR fingerprint IN (");
+                    let mut list = query.separated(", ");
+                    for artifact in artifacts {
+                        list.push_bind(artifact.bytes().to_vec());
+                    }
+                    query.push("))");
+                }
+                query.push(" AND environment IN");
+            },
+            environments,
+            ""
+        );
+        for row in rows {
+            let (environment, entry) = row.parse()?;
+            lists.entry(environment).or_default().0.push(entry);
+        }
+        Ok(lists)
     }
 
     /// The numbers of tests that ran and of skipped tests of each of these attestations.
     async fn test_counts(
         &mut self,
         attestations: BTreeSet<Uuid>,
-    ) -> Result<BTreeMap<Uuid, (u32, u32)>, Error> {
+    ) -> Result<HashMap<Uuid, (u32, u32)>, Error> {
         let rows: Vec<(Uuid, String)> = fetch_for_all!(
             self,
             |query| query.push("SELECT id, results FROM attestations WHERE id IN"),
@@ -172,26 +315,64 @@ impl Transaction {
         rows.into_iter().map(sum).collect()
     }
 
-    /// The environments of the approvals of artifacts.
+    /// The authors of the commits that attestations name: as in git, and their names at the provider.
+    async fn authors(&mut self, attestations: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Vec<String>>, Error> {
+        let rows: Vec<(Uuid, String)> = fetch_for_all!(
+            self,
+            |query| query.push(
+                "SELECT id, git_commit_info FROM attestations WHERE git_commit_info IS NOT NULL AND id IN"
+            ),
+            attestations,
+            ""
+        );
+        let authors = |(id, commit): (Uuid, String)| {
+            let commit: GitCommit =
+                serde_json::from_str(&commit).map_err(|_| Error::Unreadable("a commit"))?;
+            let names = commit.author.iter().chain(&commit.author_username);
+            Ok((id, names.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()).collect()))
+        };
+        rows.into_iter().map(authors).collect()
+    }
+
+    /// The approvals of artifacts.
     async fn approved(
         &mut self,
         organization: &str,
-        artifacts: Vec<Vec<u8>>,
-    ) -> Result<Vec<(Vec<u8>, Option<String>)>, Error> {
-        Ok(fetch_for_all!(
+        artifacts: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<Vec<(Fingerprint, ApprovalEvidence)>, Error> {
+        let rows: Vec<ApprovedRow> = fetch_for_all!(
             self,
             |query| {
-                query.push("SELECT target, environment FROM approvals WHERE organization = ");
+                query.push("SELECT target, environment, content FROM approvals WHERE organization = ");
                 query.push_bind(organization);
                 query.push(" AND closed_at IS NULL AND state = 'APPROVED' AND target IN");
             },
             artifacts,
             ""
-        ))
+        );
+        let parse = |ApprovedRow { target, environment, content }: ApprovedRow| {
+            let environment = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
+            let environment = environment.map_err(|_| Error::Unreadable("an environment's name"))?;
+            let content: ApprovalContent =
+                serde_json::from_str(&content).map_err(|_| Error::Unreadable("an approval"))?;
+            let approvers = content.approvals.into_iter().map(|sign_off| sign_off.approved_by).collect();
+            Ok((fingerprint(&target)?, ApprovalEvidence { environment, approvers }))
+        };
+        rows.into_iter().map(parse).collect()
     }
-}
 
-/// Parses a stored policy.
-pub fn policy(json: &str) -> Result<Policy, Error> {
-    serde_json::from_str(json).map_err(|_| Error::Unreadable("a policy"))
+    /// The artifacts whose latest attestations are in a trail, at most `limit`.
+    pub async fn artifacts_of_trail(
+        &mut self,
+        trail: Uuid,
+        limit: usize,
+    ) -> Result<BTreeSet<Fingerprint>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint FROM (SELECT fingerprint FROM latest_attestations WHERE trail = $1 LIMIT $2) AS held";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Vec<Vec<u8>> = on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(trail).bind(limit).fetch_all(connection).await?
+        });
+        rows.iter().map(|bytes| fingerprint(bytes)).collect()
+    }
 }

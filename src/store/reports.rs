@@ -254,6 +254,39 @@ impl Transaction {
         Ok(())
     }
 
+    /// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
+    pub async fn record_absence(
+        &mut self,
+        environment: Uuid,
+        absence: Option<&str>,
+        reference: Option<u32>,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE id = $3";
+        on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(absence).bind(reference.map(i64::from)).bind(environment);
+            update.execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// Records the environment's compliance when its current snapshot was received.
+    pub async fn record_snapshot_compliance(
+        &mut self,
+        environment: Uuid,
+        snapshot: i64,
+        compliance: Compliance,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
+        on!(self, |connection| {
+            let update = sqlx::query(UPDATE).bind(compliance.as_str()).bind(environment).bind(snapshot);
+            update.execute(connection).await?;
+        });
+        if let Some(snapshot) = self.log().snapshot(environment, snapshot) {
+            snapshot.compliance = Some(compliance.as_str().to_owned());
+        }
+        Ok(())
+    }
+
     /// Records a gap between two reports.
     pub async fn insert_gap(
         &mut self,

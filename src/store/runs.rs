@@ -11,9 +11,10 @@ use super::reports::ReceivedReport;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::environment_status::RunningArtifact;
 use crate::domain::evidence::log::environment_change::RowsDigest;
 use crate::domain::evidence::snapshot::change::StoredPod;
-use crate::domain::evidence::snapshot::report::{Pod, Workload};
+use crate::domain::evidence::snapshot::report::{Pod, PodArtifact, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// The columns in the order of `running_pods`.
@@ -24,6 +25,13 @@ struct PodRow {
     pod: String,
     created_at: i64,
     workload: Bytes,
+}
+
+/// An artifact with its namespaces as JSON.
+fn with_namespaces<'a>(
+    (artifact, is): (&'a Fingerprint, &'a PodArtifact<'a>),
+) -> Result<(&'a Fingerprint, &'a PodArtifact<'a>, String), Error> {
+    Ok((artifact, is, json(&is.namespaces)?))
 }
 
 impl Transaction {
@@ -128,48 +136,80 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records the start of artifacts, with their names and numbers of pods.
+    /// Records the start of artifacts, with their names, numbers of pods and namespaces.
     pub async fn start_artifacts(
         &mut self,
         organization: &str,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, (&str, i64)>,
+        artifacts: &BTreeMap<Fingerprint, PodArtifact<'_>>,
         first_snapshot: i64,
         at: Timestamp,
     ) -> Result<(), Error> {
+        let started: Vec<_> = artifacts.iter().map(with_namespaces).collect::<Result<_, Error>>()?;
         insert!(
             self,
             "INSERT INTO artifact_runs
-                 (environment, fingerprint, first_snapshot, organization, name, pods, started_at) ",
+                 (environment, fingerprint, first_snapshot, organization, name, pods, started_at, namespaces) ",
             "",
-            artifacts,
-            |values, (artifact, (name, pods))| {
+            started,
+            |values, (artifact, is, namespaces)| {
                 values
                     .push_bind(environment)
                     .push_bind(artifact.bytes().as_slice())
                     .push_bind(first_snapshot);
-                values.push_bind(organization).push_bind(*name).push_bind(*pods).push_bind(at.micros());
+                values.push_bind(organization).push_bind(is.name).push_bind(is.pods).push_bind(at.micros());
+                values.push_bind(namespaces.as_str());
             }
         );
         self.log().environment(environment, at).artifacts_started = artifacts.keys().copied().collect();
         Ok(())
     }
 
-    /// Updates the names and numbers of pods of running artifacts.
+    /// Records the namespaces of running artifacts that a previous version of the program recorded without them.
+    pub async fn record_namespaces(
+        &mut self,
+        environment: Uuid,
+        artifacts: &BTreeMap<Fingerprint, RunningArtifact>,
+    ) -> Result<(), Error> {
+        let recorded = artifacts.iter().map(|(artifact, is)| {
+            Ok((artifact.bytes(), json(is.namespaces.as_deref().unwrap_or_default())?))
+        });
+        let recorded: Vec<_> = recorded.collect::<Result<_, Error>>()?;
+        for chunk in recorded.chunks(MAX_STATEMENT_ROWS) {
+            on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new("WITH recorded (fingerprint, spaces) AS (");
+                query.push_values(chunk, |mut values, (artifact, namespaces)| {
+                    values.push_bind(artifact.as_slice()).push_bind(namespaces.as_str());
+                });
+                query.push(
+                    ") UPDATE artifact_runs SET namespaces = recorded.spaces FROM recorded
+                     WHERE artifact_runs.fingerprint = recorded.fingerprint AND ended_at IS NULL
+                       AND namespaces IS NULL AND environment = ",
+                );
+                query.push_bind(environment).build().persistent(false).execute(connection).await?;
+            });
+        }
+        Ok(())
+    }
+
+    /// Updates the names, numbers of pods and namespaces of running artifacts.
     pub async fn change_artifacts(
         &mut self,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, (&str, i64)>,
+        artifacts: &BTreeMap<Fingerprint, PodArtifact<'_>>,
     ) -> Result<(), Error> {
-        let changed: Vec<_> = artifacts.iter().collect();
+        let changed: Vec<_> = artifacts.iter().map(with_namespaces).collect::<Result<_, Error>>()?;
         for chunk in changed.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("WITH changed (fingerprint, name, pods) AS (");
-                query.push_values(chunk, |mut values, (artifact, (name, pods))| {
-                    values.push_bind(artifact.bytes().as_slice()).push_bind(*name).push_bind(*pods);
+                let mut query =
+                    sqlx::QueryBuilder::new("WITH changed (fingerprint, name, pods, spaces) AS (");
+                query.push_values(chunk, |mut values, (artifact, is, namespaces)| {
+                    values.push_bind(artifact.bytes().as_slice()).push_bind(is.name).push_bind(is.pods);
+                    values.push_bind(namespaces.as_str());
                 });
                 query.push(
-                    ") UPDATE artifact_runs SET name = changed.name, pods = changed.pods FROM changed
+                    ") UPDATE artifact_runs
+                     SET name = changed.name, pods = changed.pods, namespaces = changed.spaces FROM changed
                      WHERE artifact_runs.fingerprint = changed.fingerprint AND ended_at IS NULL
                        AND environment = ",
                 );

@@ -73,7 +73,7 @@ pub struct Trails {
 }
 
 #[derive(sqlx::FromRow)]
-struct TrailRow {
+pub(super) struct TrailRow {
     id: Uuid,
     flow: String,
     name: String,
@@ -92,7 +92,7 @@ struct TrailRow {
 }
 
 impl TrailRow {
-    fn parse(self) -> Result<Trail, Error> {
+    pub(super) fn parse(self) -> Result<Trail, Error> {
         let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
         let unreadable = |_| Error::Unreadable("a trail");
         let template = match (self.template, self.template_version, self.template_content) {
@@ -230,6 +230,13 @@ macro_rules! push_ids {
     };
 }
 
+/// The columns of [`TrailRow`].
+pub(super) const COLUMNS: &str =
+    "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
+                        t.description, t.origin_url, t.user_data, t.external_urls, t.repository, t.template,
+                        (SELECT f.version FROM flow_templates f WHERE f.id = t.template) AS template_version,
+                        (SELECT f.content FROM flow_templates f WHERE f.id = t.template) AS template_content";
+
 impl Transaction {
     /// An approximate upper bound of the size of a page as JSON, in bytes: its commits, and its current attestations
     /// once per target. Counts targets by the commas between them.
@@ -276,12 +283,7 @@ impl Transaction {
             query.build_query_scalar().fetch_one(connection).await?
         });
         let rows: Vec<TrailRow> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
-                        t.description, t.origin_url, t.user_data, t.external_urls, t.repository, t.template,
-                        (SELECT f.version FROM flow_templates f WHERE f.id = t.template) AS template_version,
-                        (SELECT f.content FROM flow_templates f WHERE f.id = t.template) AS template_content",
-            );
+            let mut query = sqlx::QueryBuilder::new(COLUMNS);
             push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset());
@@ -299,7 +301,7 @@ impl Transaction {
         })
     }
 
-    async fn read_attestations(&mut self, trails: &mut [Trail]) -> Result<(), Error> {
+    pub(super) async fn read_attestations(&mut self, trails: &mut [Trail]) -> Result<(), Error> {
         let ids = &*trails;
         let latest: Vec<AttestationRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
@@ -360,8 +362,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// The tags of an organization's flows. Few, because they come from the bootstrap file.
-    async fn tags(&mut self, organization: &str) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
+    /// The tags of an organization's flows. Few, because people write them.
+    pub(super) async fn tags(
+        &mut self,
+        organization: &str,
+    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
         const SELECT: &str =
             "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
         let rows: Vec<(String, String, String)> = on!(self, |connection| sqlx::query(SELECT)
@@ -376,7 +381,7 @@ impl Transaction {
         Ok(tags)
     }
 
-    async fn templates(&mut self, organization: &str) -> Result<HashMap<String, Template>, Error> {
+    pub(super) async fn templates(&mut self, organization: &str) -> Result<HashMap<String, Template>, Error> {
         const SELECT: &str = "
             SELECT flow, id, version, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
         let rows: Vec<TemplateRow> = on!(self, |connection| sqlx::query(SELECT)

@@ -29,8 +29,17 @@ pub struct StatusChange<'a> {
     pub after: &'a EnvironmentStatus,
     /// All of its artifacts by compliance, after.
     pub counts: ComplianceCounts,
-    /// When the status expires; `None` if that is unchanged.
-    pub expiry: Option<Expiry>,
+    /// When the status expires.
+    pub expiry: ExpiryChange,
+}
+
+/// The expiry of a status after an evaluation.
+#[derive(Debug, Clone, Copy)]
+pub enum ExpiryChange {
+    /// The expiry of all artifacts replaces the recorded one.
+    All(Expiry),
+    /// The expiry of some artifacts counts if it is earlier than the recorded one.
+    Some(Expiry),
 }
 
 impl<'a> StatusChange<'a> {
@@ -73,15 +82,22 @@ pub struct GovernedArtifact {
     pub evaluated_at: Option<Timestamp>,
     /// The running artifacts of the environment by compliance; `None` if unknown.
     pub counts: Option<ComplianceCounts>,
-    /// The policy of the environment, as JSON.
-    pub policy: String,
-    /// Whether the environment must be evaluated as a whole: it is queued already, it runs too few artifacts, or the artifact
-    /// is in its allow-list.
+    /// Whether the environment must be evaluated as a whole: it is queued already, or it runs too few artifacts.
     pub must_queue: bool,
     /// The artifact.
     pub artifact: Fingerprint,
     /// The artifact in the environment.
     pub running: RunningArtifact,
+}
+
+/// Whether an environment `e` has a policy.
+macro_rules! has_policy {
+    () => {
+        "(EXISTS (SELECT 1 FROM policies p
+                  WHERE p.organization = e.organization AND p.environment = e.name AND p.closed_at IS NULL)
+          OR EXISTS (SELECT 1 FROM policy_attachments a
+                     WHERE a.organization = e.organization AND a.environment = e.name AND a.closed_at IS NULL))"
+    };
 }
 
 /// The columns of [`GovernedArtifactRow`]. `CASE`, so that PostgreSQL does not read all artifacts of the environments in the
@@ -90,21 +106,19 @@ macro_rules! governed_artifacts {
     ($artifacts:literal) => {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
-                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts, p.content AS policy,
-                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id) OR EXISTS
-                      (SELECT 1 FROM allowances a WHERE a.organization = e.organization AND a.environment = e.name
-                         AND a.fingerprint = r.fingerprint AND a.closed_at IS NULL)
+                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
+                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)
                       THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
-                    r.fingerprint, r.name AS artifact, r.pods, v.compliance,
+                    r.fingerprint, r.name AS artifact, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
              FROM artifact_runs r JOIN environments e ON e.id = r.environment
-               JOIN policies p ON p.organization = e.organization AND p.environment = e.name
                LEFT JOIN verdicts v
                  ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE r.organization = $1 AND r.fingerprint ",
             $artifacts,
-            " AND CASE WHEN r.environment >= $3 THEN r.environment <= $4 END AND r.ended_at IS NULL
-               AND p.closed_at IS NULL LIMIT $5"
+            " AND CASE WHEN r.environment >= $3 THEN r.environment <= $4 END AND r.ended_at IS NULL AND ",
+            has_policy!(),
+            " LIMIT $5"
         )
     };
 }
@@ -121,11 +135,11 @@ struct GovernedArtifactRow {
     compliant_artifacts: Option<i64>,
     unknown_artifacts: Option<i64>,
     non_compliant_artifacts: Option<i64>,
-    policy: String,
     must_queue: i64,
     fingerprint: Bytes,
     artifact: String,
     pods: Option<i64>,
+    namespaces: Option<String>,
     compliance: Option<String>,
     is_allowed: i64,
     reasons: Option<String>,
@@ -148,10 +162,14 @@ impl GovernedArtifactRow {
             compliance: compliance(self.environment_compliance.as_deref())?,
             evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
             counts,
-            policy: self.policy,
             must_queue: self.must_queue != 0,
             artifact: self.fingerprint.0,
-            running: RunningArtifact { name: self.artifact, pods: self.pods, verdict },
+            running: RunningArtifact {
+                name: self.artifact,
+                pods: self.pods,
+                namespaces: namespaces(self.namespaces.as_deref())?,
+                verdict,
+            },
         })
     }
 }
@@ -162,15 +180,22 @@ struct RunningArtifactRow {
     fingerprint: Bytes,
     name: String,
     pods: Option<i64>,
+    namespaces: Option<String>,
     compliance: Option<String>,
     is_allowed: i64,
     reasons: Option<String>,
 }
 
+/// The namespaces of an artifact, from JSON.
+fn namespaces(json: Option<&str>) -> Result<Option<Vec<String>>, Error> {
+    json.map(serde_json::from_str).transpose().map_err(|_| Error::Unreadable("namespaces"))
+}
+
 impl RunningArtifactRow {
     fn parse(self) -> Result<(Fingerprint, RunningArtifact), Error> {
         let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
-        Ok((self.fingerprint.0, RunningArtifact { name: self.name, pods: self.pods, verdict }))
+        let namespaces = namespaces(self.namespaces.as_deref())?;
+        Ok((self.fingerprint.0, RunningArtifact { name: self.name, pods: self.pods, namespaces, verdict }))
     }
 }
 
@@ -208,8 +233,8 @@ impl Transaction {
     ) -> Result<BTreeMap<Fingerprint, RunningArtifact>, Error> {
         let rows: Vec<RunningArtifactRow> = rows!(
             self,
-            "hex(fingerprint), name, pods, compliance, is_allowed, reasons",
-            "SELECT r.fingerprint, r.name, r.pods, v.compliance,
+            "hex(fingerprint), name, pods, namespaces, compliance, is_allowed, reasons",
+            "SELECT r.fingerprint, r.name, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
              FROM artifact_runs r LEFT JOIN verdicts v
                ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
@@ -271,62 +296,32 @@ impl Transaction {
         for chunk in changes.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new(
-                    "WITH evaluated (id, compliance, compliant, unknown, non_compliant, has_expiry, until, next) AS (",
+                    "WITH evaluated (id, compliance, compliant, unknown, non_compliant, is_whole, until, next) AS (",
                 );
                 query.push_values(chunk, |mut values, change| {
                     let ComplianceCounts { compliant, unknown, non_compliant } = change.counts;
                     values.push_bind(change.environment).push_bind(change.after.compliance.as_str());
                     values.push_bind(compliant).push_bind(unknown).push_bind(non_compliant);
-                    let Expiry { compliant_until, evaluate_at } = change.expiry.unwrap_or_default();
-                    values
-                        .push_bind(change.expiry.is_some())
-                        .push_bind(compliant_until.map(Timestamp::micros));
-                    values.push_bind(evaluate_at.map(Timestamp::micros));
+                    let (is_whole, expiry) = match change.expiry {
+                        ExpiryChange::All(expiry) => (true, expiry),
+                        ExpiryChange::Some(expiry) => (false, expiry),
+                    };
+                    values.push_bind(is_whole).push_bind(expiry.compliant_until.map(Timestamp::micros));
+                    values.push_bind(expiry.evaluate_at.map(Timestamp::micros));
                 });
                 query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
                 query.push(", counted_at = ").push_bind(at.micros());
                 query.push(
                     ", compliance = evaluated.compliance, compliant_artifacts = compliant,
                        unknown_artifacts = unknown, non_compliant_artifacts = non_compliant,
-                       compliant_until = CASE WHEN has_expiry THEN until ELSE compliant_until END,
-                       evaluate_at = CASE WHEN has_expiry THEN next ELSE evaluate_at END
+                       compliant_until = CASE WHEN is_whole OR compliant_until IS NULL OR until < compliant_until
+                                              THEN until ELSE compliant_until END,
+                       evaluate_at = CASE WHEN is_whole OR evaluate_at IS NULL OR next < evaluate_at
+                                          THEN next ELSE evaluate_at END
                      FROM evaluated WHERE environments.id = evaluated.id",
                 );
                 query.build().persistent(chunk.len() == 1).execute(connection).await?;
             });
-        }
-        Ok(())
-    }
-
-    /// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
-    pub async fn record_absence(
-        &mut self,
-        environment: Uuid,
-        absence: Option<&str>,
-        reference: Option<u32>,
-    ) -> Result<(), Error> {
-        const UPDATE: &str = "UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE id = $3";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(absence).bind(reference.map(i64::from)).bind(environment);
-            update.execute(connection).await?;
-        });
-        Ok(())
-    }
-
-    /// Records the environment's compliance when its current snapshot was received.
-    pub async fn record_snapshot_compliance(
-        &mut self,
-        environment: Uuid,
-        snapshot: i64,
-        compliance: Compliance,
-    ) -> Result<(), Error> {
-        const UPDATE: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(compliance.as_str()).bind(environment).bind(snapshot);
-            update.execute(connection).await?;
-        });
-        if let Some(snapshot) = self.log().snapshot(environment, snapshot) {
-            snapshot.compliance = Some(compliance.as_str().to_owned());
         }
         Ok(())
     }
@@ -341,8 +336,8 @@ impl Transaction {
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
             "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, evaluated_at,
-               counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts, policy, must_queue,
-               hex(fingerprint), artifact, pods, compliance, is_allowed, reasons)) FROM (",
+               counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue,
+               hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
             ")"
         );
@@ -376,10 +371,9 @@ impl Transaction {
             |query| {
                 query.push(
                     "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
-                       JOIN policies p ON p.organization = e.organization AND p.environment = e.name
                      WHERE r.organization = ",
                 );
-                query.push_bind(organization).push(" AND r.ended_at IS NULL AND p.closed_at IS NULL");
+                query.push_bind(organization).push(concat!(" AND r.ended_at IS NULL AND ", has_policy!()));
                 query.push(" AND r.fingerprint IN");
             },
             artifacts.iter().map(|artifact| artifact.bytes().to_vec()),

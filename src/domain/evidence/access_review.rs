@@ -4,13 +4,14 @@
 //! is an argument.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::access::{Operation, Role, Scope};
-use super::compliance::Policy;
 use super::environment_status::Verdict;
 use super::ownership::Ownership;
+use super::policy::{Policy, Rule};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
 /// Maximum number of tokens that are listed for one way.
@@ -63,7 +64,7 @@ pub struct AccessReview {
     pub compliance: Option<&'static str>,
     /// Why the artifact is not compliant.
     pub reasons: Vec<String>,
-    /// One way for each requirement of the policy.
+    /// One way for each requirement of the policies.
     pub requirements: Vec<Way>,
     /// Ways around all requirements.
     pub alternatives: Vec<Way>,
@@ -94,39 +95,56 @@ impl AccessReview {
     #[must_use]
     pub fn new(
         environment: &EnvironmentName,
-        policy: Option<&Policy>,
+        policies: &[Arc<Policy>],
         artifact: Option<ReviewedArtifact<'_>>,
         permissions: Permissions<'_>,
         now: Timestamp,
     ) -> Self {
-        let attest = policy.into_iter().flat_map(|policy| &policy.attestations).map(|required| {
-            let (flow, name) = (&required.flow, &required.name);
-            let requirement = format!("attestation \"{name}\" of flow {flow}");
-            let way = Way::new(requirement, format!("attest in flow {flow}"));
-            match permissions.obstacle(flow, artifact) {
-                None => way.with_tokens(permissions, now, |token| token.permits(Operation::Attest(flow))),
-                obstacle => Way { obstacle, ..way },
+        let rules = policies.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
+        let requirements = rules.map(|(policy, rule)| {
+            let way = match rule {
+                Rule::Attestation(required) => {
+                    let requirement = match &required.flow {
+                        Some(flow) => format!("attestation \"{}\" of flow {flow}", required.name),
+                        None => format!("attestation: {required}"),
+                    };
+                    permissions.attest(requirement, required.flow.as_deref(), artifact, now)
+                }
+                Rule::Approval(_) => {
+                    let action = format!("approve the artifact for {environment}");
+                    Way::in_bootstrap_file("approval", action)
+                        .with_tokens(permissions, now, |token| token.permits_approval_for(environment))
+                }
+                rule => permissions.attest(rule.kind().to_owned(), None, artifact, now),
+            };
+            match &policy.name {
+                Some(version) => Way { requirement: format!("{version}: {}", way.requirement), ..way },
+                None => way,
             }
         });
-        let approve = policy
-            .filter(|policy| policy.approval)
-            .map(|_| Way::in_bootstrap_file("approval", format!("approve the artifact for {environment}")))
-            .map(|way| way.with_tokens(permissions, now, |token| token.permits_approval_for(environment)));
+        let named = policies.iter().any(|policy| policy.name.is_some()).then(|| {
+            let way =
+                Way::new("all".to_owned(), format!("change or detach the named policies of {environment}"));
+            way.with_tokens(permissions, now, |token| token.permits(Operation::Administer))
+        });
         let without = Way::new("all".to_owned(), format!("report {environment} without the artifact"));
         Self {
             environment: environment.to_string(),
-            has_policy: policy.is_some(),
+            has_policy: !policies.is_empty(),
             artifact: artifact.map(|artifact| artifact.fingerprint),
             compliance: artifact.map(|artifact| artifact.verdict.compliance.as_str()),
             reasons: artifact.map(|artifact| artifact.verdict.reasons.clone()).unwrap_or_default(),
-            requirements: attest.chain(approve).collect(),
-            alternatives: vec![
+            requirements: requirements.collect(),
+            alternatives: [
                 Way::in_bootstrap_file("all", format!("allow-list the artifact in {environment}")),
                 Way::in_bootstrap_file("all", format!("change the policy of {environment}")),
                 without.with_tokens(permissions, now, |token| {
                     token.permits(Operation::Report(environment.as_str()))
                 }),
-            ],
+            ]
+            .into_iter()
+            .chain(named)
+            .collect(),
         }
     }
 }
@@ -143,6 +161,25 @@ impl TokenGrant {
 }
 
 impl Permissions<'_> {
+    /// The way of attesting the artifact in a flow, or in any.
+    fn attest(
+        self,
+        requirement: String,
+        flow: Option<&str>,
+        artifact: Option<ReviewedArtifact<'_>>,
+        now: Timestamp,
+    ) -> Way {
+        let Some(flow) = flow else {
+            let way = Way::new(requirement, "attest in any flow".to_owned());
+            return way.with_tokens(self, now, |token| matches!(token.role, Role::Attest | Role::Admin));
+        };
+        let way = Way::new(requirement, format!("attest in flow {flow}"));
+        match self.obstacle(flow, artifact) {
+            None => way.with_tokens(self, now, |token| token.permits(Operation::Attest(flow))),
+            obstacle => Way { obstacle, ..way },
+        }
+    }
+
     /// Why an attestation of the artifact in this flow is rejected.
     fn obstacle(&self, flow: &str, artifact: Option<ReviewedArtifact<'_>>) -> Option<String> {
         let (artifact, own) = artifact.zip(self.ownerships.get(flow))?;
@@ -178,7 +215,8 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::compliance::{Compliance, Requirement};
+    use crate::domain::evidence::compliance::Compliance;
+    use crate::domain::evidence::policy::{InlinePolicy, PolicyVersion, Requirement};
 
     fn token(name: &str, role: Role, scope: &[&str], expires_at: Option<i64>) -> TokenGrant {
         let names: Vec<_> = scope.iter().map(|&name| name.to_owned()).collect();
@@ -228,9 +266,10 @@ mod tests {
         let images = vec!["registry.example/secure*".parse().unwrap()];
         let ownerships = BTreeMap::from([("secure".to_owned(), Ownership { repositories: vec![], images })]);
         let permissions = Permissions { tokens: &tokens, ownerships: &ownerships };
-        let policy = Policy { attestations: vec![required("cart"), required("secure")], approval: true };
+        let attestations = vec![required("cart"), required("secure")];
+        let inline = [Arc::new(Policy::from(InlinePolicy { attestations, approval: true }))];
         let (prod, now) = ("prod".parse().unwrap(), Timestamp::from_micros(10));
-        let of_environment = AccessReview::new(&prod, Some(&policy), None, permissions, now);
+        let of_environment = AccessReview::new(&prod, &inline, None, permissions, now);
         let expected = [
             "attestation \"unit\" of flow cart: attest in flow cart: admin, cart, any",
             "attestation \"unit\" of flow secure: attest in flow secure: admin, any",
@@ -251,14 +290,29 @@ mod tests {
         let reasons = vec!["not approved".to_owned()];
         let verdict = Verdict { compliance: Compliance::NonCompliant, is_allowed: false, reasons };
         let artifact = ReviewedArtifact { fingerprint, names: &names, verdict: &verdict };
-        let of_artifact = AccessReview::new(&prod, Some(&policy), Some(artifact), permissions, now);
+        let of_artifact = AccessReview::new(&prod, &inline, Some(artifact), permissions, now);
         assert_eq!(lines(&of_artifact.requirements)[0], expected[0]);
         let obstacle = "the flow does not declare the image \"registry.example/cart:1\"";
         assert!(lines(&of_artifact.requirements)[1].contains(obstacle), "{of_artifact:?}");
         assert_eq!((of_artifact.compliance, &of_artifact.reasons), (Some("NON-COMPLIANT"), &verdict.reasons));
 
-        let without_policy = AccessReview::new(&prod, None, None, permissions, now);
+        let without_policy = AccessReview::new(&prod, &[], None, permissions, now);
         assert_eq!((without_policy.has_policy, without_policy.requirements), (false, vec![]));
+
+        let version = PolicyVersion { name: "rules".to_owned(), version: 2 };
+        let text =
+            "{_schema: x/v1, artifacts: {provenance: {required: true}, attestations: [{type: junit}]}}";
+        let rules = [Arc::new(Policy::parse(version, text).unwrap())];
+        let of_named = AccessReview::new(&prod, &rules, None, permissions, now);
+        let expected = [
+            "rules v2: provenance: attest in any flow: admin, cart, any, other",
+            "rules v2: attestation: an attestation of type junit: attest in any flow: admin, cart, any, other",
+        ];
+        assert_eq!(lines(&of_named.requirements), expected);
+        assert_eq!(
+            lines(&of_named.alternatives)[3],
+            "all: change or detach the named policies of prod: admin"
+        );
     }
 
     #[test]
@@ -267,7 +321,7 @@ mod tests {
             (0..=MAX_TOKENS).map(|n| token(&n.to_string(), Role::Admin, &[], None)).collect();
         let permissions = Permissions { tokens: &tokens, ownerships: &BTreeMap::new() };
         let prod = "prod".parse().unwrap();
-        let review = AccessReview::new(&prod, None, None, permissions, Timestamp::from_micros(0));
+        let review = AccessReview::new(&prod, &[], None, permissions, Timestamp::from_micros(0));
         let way = &review.alternatives[2];
         assert_eq!((way.tokens.len(), way.tokens_total), (MAX_TOKENS, MAX_TOKENS + 1));
     }

@@ -126,7 +126,7 @@ mod tests {
 
     fn running(pods: i64, compliance: Compliance, is_allowed: bool) -> RunningArtifact {
         let verdict = Verdict { compliance, is_allowed, reasons: Vec::new() };
-        RunningArtifact { name: "cart:1".into(), pods: Some(pods), verdict }
+        RunningArtifact { name: "cart:1".into(), pods: Some(pods), namespaces: None, verdict }
     }
 
     fn status(artifacts: &[RunningArtifact], compliance: Compliance) -> EnvironmentStatus {

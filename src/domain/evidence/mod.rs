@@ -14,6 +14,7 @@ pub mod history_coverage;
 pub mod log;
 pub mod notification;
 pub mod ownership;
+pub mod policy;
 pub mod rate_limit;
 pub mod session;
 pub mod snapshot;

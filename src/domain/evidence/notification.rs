@@ -102,7 +102,7 @@ pub struct Cause {
     /// The kind of cause.
     #[serde(rename = "type")]
     pub kind: CauseKind,
-    /// Name of the token of the report, attestation or approval.
+    /// Name of the token of the report, attestation, approval or policy change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
 }
@@ -122,7 +122,9 @@ pub enum CauseKind {
     AllowList,
     /// The bootstrap file changed: an approval, the allow-list, a policy.
     Bootstrap,
-    /// An entry of the allow-list expired.
+    /// A policy was changed, attached or detached.
+    Policy,
+    /// An entry of the allow-list expired, or an attestation is too old for a policy.
     Time,
 }
 
@@ -213,7 +215,9 @@ impl Content {
             (CauseKind::AllowList, Some(by)) => format!("a new allow-list entry by {by}"),
             (CauseKind::AllowList, None) => "a new allow-list entry".to_owned(),
             (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
-            (CauseKind::Time, _) => "an expired allow-list entry".to_owned(),
+            (CauseKind::Policy, Some(by)) => format!("a policy change by {by}"),
+            (CauseKind::Policy, None) => "a policy change".to_owned(),
+            (CauseKind::Time, _) => "an expired allow-list entry or attestation".to_owned(),
         };
         lines.push(Escaped(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
         if merged_events > 0 {

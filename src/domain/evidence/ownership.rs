@@ -200,6 +200,18 @@ fn without_tag(name: &str) -> &str {
 }
 
 impl Pattern {
+    /// Whether an image has a matching name, without its tag and digest.
+    #[must_use]
+    pub fn matches_image(&self, image: &str) -> bool {
+        self.matches(without_tag(image))
+    }
+
+    /// The pattern as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };

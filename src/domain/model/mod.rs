@@ -13,6 +13,7 @@ mod fingerprint;
 mod live_artifacts;
 mod name;
 mod page;
+mod policy;
 mod provider;
 mod reported_artifact;
 mod repository;
@@ -40,9 +41,11 @@ pub use live_artifacts::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,
 };
 pub use name::{
-    EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, RepositoryName, TrailName,
+    EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,
+    TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
+pub use policy::{PolicySummary, PolicyVersionSummary};
 pub use provider::{InvalidProvider, Provider, at_provider};
 pub use reported_artifact::ReportedArtifact;
 pub use repository::{

@@ -74,6 +74,11 @@ name! {
 }
 
 name! {
+    /// A policy.
+    PolicyName, "policy", path_segment
+}
+
+name! {
     /// A trail: `{trail_name}` of operation 5.
     TrailName, "trail", path_segment
 }

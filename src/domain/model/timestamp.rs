@@ -1,5 +1,6 @@
 //! Timestamps of the interface: seconds of Unix time, with or without a fraction.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,6 +10,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(i64);
 
 const MICROS: i64 = 1_000_000;
+
+/// The second as readable text: `2026-10-03 14:00:00 UTC`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let second = jiff::Timestamp::from_second(self.0 / MICROS).unwrap_or_default();
+        f.write_str(&second.to_string().replacen('T', " ", 1).replacen('Z', " UTC", 1))
+    }
+}
 
 impl Timestamp {
     /// The start of Unix time.
@@ -33,7 +42,6 @@ impl Timestamp {
     }
 
     /// Parses ISO 8601, without an offset as UTC. `None` for other text, and before 1970.
-    #[cfg(feature = "agent")]
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let utc = |local: jiff::civil::DateTime| local.to_zoned(jiff::tz::TimeZone::UTC).ok();

@@ -15,19 +15,22 @@ use std::time::{Duration, Instant};
 use sqlx::types::Uuid;
 
 use super::audit::Audit;
-use crate::domain::evidence::compliance::{ComplianceCounts, Evidence, Policy};
+use super::inputs::Inputs;
+use crate::domain::evidence::compliance::ComplianceCounts;
 use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, Evaluation, ReportedArtifacts, Verdict,
+    EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Requirements, RunningArtifact,
 };
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
+use crate::domain::evidence::policy::Needs;
+use crate::domain::evidence::policy::facts::{AllowList, Evidence};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::permit::Permit;
 use crate::store::events::NewEvent;
 use crate::store::reports::LockedEnvironment;
-use crate::store::verdicts::{GovernedArtifact, StatusChange};
-use crate::store::{self, Error, Transaction};
+use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
+use crate::store::{Error, Transaction};
 
 /// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
 const MAX_HELD: Duration = Duration::from_secs(1);
@@ -126,14 +129,13 @@ impl<'a> Evaluating<'a> {
         at: Timestamp,
     ) -> Result<(), Error> {
         let Subject { name, environment, snapshot, before, seen } = subject;
-        let policy = self.transaction.policy(organization, name.as_str()).await?;
         let artifacts = seen.keys().copied().collect();
-        let evidence =
-            self.transaction.evidence(organization, name.as_str(), policy.as_ref(), &artifacts).await?;
+        let transaction = &mut self.transaction;
+        let inputs = Inputs::read(&self.app.site, transaction, organization, &name, &artifacts).await?;
         // The clock decides what is still valid, not `at`, which may be later than the clock.
         let (expected, now) = (environment.expected, self.app.site.now());
         let Evaluation { status, counts, expiry, reference } =
-            Evaluation::new(&name, policy.as_ref(), seen, &evidence, expected, now);
+            Evaluation::new(inputs.requirements(&name), seen, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
             self.transaction.record_absence(environment.id, status.absence.as_deref(), reference).await?;
         }
@@ -145,7 +147,7 @@ impl<'a> Evaluating<'a> {
             before: &before,
             after: &status,
             counts,
-            expiry: Some(expiry),
+            expiry: ExpiryChange::All(expiry),
         };
         self.record(organization, &[(change, name.as_str(), snapshot)], cause, at).await
     }
@@ -162,18 +164,40 @@ impl<'a> Evaluating<'a> {
             return Ok(());
         };
         let name = environment_name(name)?;
-        let artifacts = self.transaction.running_artifacts(environment.id).await?;
-        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, (is.name.clone(), is.pods)));
-        let (seen, snapshot) = (seen.collect(), environment.snapshot);
+        let mut artifacts = self.transaction.running_artifacts(environment.id).await?;
+        if artifacts.values().any(|is| is.namespaces.is_none()) {
+            self.add_namespaces(organization, environment.id, &mut artifacts).await?;
+        }
+        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
+        let snapshot = environment.snapshot;
         let at = self.app.site.now().after(environment.evaluated_at);
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };
         self.evaluate(organization, Subject { name, environment, snapshot, before, seen }, cause, at).await
     }
 
+    /// Adds the namespaces of artifacts that a previous version of the program recorded.
+    async fn add_namespaces(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        artifacts: &mut BTreeMap<Fingerprint, RunningArtifact>,
+    ) -> Result<(), Error> {
+        let mut namespaces: HashMap<Fingerprint, BTreeSet<String>> = HashMap::new();
+        for pods in self.transaction.pod_groups(organization, environment, None, "").await? {
+            for artifact in pods.digests.values() {
+                namespaces.entry(*artifact).or_default().insert(pods.namespace.clone());
+            }
+        }
+        for (artifact, is) in artifacts.iter_mut().filter(|(_, is)| is.namespaces.is_none()) {
+            is.namespaces = namespaces.remove(artifact).map(|names| names.into_iter().collect());
+        }
+        self.transaction.record_namespaces(environment, artifacts).await
+    }
+
     /// Evaluates attested artifacts in the environments of this range; other artifacts keep their verdicts. Queues
-    /// environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these verdicts: on an allow-list
-    /// entry, on the number of artifacts, or on counts that another version of the program left outdated.
+    /// environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these verdicts: on the number of
+    /// artifacts, or on counts or namespaces that another version of the program left outdated.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -190,30 +214,35 @@ impl<'a> Evaluating<'a> {
             let names = names.iter().map(String::as_str);
             return self.transaction.queue_evaluations(organization, names, None, cause, now).await;
         }
+        let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
+        let environments = || names.iter().map(String::as_str);
+        let policies = self.app.site.policies.of(&mut self.transaction, organization, environments()).await?;
+        let allowed = self.transaction.allow_lists(organization, environments(), artifacts).await?;
+        let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
-        let mut policies: HashMap<String, Policy> = HashMap::new();
         let mut outdated = BTreeSet::new();
         for governed in governed {
-            if !policies.contains_key(&governed.policy) {
-                let policy = store::evidence::policy(&governed.policy)?;
-                policies.insert(governed.policy.clone(), policy);
-            }
-            match governed.counts.filter(|_| !governed.must_queue) {
+            let is_outdated =
+                governed.must_queue || needs.namespaces && governed.running.namespaces.is_none();
+            match governed.counts.filter(|_| !is_outdated) {
                 Some(counts) => Affected::add(&mut affected, governed, counts),
                 None => {
                     outdated.insert(governed.name);
                 }
             }
         }
-        let required: Vec<&Policy> = policies.values().collect();
-        let evidence = self.transaction.required_evidence(organization, &required, artifacts).await?;
+        let evidence = self.transaction.evidence(organization, artifacts, &needs).await?;
+        let none = AllowList::default();
         let mut evaluated = Vec::new();
         for (id, environment) in affected {
             if outdated.contains(&environment.name) {
                 continue;
             }
-            let policy = policies.get(&environment.policy);
-            if let Some(after) = environment.evaluate(policy, &evidence, now)? {
+            let name = environment_name(&environment.name)?;
+            let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
+            let allowed = allowed.get(&environment.name).unwrap_or(&none);
+            let requirements = Requirements { environment: &name, policies, allowed };
+            if let Some(after) = environment.evaluate(requirements, &evidence, now) {
                 evaluated.push((id, environment, after));
             }
         }
@@ -225,9 +254,9 @@ impl<'a> Evaluating<'a> {
         let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
         let changes: Vec<_> = evaluated
             .iter()
-            .map(|(id, environment, (after, counts))| {
-                let before = &environment.before;
-                let change = StatusChange { environment: *id, before, after, counts: *counts, expiry: None };
+            .map(|(id, environment, (after, counts, expiry))| {
+                let (before, counts, expiry) = (&environment.before, *counts, ExpiryChange::Some(*expiry));
+                let change = StatusChange { environment: *id, before, after, counts, expiry };
                 (change, environment.name.as_str(), environment.snapshot)
             })
             .collect();
@@ -309,7 +338,6 @@ struct Affected {
     evaluated_at: Option<Timestamp>,
     /// All of its artifacts by compliance, before.
     counts: ComplianceCounts,
-    policy: String,
     /// Its compliance, and the attested artifacts, before.
     before: EnvironmentStatus,
 }
@@ -317,51 +345,37 @@ struct Affected {
 impl Affected {
     fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact, counts: ComplianceCounts) {
         let GovernedArtifact {
-            environment,
-            name,
-            snapshot,
-            compliance,
-            evaluated_at,
-            policy,
-            artifact,
-            running,
-            ..
+            environment, name, snapshot, compliance, evaluated_at, artifact, running, ..
         } = governed;
         // An environment that runs too few artifacts is queued.
         let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
-        let affected = all.entry(environment).or_insert_with(|| Self {
-            name,
-            snapshot,
-            evaluated_at,
-            counts,
-            policy,
-            before,
-        });
+        let affected =
+            all.entry(environment).or_insert_with(|| Self { name, snapshot, evaluated_at, counts, before });
         affected.before.artifacts.insert(artifact, running);
     }
 
-    /// The status and the counts after the attestation; `None` if no verdict changes.
+    /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes.
     fn evaluate(
         &self,
-        policy: Option<&Policy>,
+        requirements: Requirements<'_>,
         evidence: &BTreeMap<Fingerprint, Evidence>,
         now: Timestamp,
-    ) -> Result<Option<(EnvironmentStatus, ComplianceCounts)>, Error> {
-        let name = environment_name(&self.name)?;
+    ) -> Option<(EnvironmentStatus, ComplianceCounts, Expiry)> {
         let no_evidence = Evidence::default();
-        let (mut after, mut counts) = (self.before.clone(), self.counts);
+        let (mut after, mut counts, mut expiry) = (self.before.clone(), self.counts, Expiry::default());
         for (artifact, running) in &mut after.artifacts {
             let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
-            let verdict = Verdict::new(&name, policy, evidence, now);
+            let (verdict, own) = requirements.evaluate(artifact, &(&*running).into(), evidence, now);
+            expiry = expiry.earlier(own);
             counts.add(running.verdict.compliance, -1);
             counts.add(verdict.compliance, 1);
             running.verdict = verdict;
         }
         if after.artifacts == self.before.artifacts {
-            return Ok(None);
+            return None;
         }
-        after.compliance = counts.environment(policy);
-        Ok(Some((after, counts)))
+        after.compliance = counts.environment(!requirements.policies.is_empty());
+        Some((after, counts, expiry))
     }
 }
 

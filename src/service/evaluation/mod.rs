@@ -6,5 +6,7 @@
 pub(crate) mod approval;
 pub(crate) mod audit;
 pub(crate) mod guard;
+pub(crate) mod inputs;
 pub(crate) mod origin;
 pub(crate) mod queue;
+mod trail_change;

@@ -22,8 +22,8 @@ use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
     access_review, actions, allow_list, approvals, approve, attestations, audit, begin_trail,
-    create_environment, flows, get_environment, live_artifacts, log, report, report_artifact, repositories,
-    trails, user,
+    create_environment, environment_policies, flows, get_environment, live_artifacts, log, policies, report,
+    report_artifact, repositories, trails, user,
 };
 use crate::service::pages;
 
@@ -51,6 +51,9 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(audit::list_audit))
                 .routes(routes!(access_review::review_access))
                 .routes(routes!(log::read_log))
+                .routes(routes!(policies::put_policy, policies::list_policies))
+                .routes(routes!(policies::get_policy))
+                .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
                 .routes(routes!(types::attest_junit))

@@ -4,17 +4,18 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use crate::domain::evidence::access_review::{AccessReview, Permissions, ReviewedArtifact, TokenGrant};
-use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::environment_status::ReportedArtifact;
 use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::access::{Admitted, ReadAudit};
+use crate::service::evaluation::inputs::Inputs;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::access::Token;
 
-/// Review who may make an artifact compliant in an environment: the tokens that may fulfil each requirement of its policy. Not
-/// in the interface.
+/// Review who may make an artifact compliant in an environment: the tokens that may fulfil each requirement of its policies.
+/// Not in the interface.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}/access-review",
@@ -52,24 +53,31 @@ pub(crate) async fn read(
 ) -> Result<Option<AccessReview>, store::Error> {
     let (name, now) = (environment.as_str(), site.now());
     let mut transaction = site.store.read().await?;
-    if transaction.environment_overview(organization, name).await?.is_none() {
+    let Some(overview) = transaction.environment_overview(organization, name).await? else {
         return Ok(None);
-    }
-    let policy = transaction.policy(organization, name).await?;
+    };
     let tokens = transaction.tokens(organization).await?;
     let ownerships = transaction.ownerships(organization).await?;
+    let artifacts = artifact.into_iter().collect();
+    let inputs = Inputs::read(site, &mut transaction, organization, environment, &artifacts).await?;
     let reviewed = match artifact {
         None => None,
         Some(artifact) => {
-            let artifacts = [artifact].into();
-            let evidence = transaction
-                .evidence(organization, name, policy.as_ref(), &artifacts)
-                .await?
-                .remove(&artifact);
             let names = transaction.names_of_artifacts(organization, &artifacts).await?;
             let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
-            let evidence = evidence.unwrap_or_default();
-            Some((artifact, names, Verdict::new(environment, policy.as_ref(), &evidence, now)))
+            let here = overview.id..=overview.id;
+            let running = transaction.governed_artifacts(organization, &artifacts, &here, 1).await?.pop();
+            let reported = match running {
+                Some(governed) => ReportedArtifact::from(&governed.running),
+                None => ReportedArtifact {
+                    name: names.first().cloned().unwrap_or_default(),
+                    ..Default::default()
+                },
+            };
+            let evidence = inputs.evidence.get(&artifact).cloned().unwrap_or_default();
+            let (verdict, _) =
+                inputs.requirements(environment).evaluate(&artifact, &reported, &evidence, now);
+            Some((artifact, names, verdict))
         }
     };
     drop(transaction);
@@ -80,7 +88,7 @@ pub(crate) async fn read(
         verdict,
     });
     let permissions = Permissions { tokens: &tokens, ownerships: &ownerships };
-    Ok(Some(AccessReview::new(environment, policy.as_ref(), reviewed, permissions, now)))
+    Ok(Some(AccessReview::new(environment, &inputs.policies, reviewed, permissions, now)))
 }
 
 fn grant(Token { name, role, scope, expires_at, .. }: Token) -> TokenGrant {

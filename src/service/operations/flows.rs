@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::template_file;
+use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
     FlowName, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,
 };
@@ -170,6 +171,13 @@ async fn put(
         Some(template) => transaction.set_template(organization, flow.as_str(), template, now).await?,
         None => false,
     };
+    if is_template_new {
+        // The compliance of the flow's trails depends on its template.
+        let environments = transaction.environments_with_policies(organization, true).await?;
+        let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
+        let environments = environments.iter().map(String::as_str);
+        transaction.queue_evaluations(organization, environments, None, &cause, now).await?;
+    }
     if is_new || is_template_new {
         let change = if is_new { "created the flow" } else { "changed the template of the flow" };
         let audit = Audit::from_token(&caller.name, organization, format!("{change} {flow}"));

@@ -121,7 +121,7 @@ fn memory(reported: &NormalizedReport) -> usize {
     const ARTIFACT: usize = 3 * 1024;
     const NAMED: usize = 16;
     let artifacts = reported.artifacts();
-    let artifacts = artifacts.values().map(|(name, _)| ARTIFACT + NAMED * name.len());
+    let artifacts = artifacts.values().map(|artifact| ARTIFACT + NAMED * artifact.name.len());
     reported.pods.len() * POD + artifacts.sum::<usize>()
 }
 
@@ -180,8 +180,7 @@ async fn record(
     transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
     transaction.record_report(stored.id, received, snapshot).await?;
-    let seen = reported.artifacts().into_iter();
-    let seen = seen.map(|(artifact, (name, pods))| (artifact, (name.to_owned(), Some(pods)))).collect();
+    let seen = reported.artifacts().into_iter().map(|(artifact, is)| (artifact, is.into())).collect();
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen };
     evaluating.evaluate(organization, subject, &cause, at).await?;

@@ -90,6 +90,11 @@ pub(crate) async fn report_artifact(
         sent: &sent,
         reported_by: &caller.name,
     };
+    let before = match new.trail {
+        Some(trail) => evaluating.trail_compliance(&organization, trail).await?,
+        None => None,
+    };
+    let transaction = &mut evaluating.transaction;
     transaction.insert_reported_artifact(new, at).await?;
     let (mut claim, mut change) = (ClaimEffect::default(), None);
     if let Some(named) = &sent.repo_info {
@@ -104,7 +109,13 @@ pub(crate) async fn report_artifact(
         change = repository.change;
     }
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
+    match trail {
+        Some(trail) => {
+            let trail = (trail.id, before);
+            evaluating.evaluate_attestation(&organization, trail, &artifacts, &cause, at).await?;
+        }
+        None => evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?,
+    }
     let audit = Audit::from_caller(&caller, &organization, || {
         let trail = sent.trail_name.as_ref().map(|trail| format!("/{trail}")).unwrap_or_default();
         format!("reported the artifact {} in {flow}{trail}", sent.fingerprint)

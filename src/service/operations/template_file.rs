@@ -2,8 +2,8 @@
 
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::model::{TemplateBody, TemplateFile};
+use crate::domain::yaml::{self, YamlError};
 use crate::process::error_causes;
-use crate::process::yaml::{self, YamlError};
 use crate::service::http::form::{File, Parts};
 use crate::service::http::problem::Problem;
 

@@ -8,7 +8,6 @@ use axum::response::Html;
 use maud::{Markup, html};
 
 use super::approve;
-use super::parts::allow_list::add_allowance;
 use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
@@ -88,11 +87,7 @@ impl ArtifactData {
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
-        let mut current_runs = transaction.current_runs(organization, artifact).await?;
-        let allowed = transaction.allowances_of_artifact(organization, artifact).await?;
-        for running in &mut current_runs.listed {
-            add_allowance(&mut running.verdict, allowed.get(&running.environment.id));
-        }
+        let current_runs = transaction.current_runs(organization, artifact).await?;
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
         let commit = if sources.listed.is_empty() {

@@ -8,7 +8,6 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::format::{count, timestamp, utc};
@@ -162,7 +161,7 @@ impl Side {
         let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
         let all_gaps = transaction.gaps(environment, numbers, MAX_GAPS).await?;
         let at = view_time(&snapshot, available);
-        let verdicts = allow_list::verdicts(transaction, environment, Some(at)).await?;
+        let verdicts = transaction.verdicts(environment, Some(at)).await?;
         let gaps = SnapshotGaps::new(&snapshot, &all_gaps);
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed =

@@ -1,6 +1,7 @@
 //! The page of an environment: its policy, and the artifacts that run or ran there, with verdicts and reasons.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -8,7 +9,6 @@ use axum::http::Uri;
 use axum::response::Html;
 use maud::{Markup, html};
 
-use super::parts::allow_list;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::filter::{Filter, rfc3339_exact};
@@ -17,13 +17,16 @@ use super::parts::layout;
 use super::parts::refusal::Refusal;
 use super::parts::table::{Table, row_count};
 use super::parts::urls::EnvironmentLinks;
-use super::pure::running::{self, Counts, RunningPage, Verdicts};
+use super::pure::running::{self, Counts, RunningPage, RunningRow, Verdicts};
 use super::session::OrganizationPage;
 use crate::domain::evidence::absence::ExpectedArtifacts;
-use crate::domain::evidence::compliance::{Policy, Requirement};
-use crate::domain::evidence::environment_status::{Evaluation, ReportedArtifacts, RunningArtifact, Verdict};
+use crate::domain::evidence::environment_status::{
+    Evaluation, ReportedArtifact, ReportedArtifacts, RunningArtifact, Verdict,
+};
 use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
+use crate::domain::evidence::policy::{Policy, Rule};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::service::evaluation::inputs::Inputs;
 use crate::service::site::Site;
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
@@ -75,8 +78,9 @@ pub(super) async fn page(
         Some(past) if !past.coverage.has_data() => Vec::new(),
         _ => transaction.pod_groups(&organization, environment.id, filter.at, &filter.q).await?,
     };
-    let stored = allow_list::verdicts(&mut transaction, environment.id, filter.at).await?;
-    let policy = transaction.policy(&organization, &name).await?;
+    let stored = transaction.verdicts(environment.id, filter.at).await?;
+    let mut policies = site.policies.of(&mut transaction, &organization, [name.as_str()]).await?;
+    let policies = policies.remove(&name).unwrap_or_default();
     // Grouping all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
     let is_confirmed =
@@ -88,10 +92,7 @@ pub(super) async fn page(
     let today = match past {
         Some(_) => {
             let mut transaction = site.store.read().await?;
-            Some(
-                evaluate_today(&mut transaction, &organization, &environment, policy.as_ref(), page, now)
-                    .await?,
-            )
+            Some(evaluate_today(&site, &mut transaction, &organization, &environment, page).await?)
         }
         None => None,
     };
@@ -107,7 +108,7 @@ pub(super) async fn page(
     let table = Table { caption: &caption, artifacts_path: &artifacts_path, page, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (current_facts(links, &environment, status, policy.as_ref()))
+        (current_facts(links, &environment, status, &policies))
         @if user.is_admin() { p { a href=(links.access_review(None)) { "Who may make artifacts compliant" } } }
         @if let Some((past, (totals, counts))) = past.zip(selected.past) {
             (past_facts(links, past, environment.snapshot, totals, counts, status))
@@ -143,29 +144,33 @@ async fn read_past(
     Ok(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
 }
 
-/// Evaluates the artifacts of a page of the past by the current policy and evidence.
+/// Evaluates the artifacts of a page of the past by the current policies and evidence.
 async fn evaluate_today(
+    site: &Site,
     transaction: &mut Transaction,
     organization: &str,
     environment: &EnvironmentOverview,
-    policy: Option<&Policy>,
     page: &RunningPage,
-    now: Timestamp,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let name: EnvironmentName =
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
-    let artifacts: ReportedArtifacts =
-        page.rows.iter().map(|row| (row.artifact, (row.image.clone(), None))).collect();
-    let evidence = transaction
-        .evidence(organization, &environment.name, policy, &artifacts.keys().copied().collect())
-        .await?;
-    let none = ExpectedArtifacts::default();
-    let Evaluation { status, .. } = Evaluation::new(&name, policy, artifacts, &evidence, none, now);
-    let allowed = transaction.allow_list(environment.id, None).await?;
-    let verdict = |(artifact, mut running): (Fingerprint, RunningArtifact)| {
-        allow_list::add_allowance(&mut running.verdict, allowed.get(&artifact));
-        (artifact, running.verdict)
+    let mut namespaces: BTreeMap<Fingerprint, BTreeSet<&str>> = BTreeMap::new();
+    for row in &page.rows {
+        namespaces.entry(row.artifact).or_default().insert(&row.namespace);
+    }
+    let artifact = |row: &RunningRow| {
+        let namespaces = namespaces.get(&row.artifact).into_iter().flatten();
+        let namespaces = Some(namespaces.map(|&namespace| namespace.to_owned()).collect());
+        (row.artifact, ReportedArtifact { name: row.image.clone(), pods: None, namespaces })
     };
+    let artifacts: ReportedArtifacts = page.rows.iter().map(artifact).collect();
+    let wanted = artifacts.keys().copied().collect();
+    let inputs = Inputs::read(site, transaction, organization, &name, &wanted).await?;
+    let none = ExpectedArtifacts::default();
+    let requirements = inputs.requirements(&name);
+    let Evaluation { status, .. } =
+        Evaluation::new(requirements, artifacts, &inputs.evidence, none, site.now());
+    let verdict = |(artifact, running): (Fingerprint, RunningArtifact)| (artifact, running.verdict);
     Ok(status.artifacts.into_iter().map(verdict).collect())
 }
 
@@ -206,7 +211,7 @@ fn current_facts(
     links: EnvironmentLinks<'_>,
     environment: &EnvironmentOverview,
     status: CurrentStatus,
-    policy: Option<&Policy>,
+    policies: &[Arc<Policy>],
 ) -> Markup {
     let totals = Totals { artifacts: environment.artifacts, pods: environment.pods };
     html! {
@@ -223,25 +228,40 @@ fn current_facts(
             dt { @if status.is_silent() { "Last reported" } @else { "Running" } }
             dd { (totals.text()) }
             dt { "Policy" }
-            dd { @if let Some(policy) = policy { (requirements(policy)) } @else { "none" } }
+            dd {
+                @for (number, policy) in policies.iter().enumerate() {
+                    @if number > 0 { ", " }
+                    @match &policy.name {
+                        Some(version) => (text(&version.to_string())),
+                        None => (requirements(policy)),
+                    }
+                }
+                @if policies.is_empty() { "none" }
+            }
         }
         p { a href=(links.timeline(1)) { "Timeline" } }
     }
 }
 
-/// The requirements of a policy.
+/// The requirements of an unnamed policy.
 fn requirements(policy: &Policy) -> Markup {
     html! {
-        @for (number, required) in policy.attestations.iter().enumerate() {
-            @let Requirement { flow, name, min_tests, max_skipped } = required;
+        @for (number, rule) in policy.rules.iter().enumerate() {
             @if number > 0 { ", " }
-            (text(name)) " of " (text(flow))
-            @if let Some(min) = min_tests { " with at least " (count(i64::from(*min), "test", "tests")) }
-            @if let Some(max) = max_skipped {
-                @if min_tests.is_some() { " and" } " with at most " (max) " skipped"
+            @match rule {
+                Rule::Attestation(required) => {
+                    (text(&required.name))
+                    @if let Some(flow) = &required.flow { " of " (text(flow)) }
+                    @if let Some(min) = required.min_tests {
+                        " with at least " (count(i64::from(min), "test", "tests"))
+                    }
+                    @if let Some(max) = required.max_skipped {
+                        @if required.min_tests.is_some() { " and" } " with at most " (max) " skipped"
+                    }
+                },
+                rule => (rule.kind()),
             }
         }
-        @if policy.approval { @if !policy.attestations.is_empty() { ", " } "approval" }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sqlx::types::Uuid;
 
 use super::{Approval, Flow, Journal, ReconcileError};
-use crate::domain::evidence::compliance::Policy;
+use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::store::columns::{fingerprint, json};
 use crate::store::from_row::all_from_rows;
@@ -85,7 +85,7 @@ impl Transaction {
             journal.record(organization, describe(&label(&key), approval));
         }
         if journal.changes.len() > before {
-            for environment in self.environments_with_approvals(organization).await? {
+            for environment in self.environments_to_approve(organization).await? {
                 journal.mark_for_evaluation(organization, &environment);
             }
         }
@@ -122,8 +122,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// The environments whose policies require an approval.
-    async fn environments_with_approvals(&mut self, organization: &str) -> Result<Vec<String>, Error> {
+    /// The environments whose policies may require an approval: those with an unnamed policy that does, and those with named
+    /// policies.
+    async fn environments_to_approve(&mut self, organization: &str) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
             SELECT environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
         let rows: Vec<(String, String)> = on!(self, |connection| sqlx::query(SELECT)
@@ -132,12 +133,11 @@ impl Transaction {
             .await
             .and_then(all_from_rows)?);
         let requires_approval =
-            |content: &str| serde_json::from_str::<Policy>(content).is_ok_and(|policy| policy.approval);
-        Ok(rows
-            .into_iter()
-            .filter(|(_, content)| requires_approval(content))
-            .map(|(environment, _)| environment)
-            .collect())
+            |content: &str| serde_json::from_str::<InlinePolicy>(content).is_ok_and(|policy| policy.approval);
+        let unnamed = rows.into_iter().filter(|(_, content)| requires_approval(content));
+        let mut environments = self.environments_with_policies(organization, false).await?;
+        environments.extend(unnamed.map(|(environment, _)| environment));
+        Ok(environments)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use super::{Allowance, EnvironmentConfig, Journal, until};
+use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::columns::{fingerprint, json, micros};
 use crate::store::from_row::all_from_rows;
@@ -24,6 +25,7 @@ struct OpenAllowance {
     id: Uuid,
     environment: String,
     fingerprint: Vec<u8>,
+    pattern: Option<String>,
     reason: String,
     author: String,
     expires_at: Option<i64>,
@@ -183,13 +185,13 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const SELECT: &str = "
-            SELECT id, environment, fingerprint, reason, author, expires_at, is_declared FROM allowances
+            SELECT id, environment, fingerprint, pattern, reason, author, expires_at, is_declared FROM allowances
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE id = $2";
         const INSERT: &str = "
             INSERT INTO allowances
-                (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+                (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared, pattern)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let listed = environments.iter().flat_map(|environment| {
             environment
                 .allowed
@@ -219,24 +221,33 @@ impl Transaction {
                 wanted.remove(&key);
             } else {
                 self.close(CLOSE, open.id, now).await?;
-                journal.record(organization, format!("{artifact} is no longer allowed in {environment}"));
+                journal.record(
+                    organization,
+                    format!(
+                        "{} is no longer allowed in {environment}",
+                        open.pattern.clone().unwrap_or_else(|| artifact.to_string())
+                    ),
+                );
                 journal.mark_for_evaluation(organization, environment);
             }
         }
         for ((environment, artifact), allowance) in wanted {
-            let Allowance { reason, author, expires_at, .. } = allowance;
+            let Allowance { reason, author, expires_at, pattern, .. } = allowance;
+            let pattern = pattern.as_ref().map(Pattern::as_str);
+            let subject = pattern.map_or_else(|| artifact.to_string(), str::to_owned);
             journal.record(
                 organization,
-                format!(
-                    "{artifact} is allowed in {environment} {} by {author}: {reason}",
-                    until(*expires_at)
-                ),
+                format!("{subject} is allowed in {environment} {} by {author}: {reason}", until(*expires_at)),
             );
             journal.mark_for_evaluation(organization, environment);
             on!(self, |connection| {
                 let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);
                 let insert = insert.bind(artifact.bytes().as_slice()).bind(reason).bind(author);
-                let insert = insert.bind(expires_at.map(Timestamp::micros)).bind(now.micros()).bind(true);
+                let insert = insert
+                    .bind(expires_at.map(Timestamp::micros))
+                    .bind(now.micros())
+                    .bind(true)
+                    .bind(pattern);
                 insert.execute(connection).await?;
             });
         }

@@ -61,8 +61,16 @@ impl Transaction {
             }
         }
         self.reconcile_ownerships(organization, ownerships, journal).await?;
+        let before = journal.changes.len();
         self.reconcile_tags(organization, tags, now, journal).await?;
-        self.reconcile_templates(organization, templates, &owned, now, journal).await
+        self.reconcile_templates(organization, templates, &owned, now, journal).await?;
+        if journal.changes.len() > before {
+            // Conditions of policies use tags, and the compliance of trails depends on templates.
+            for environment in self.environments_with_policies(organization, false).await? {
+                journal.mark_for_evaluation(organization, &environment);
+            }
+        }
+        Ok(())
     }
 
     async fn declared_flows(&mut self, organization: &str) -> Result<BTreeSet<String>, Error> {

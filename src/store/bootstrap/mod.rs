@@ -8,6 +8,7 @@ mod approvals;
 mod environments;
 mod flows;
 mod plan;
+mod policies;
 mod tokens;
 
 use std::collections::BTreeSet;
@@ -22,8 +23,8 @@ use crate::domain::model::Timestamp;
 use crate::store::from_row::optional_from_row;
 
 pub use plan::{
-    Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PublicAddress,
-    Retention, Target, Token,
+    Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PolicyConfig,
+    PublicAddress, Retention, Target, Token,
 };
 
 /// Describes an expiry for the audit log.
@@ -196,6 +197,8 @@ impl Transaction {
             self.open_tokens(name, &missing, now, &mut journal).await?;
             self.reconcile_flows(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_environments(name, &organization.environments, now, &mut journal).await?;
+            let (policies, environments) = (&organization.policies, &organization.environments);
+            self.reconcile_named_policies(name, policies, environments, now, &mut journal).await?;
             self.reconcile_approvals(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_actions(name, &organization.actions, now, &mut journal).await?;
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::access::{Role, Scope};
-use crate::domain::evidence::compliance::Policy;
-use crate::domain::evidence::ownership::Ownership;
+use crate::domain::evidence::ownership::{Ownership, Pattern};
+use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{
-    ApprovalState, Channel, EnvironmentName, Fingerprint, FlowName, OrganizationName, SignOff, TargetKind,
-    TemplateBody, Timestamp, Trigger,
+    ApprovalState, Channel, EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, SignOff,
+    TargetKind, TemplateBody, Timestamp, Trigger,
 };
 
 /// The content of a bootstrap file.
@@ -33,6 +33,8 @@ pub struct Organization {
     pub retention: Retention,
     /// Its tokens.
     pub tokens: Vec<Token>,
+    /// Its policies.
+    pub policies: Vec<PolicyConfig>,
     /// Its flows that the file configures.
     pub flows: Vec<Flow>,
     /// Its environments that the file configures.
@@ -96,16 +98,33 @@ pub struct EnvironmentConfig {
     /// Maximum drop of the number of running artifacts, in percent.
     pub max_drop: Option<u32>,
     /// The requirements for its artifacts.
-    pub policy: Option<Policy>,
+    pub policy: Option<InlinePolicy>,
+    /// Names of its policies.
+    pub policies: Vec<PolicyName>,
     /// Its allow-list.
     pub allowed: Vec<Allowance>,
 }
 
-/// An allow-list entry: an artifact that complies regardless of its evidence.
+/// A policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// Its name.
+    pub name: PolicyName,
+    /// Its description.
+    pub description: String,
+    /// The policy file.
+    pub content: String,
+    /// Whether it requires that trails comply with their templates.
+    pub needs_trails: bool,
+}
+
+/// An allow-list entry: artifacts that comply regardless of their evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowance {
-    /// The artifact.
+    /// The artifact; for images, the hash of the pattern.
     pub fingerprint: Fingerprint,
+    /// The images.
+    pub pattern: Option<Pattern>,
     /// Why it is allowed.
     pub reason: String,
     /// The author of the entry.

@@ -83,6 +83,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     }
     routes.sort();
     insta::assert_snapshot!(routes.join("\n"), @r"
+    DELETE /api/v2/environments/{org}/{env_name}/policies: admin
     GET /api/v2/actions/{org}/{action_number}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: approve, read, admin
@@ -93,6 +94,8 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/environments/{org}/{env_name}: report, approve, read, admin
     GET /api/v2/log/{org}: admin
     GET /api/v2/organizations/{org}/environments_notifications: approve, read, admin
+    GET /api/v2/policies/{org}/{policy_name}: approve, read, admin
+    GET /api/v2/policies/{org}: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
     GET /api/v2/trails/{org}: approve, read, admin
     POST /api/v2/approvals/{org}/{flow_name}: approve, admin
@@ -105,12 +108,14 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/snyk: attest, admin
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/sonar: attest, admin
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system: attest, admin
+    POST /api/v2/environments/{org}/{env_name}/policies: admin
     PUT /api/v2/allowlists/{org}/{env_name}: admin
     PUT /api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw: approve, admin
     PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin
     PUT /api/v2/environments/{org}: report, admin
     PUT /api/v2/flows/{org}/template_file: attest, admin
     PUT /api/v2/flows/{org}: attest, admin
+    PUT /api/v2/policies/{org}: admin
     PUT /api/v2/repos/{org}/close/{repo_name}: admin
     PUT /api/v2/repos/{org}/reopen/{repo_name}: admin
     PUT /api/v2/trails/{org}/{flow_name}: attest, admin

@@ -93,6 +93,9 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         // The test of the operation checks its link.
         ("/api/v2/environments/{org}/{env_name}", Vec::new()),
+        // Policies have no links.
+        ("/api/v2/policies/{org}", Vec::new()),
+        ("/api/v2/policies/{org}/{policy_name}", Vec::new()),
         (
             "/api/v2/organizations/{org}/environments_notifications",
             vec!["/organizations/acme/environments_notifications".to_owned()],

@@ -30,6 +30,7 @@ mod notifications;
 mod operations;
 mod page_errors;
 mod pages;
+mod policies;
 pub mod process;
 mod provenance;
 mod query_cost;

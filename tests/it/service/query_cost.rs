@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use supercargo::domain::evidence::compliance::Policy;
+use supercargo::domain::evidence::policy::{Needs, Policy, PolicyVersion};
+use supercargo::domain::evidence::snapshot::report::PodArtifact;
 use supercargo::domain::model::{Fingerprint, Page, Timestamp};
 use supercargo::store::creations::Created;
 use supercargo::store::search::{MAX_SCANNED, SearchText};
@@ -108,10 +109,18 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     }
     let started = Timestamp::from_micros(i64::MAX / 4);
     let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
-    let policy: Policy =
-        serde_json::from_value(json!({"attestations": [{"flow": "cart", "name": "unit"}]})).unwrap();
+    let version = PolicyVersion { name: "rules".to_owned(), version: 1 };
+    let rules =
+        "{_schema: x/v1, artifacts: {trail-compliance: {required: true}, approval: {not_author: true},
+                  attestations: [{name: unit, type: junit, min_tests: 1, if: '${{ exists(flow) }}'}]}}";
+    let policy = Policy::parse(version, rules).unwrap();
+    let needs = Needs::new([&policy]);
+    let trail = sqlx::types::Uuid::nil();
     let everywhere = sqlx::types::Uuid::nil()..=sqlx::types::Uuid::max();
-    let named = || [(artifact, ("shop/cart:2", 1))].into_iter().collect();
+    let named = || {
+        let is = PodArtifact { name: "shop/cart:2", pods: 1, namespaces: vec!["shop"] };
+        [(artifact, is)].into_iter().collect()
+    };
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     count! {
         "running artifacts with verdicts": read, |t| t.running_artifacts(prod.id);
@@ -119,7 +128,10 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "end an artifact": write, |t| t.end_artifacts(prod.id, &one(), 1, now);
         "scale an artifact": write, |t| t.change_artifacts(prod.id, &named());
         "environments of an attested artifact": read, |t| t.governed_artifacts("acme", &one(), &everywhere, 10_000);
-        "evidence": read, |t| t.evidence("acme", "prod", Some(&policy), &one());
+        "evidence": read, |t| t.evidence("acme", &one(), &needs);
+        "policies": read, |t| t.policies_of("acme", ["prod"]);
+        "allow-list": read, |t| t.allow_lists("acme", ["prod"], &one());
+        "artifacts of a trail": read, |t| t.artifacts_of_trail(trail, 1_000);
         "environments that are due": read, |t| t.has_due(Timestamp::from_micros(0));
         "live artifacts": read, |t| t.live("acme", repository);
         "commits of live artifacts": read, |t| t.built("acme", repository, one());

@@ -55,6 +55,7 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         })
         .collect();
     let expected = [
+        ("delete", "/api/v2/environments/{org}/{env_name}/policies"),
         ("get", "/api/v2/actions/{org}/{action_number}"),
         ("get", "/api/v2/approvals/{org}/{flow_name}/{approval_number}"),
         ("get", "/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}"),
@@ -64,12 +65,16 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("get", "/api/v2/environments/{org}/{env_name}/access-review"),
         ("get", "/api/v2/log/{org}"),
         ("get", "/api/v2/organizations/{org}/environments_notifications"),
+        ("get", "/api/v2/policies/{org}"),
+        ("get", "/api/v2/policies/{org}/{policy_name}"),
         ("get", "/api/v2/repos/{org}/live-artifacts/{repo_name}"),
         ("get", "/api/v2/trails/{org}"),
         ("post", "/api/v2/approvals/{org}/{flow_name}"),
         ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit"),
+        ("post", "/api/v2/environments/{org}/{env_name}/policies"),
         ("put", "/api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw"),
         ("put", "/api/v2/environments/{org}/{env_name}/report/K8S"),
+        ("put", "/api/v2/policies/{org}"),
         ("put", "/api/v2/repos/{org}/close/{repo_name}"),
         ("put", "/api/v2/repos/{org}/reopen/{repo_name}"),
         ("get", "/api/v2/environments/{org}/{env_name}"),

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{NormalizedReport, Pod};
+use super::report::{NormalizedReport, Pod, PodArtifact};
 use crate::domain::evidence::environment_status;
 use crate::domain::model::Fingerprint;
 
@@ -31,10 +31,10 @@ pub struct PodChanges<'a, R> {
 pub struct ArtifactChanges<'a> {
     /// Ended artifacts.
     pub ended: BTreeSet<Fingerprint>,
-    /// Started artifacts: name and number of pods.
-    pub started: BTreeMap<Fingerprint, (&'a str, i64)>,
-    /// Artifacts with another name or number of pods.
-    pub changed: BTreeMap<Fingerprint, (&'a str, i64)>,
+    /// Started artifacts.
+    pub started: BTreeMap<Fingerprint, PodArtifact<'a>>,
+    /// Artifacts with another name, number of pods or namespaces.
+    pub changed: BTreeMap<Fingerprint, PodArtifact<'a>>,
 }
 
 /// Compares pods, in order on both sides.
@@ -65,8 +65,14 @@ pub fn compare_artifacts<'a>(
     let ended = running.keys().filter(|artifact| !now.contains_key(artifact)).copied().collect();
     let (known, started): (BTreeMap<_, _>, BTreeMap<_, _>) =
         now.into_iter().partition(|(artifact, _)| running.contains_key(artifact));
-    let is_changed = |(artifact, (name, pods)): &(Fingerprint, (&str, i64))| {
-        running.get(artifact).is_some_and(|was| was.name != *name || was.pods != Some(*pods))
+    let is_changed = |(artifact, is): &(Fingerprint, PodArtifact<'_>)| {
+        running.get(artifact).is_some_and(|was| {
+            let namespaces = was.namespaces.iter().flatten().map(String::as_str);
+            was.name != is.name
+                || was.pods != Some(is.pods)
+                || was.namespaces.is_none()
+                || !namespaces.eq(is.namespaces.iter().copied())
+        })
     };
     let changed = known.into_iter().filter(is_changed).collect();
     ArtifactChanges { ended, started, changed }
@@ -103,12 +109,11 @@ mod tests {
         let (before, after) = (reported(before), reported(after));
         // Unordered, as from a database.
         let running = before.pods.iter().rev().map(|pod| StoredPod { pod: pod.clone(), row: () }).collect();
-        let running_artifact = |(artifact, (name, pods)): (_, (&str, _))| {
+        let running_artifact = |(artifact, is): (_, PodArtifact<'_>)| {
             let verdict = environment_status::Verdict::UNKNOWN;
-            (
-                artifact,
-                environment_status::RunningArtifact { name: name.to_owned(), pods: Some(pods), verdict },
-            )
+            let namespaces = Some(is.namespaces.iter().map(|&name| name.to_owned()).collect());
+            let (name, pods) = (is.name.to_owned(), Some(is.pods));
+            (artifact, environment_status::RunningArtifact { name, pods, namespaces, verdict })
         };
         let stored = before.artifacts().into_iter().map(running_artifact).collect();
         let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &after));

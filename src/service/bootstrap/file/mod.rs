@@ -5,6 +5,7 @@
 
 mod action;
 mod approval;
+mod policy;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,14 +15,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::domain::evidence::access::Role;
-use crate::domain::evidence::compliance::Policy;
 use crate::domain::evidence::ownership::Pattern;
+use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{
-    EnvironmentName, Fingerprint, FlowName, OrganizationName, ShortText, TemplateBody, Text, Timestamp,
+    EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, ShortText, TemplateBody, Text,
+    Timestamp,
 };
 
 pub(super) use action::{Action, Reference, Smtp, Target};
 pub(super) use approval::Approval;
+pub(super) use policy::Policy;
 
 /// Organizations, tokens, flows and environments of `supercargo serve`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,6 +71,9 @@ pub(super) struct Organization {
     /// Flows with settings or approvals.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,
+    /// Policies that environments name. Removing one detaches it everywhere.
+    #[serde(default)]
+    pub(super) policies: Vec<Policy>,
     /// Environments with settings. They precede others on pages, and do not count as new environments of a token.
     #[serde(default)]
     pub(super) environments: Vec<Environment>,
@@ -160,19 +166,28 @@ pub(super) struct Environment {
     pub(super) max_drop: Option<u32>,
     /// Requirements for each running artifact.
     #[serde(default)]
-    pub(super) policy: Option<Policy>,
-    /// Artifacts that are compliant without attestations.
+    pub(super) policy: Option<InlinePolicy>,
+    /// Names of policies of this file, at most 10, in addition to the requirements of policy.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(super) policies: Vec<PolicyName>,
+    /// Artifacts and images that are compliant without attestations.
     #[serde(default)]
     pub(super) allowed: Vec<Allowance>,
 }
 
-/// Exception for one artifact.
+/// Exception; requires exactly one of artifact and image.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Allowance {
     /// Digest of the artifact, 64 lowercase hex digits.
-    #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
-    pub(super) artifact: Fingerprint,
+    #[serde(default)]
+    #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
+    pub(super) artifact: Option<Fingerprint>,
+    /// Name of images without tag and digest, such as registry.k8s.io/**, in which * stands for any characters.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(super) image: Option<Pattern>,
     /// Reason for the exception.
     #[schemars(with = "String")]
     pub(super) reason: Text,

@@ -5,6 +5,7 @@
 
 mod actions;
 mod approvals;
+mod policies;
 mod secret;
 mod value;
 
@@ -18,11 +19,11 @@ use self::value::{InvalidValue, escaped, unique};
 use super::file::{self, File};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
-use crate::domain::evidence::compliance::Policy;
 use crate::domain::evidence::ownership::Ownership;
+use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, InvalidTemplate, ShortText};
+use crate::domain::yaml;
 use crate::process::files::read_up_to;
-use crate::process::yaml;
 use crate::service::notify::AddressBook;
 use crate::service::pages::RESERVED_NAMES;
 use crate::store::bootstrap::{
@@ -158,9 +159,12 @@ fn resolve(
         let ownership = Ownership { repositories: flow.repositories, images: flow.images };
         flows.push(Flow { name: flow.name, ownership, tags: flow.tags, template: flow.template, approvals });
     }
+    let policies = policies::resolve(organization.policies, &format!("{place}.policies"), path)?;
     let mut environments = Vec::new();
     for (n, environment) in organization.environments.into_iter().enumerate() {
-        environments.push(resolve_environment(environment, &format!("{place}.environments[{n}]"))?);
+        let place = format!("{place}.environments[{n}]");
+        policies::check_names(&environment.policies, &policies, &format!("{place}.policies"))?;
+        environments.push(resolve_environment(environment, &place)?);
     }
     Ok(Organization {
         name: organization.name,
@@ -170,6 +174,7 @@ fn resolve(
             audit: organization.audit_retention.map(|span| span.0),
         },
         tokens,
+        policies,
         flows,
         environments,
         actions,
@@ -190,26 +195,45 @@ fn resolve_environment(
         let why = format!("got {max_drop}, expected a percentage from 0 to 99");
         return Err((format!("{place}.maxDrop"), why));
     }
-    let artifacts: Vec<String> = environment.allowed.iter().map(|a| a.artifact.to_string()).collect();
-    unique(&format!("{place}.allowed"), artifacts.iter().map(String::as_str))?;
-    let allowed = environment.allowed.into_iter().map(|allowance| Allowance {
-        fingerprint: allowance.artifact,
-        reason: allowance.reason.as_str().to_owned(),
-        author: allowance.author.as_str().to_owned(),
-        expires_at: allowance.expires,
-    });
+    let mut allowed = Vec::new();
+    for (n, allowance) in environment.allowed.into_iter().enumerate() {
+        let fingerprint = match (allowance.artifact, &allowance.image) {
+            (Some(artifact), None) => artifact,
+            (None, Some(image)) => Fingerprint::from_content(format!("image:{}", image.as_str()).as_bytes()),
+            _ => {
+                let why = "expected exactly one of artifact and image";
+                return Err((format!("{place}.allowed[{n}]"), why.to_owned()));
+            }
+        };
+        allowed.push(Allowance {
+            fingerprint,
+            pattern: allowance.image,
+            reason: allowance.reason.as_str().to_owned(),
+            author: allowance.author.as_str().to_owned(),
+            expires_at: allowance.expires,
+        });
+    }
+    let subject = |entry: &Allowance| {
+        entry
+            .pattern
+            .as_ref()
+            .map_or_else(|| entry.fingerprint.to_string(), |image| image.as_str().to_owned())
+    };
+    let subjects: Vec<String> = allowed.iter().map(subject).collect();
+    unique(&format!("{place}.allowed"), subjects.iter().map(String::as_str))?;
     Ok(EnvironmentConfig {
         name: environment.name,
         silent_after: environment.silent_after.map(|span| span.0),
         min_artifacts: environment.min_artifacts,
         max_drop: environment.max_drop,
         policy: environment.policy,
-        allowed: allowed.collect(),
+        policies: environment.policies,
+        allowed,
     })
 }
 
 /// Checks that the required names are valid, which finds some misspelled names.
-fn check_policy(policy: &Policy) -> Result<(), String> {
+fn check_policy(policy: &InlinePolicy) -> Result<(), String> {
     for required in &policy.attestations {
         required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
         ShortText::new(required.name.as_str()).map_err(|error| format!("an attestation's name: {error}"))?;

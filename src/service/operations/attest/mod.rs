@@ -19,7 +19,7 @@ use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::{self, Evaluating};
+use crate::service::evaluation::guard::Evaluating;
 use crate::service::evaluation::origin::{self, recording_problem};
 use crate::service::http::form::{Form, Parts};
 use crate::service::http::problem::Problem;
@@ -95,6 +95,8 @@ async fn attest<T: AttestationType>(
     };
     let transaction = &mut evaluating.transaction;
     let trail = transaction.lock_trail(&new, app.site.now()).await?;
+    let before = evaluating.trail_compliance(&organization, trail.id).await?;
+    let transaction = &mut evaluating.transaction;
     // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
     let at = app
         .site
@@ -106,7 +108,7 @@ async fn attest<T: AttestationType>(
     let recorded = transaction.insert_attestation(&new, trail, at).await;
     let Recorded { claim, repository } = recorded.map_err(recording_problem)?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
+    evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
     evaluating.transaction.analyze_after(artifacts.len()).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", fields.attestation_name.as_str(), new.trail)

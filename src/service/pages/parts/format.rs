@@ -39,7 +39,7 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
 
 /// A time as readable text: `2026-10-03 14:00:00 UTC`.
 pub(crate) fn utc(time: Timestamp) -> String {
-    rfc3339(time).replacen('T', " ", 1).replacen('Z', " UTC", 1)
+    time.to_string()
 }
 
 /// A duration in its two largest units.

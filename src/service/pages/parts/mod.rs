@@ -3,7 +3,6 @@
 //! Each function returns markup for values that a page has read. No part reads the store or knows a request, except
 //! `refusal`, which renders an error.
 
-pub(crate) mod allow_list;
 pub(crate) mod attested_artifacts;
 pub(crate) mod bar_chart;
 pub(crate) mod cookie;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::escape::{image_name, text};
 use super::format::{compliance_badge, count, short_digest, timestamp, timestamp_with_age};
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::compliance::{Compliance, Reason};
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::pages::pure::running::{RunningPage, RunningRow, Verdicts};
@@ -120,7 +120,7 @@ pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missin
                 .join("; ")
         }
         Some(Verdict { compliance: Compliance::Compliant, .. }) => "meets the policy".to_owned(),
-        _ => Reason::NoPolicy.to_string(),
+        _ => "the environment has no policy".to_owned(),
     }
 }
 

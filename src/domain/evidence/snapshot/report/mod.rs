@@ -102,6 +102,17 @@ pub struct Pod {
     pub workload: Fingerprint,
 }
 
+/// An artifact in the pods of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodArtifact<'a> {
+    /// The first of its names.
+    pub name: &'a str,
+    /// Its number of pods.
+    pub pods: i64,
+    /// The namespaces of its pods, in order.
+    pub namespaces: Vec<&'a str>,
+}
+
 impl K8sArtifact<'_> {
     /// The identity of the pod.
     fn key(&self) -> (&Name<'_>, &Name<'_>, Timestamp) {
@@ -164,25 +175,37 @@ impl NormalizedReport {
         Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) }
     }
 
-    /// The running artifacts: the first name of each, and its number of pods.
+    /// The running artifacts.
     #[must_use]
-    pub fn artifacts(&self) -> BTreeMap<Fingerprint, (&str, i64)> {
-        let mut pods: BTreeMap<&Fingerprint, i64> = BTreeMap::new();
+    pub fn artifacts(&self) -> BTreeMap<Fingerprint, PodArtifact<'_>> {
+        let mut pods: BTreeMap<&Fingerprint, (i64, Vec<&str>)> = BTreeMap::new();
         for pod in &self.pods {
-            *pods.entry(&pod.workload).or_default() += 1;
+            let (number, namespaces) = pods.entry(&pod.workload).or_default();
+            *number += 1;
+            // Pods are in the order of their namespaces.
+            if namespaces.last() != Some(&&*pod.namespace) {
+                namespaces.push(&pod.namespace);
+            }
         }
-        let mut artifacts: BTreeMap<Fingerprint, (&str, i64)> = BTreeMap::new();
+        let mut artifacts: BTreeMap<Fingerprint, PodArtifact<'_>> = BTreeMap::new();
         for (hash, workload) in &self.workloads {
             let mut once: BTreeMap<Fingerprint, &str> = BTreeMap::new();
             for (name, fingerprint) in workload.digests.iter() {
                 let known = once.entry(fingerprint).or_insert(name);
                 *known = name.min(*known);
             }
-            let pods = pods.get(hash).copied().unwrap_or_default();
+            let Some((pods, namespaces)) = pods.get(hash) else { continue };
             for (fingerprint, name) in once {
-                let known = artifacts.entry(fingerprint).or_insert((name, 0));
-                *known = (name.min(known.0), known.1 + pods);
+                let empty = PodArtifact { name, pods: 0, namespaces: Vec::new() };
+                let known = artifacts.entry(fingerprint).or_insert(empty);
+                known.name = name.min(known.name);
+                known.pods += pods;
+                known.namespaces.extend_from_slice(namespaces);
             }
+        }
+        for artifact in artifacts.values_mut() {
+            artifact.namespaces.sort_unstable();
+            artifact.namespaces.dedup();
         }
         artifacts
     }

@@ -1,0 +1,285 @@
+//! Evaluates policies for one artifact.
+//!
+//! A rule about attestations looks at every flow that holds the artifact and to which its condition applies. A passing
+//! attestation in one of them satisfies the rule, unless the latest one in another fails: a failure in one flow cannot be
+//! hidden by a success in another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Policy;
+use super::expression::{Condition, EvaluationError, Variables};
+use super::facts::{AttestationEvidence, Facts, FlowEvidence};
+use super::resolution::{Outcome, PolicyEvaluation, Resolution, ResolutionKind, RuleEvaluation};
+use super::rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
+use crate::domain::model::Timestamp;
+
+impl Policy {
+    /// Evaluates the policy for an artifact.
+    #[must_use]
+    pub fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> PolicyEvaluation<'a> {
+        let mut expires_at: Option<Timestamp> = None;
+        let rules = self.rules.iter().map(|rule| {
+            let evaluated = match rule {
+                Rule::Provenance(provenance) => provenance.evaluate_provenance(facts),
+                Rule::TrailCompliance(compliance) => compliance.evaluate_trails(facts),
+                Rule::Attestation(required) => required.evaluate(facts, now),
+                Rule::Approval(approval) => approval.evaluate(facts),
+            };
+            if let (Outcome::Satisfied, Some(end)) = (evaluated.outcome, evaluated.expires_at) {
+                expires_at = Some(expires_at.map_or(end, |earlier| earlier.min(end)));
+            }
+            RuleEvaluation { rule, outcome: evaluated.outcome, resolutions: evaluated.resolutions }
+        });
+        let rules = rules.collect();
+        PolicyEvaluation { policy: self, rules, expires_at }
+    }
+}
+
+/// The result of a rule.
+struct Evaluated<'a> {
+    outcome: Outcome,
+    resolutions: Vec<Resolution<'a>>,
+    /// When the attestations that satisfy the rule are too old.
+    expires_at: Option<Timestamp>,
+}
+
+impl<'a> Evaluated<'a> {
+    fn new(outcome: Outcome, resolutions: Vec<Resolution<'a>>) -> Self {
+        Self { outcome, resolutions, expires_at: None }
+    }
+
+    /// A result that concerns no single flow.
+    fn single(outcome: Outcome, kind: ResolutionKind) -> Self {
+        Self::new(outcome, vec![resolution(kind, None, None)])
+    }
+}
+
+fn resolution<'a>(kind: ResolutionKind, flow: Option<&'a str>, trail: Option<&'a str>) -> Resolution<'a> {
+    Resolution { kind, flow, trail, attestation: None }
+}
+
+fn variables<'a>(facts: &Facts<'a>, flow: Option<(&'a str, &'a FlowEvidence)>) -> Variables<'a> {
+    Variables {
+        flow: flow.map(|(name, evidence)| (name, &*evidence.tags)),
+        name: facts.name,
+        fingerprint: facts.fingerprint,
+        namespaces: facts.namespaces,
+    }
+}
+
+impl FlowRule {
+    /// Whether an exception holds. An exception that cannot be evaluated does not.
+    fn is_exempt(&self, variables: &Variables<'_>) -> bool {
+        let conditions = self.exceptions.iter().filter_map(Exception::condition);
+        conditions.into_iter().any(|condition| condition.holds(variables) == Ok(true))
+    }
+
+    fn evaluate_provenance<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
+        let flows = &facts.evidence.flows;
+        if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
+            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+        }
+        if flows.is_empty() {
+            return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingProvenance);
+        }
+        let satisfied = flows.keys().map(|flow| resolution(ResolutionKind::Satisfied, Some(flow), None));
+        Evaluated::new(Outcome::Satisfied, satisfied.collect())
+    }
+
+    fn evaluate_trails<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
+        let flows = &facts.evidence.flows;
+        if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
+            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+        }
+        let mut resolutions = Vec::new();
+        for (flow, evidence) in flows {
+            let is_exempt = self.is_exempt(&variables(facts, Some((flow, evidence))));
+            for trail in &evidence.trails {
+                let kind = match trail.is_compliant {
+                    _ if is_exempt => ResolutionKind::NotApplicable,
+                    true => ResolutionKind::Satisfied,
+                    false => ResolutionKind::NonCompliantTrail,
+                };
+                resolutions.push(resolution(kind, Some(flow), Some(&trail.name)));
+            }
+        }
+        if resolutions.is_empty() {
+            return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingTrail);
+        }
+        Evaluated::new(outcome(&resolutions), resolutions)
+    }
+}
+
+/// The result of a rule that holds for each flow and trail to which it applies.
+fn outcome(resolutions: &[Resolution<'_>]) -> Outcome {
+    let mut kinds = resolutions.iter().map(|found| &found.kind);
+    if kinds.clone().all(|kind| *kind == ResolutionKind::NotApplicable) {
+        Outcome::Ignored
+    } else if kinds.all(|kind| matches!(kind, ResolutionKind::NotApplicable | ResolutionKind::Satisfied)) {
+        Outcome::Satisfied
+    } else {
+        Outcome::NotSatisfied
+    }
+}
+
+impl AttestationRule {
+    fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> Evaluated<'a> {
+        let flows = &facts.evidence.flows;
+        if let Some(flow) = &self.flow {
+            let found = flows.get(flow).map(|evidence| self.in_flow(evidence, now));
+            let (kind, attestation, expires_at) = found.unwrap_or(MISSING);
+            let outcome =
+                if kind == ResolutionKind::Satisfied { Outcome::Satisfied } else { Outcome::NotSatisfied };
+            let found = Resolution { attestation, ..resolution(kind, Some(flow), None) };
+            return Evaluated { outcome, resolutions: vec![found], expires_at };
+        }
+        if flows.is_empty() {
+            return match self.applies(&variables(facts, None)) {
+                Ok(false) => Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable),
+                Ok(true) => Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingAttestation),
+                Err(error) => {
+                    let kinds = [
+                        ResolutionKind::FailedCondition(error.to_string()),
+                        ResolutionKind::MissingAttestation,
+                    ];
+                    Evaluated::new(
+                        Outcome::NotSatisfied,
+                        kinds.map(|kind| resolution(kind, None, None)).into(),
+                    )
+                }
+            };
+        }
+        let mut resolutions = Vec::new();
+        let (mut is_satisfied, mut is_failed, mut applies) = (false, false, false);
+        let mut expires_at: Option<Timestamp> = None;
+        for (flow, evidence) in flows {
+            match self.applies(&variables(facts, Some((flow, evidence)))) {
+                Ok(true) => {}
+                Ok(false) => {
+                    resolutions.push(resolution(ResolutionKind::NotApplicable, Some(flow), None));
+                    continue;
+                }
+                Err(error) => {
+                    let kind = ResolutionKind::FailedCondition(error.to_string());
+                    resolutions.push(resolution(kind, Some(flow), None));
+                }
+            }
+            applies = true;
+            let (kind, attestation, end) = self.in_flow(evidence, now);
+            is_failed |= kind == ResolutionKind::NonCompliantAttestation;
+            if kind == ResolutionKind::Satisfied {
+                // Unlimited if one of the attestations is.
+                expires_at = if is_satisfied { expires_at.zip(end).map(|(a, b)| a.max(b)) } else { end };
+                is_satisfied = true;
+            }
+            let trail = evidence.trails.last().map(|trail| trail.name.as_str());
+            resolutions.push(Resolution { attestation, ..resolution(kind, Some(flow), trail) });
+        }
+        let outcome = match (applies, is_satisfied && !is_failed) {
+            (false, _) => Outcome::Ignored,
+            (true, true) => Outcome::Satisfied,
+            (true, false) => Outcome::NotSatisfied,
+        };
+        Evaluated { outcome, resolutions, expires_at }
+    }
+
+    /// Whether the rule applies. It does if its condition cannot be evaluated.
+    fn applies(&self, variables: &Variables<'_>) -> Result<bool, EvaluationError> {
+        self.condition.as_ref().map_or(Ok(true), |condition: &Condition| condition.holds(variables))
+    }
+
+    /// The result for the attestations of one flow: one that fails, else the best.
+    fn in_flow<'a>(&self, evidence: &'a FlowEvidence, now: Timestamp) -> Found<'a> {
+        let matching = evidence.attestations.iter().filter(|(name, latest)| self.matches(name, &latest.kind));
+        let mut found: Option<Found<'a>> = None;
+        for (name, latest) in matching {
+            let (kind, end) = self.check(latest, now);
+            let is_better = match (&kind, found.as_ref().map(|(best, ..)| best)) {
+                (_, Some(ResolutionKind::NonCompliantAttestation)) => false,
+                (ResolutionKind::Satisfied, Some(ResolutionKind::Satisfied)) => {
+                    let best = found.as_ref().and_then(|(_, _, end)| *end);
+                    end.is_none() || best.is_some_and(|best| end > Some(best))
+                }
+                (ResolutionKind::NonCompliantAttestation, _)
+                | (_, None)
+                | (ResolutionKind::Satisfied, Some(_)) => true,
+                _ => false,
+            };
+            if is_better {
+                found = Some((kind, Some(name), end));
+            }
+        }
+        found.unwrap_or(MISSING)
+    }
+
+    /// The result for one attestation, and when it is too old.
+    fn check(&self, latest: &AttestationEvidence, now: Timestamp) -> (ResolutionKind, Option<Timestamp>) {
+        let end = self.max_age.map(|age| latest.created_at.later(age));
+        let kind = match end {
+            _ if self.must_be_compliant && !latest.passes => ResolutionKind::NonCompliantAttestation,
+            Some(end) if end <= now => ResolutionKind::ExpiredAttestation(end),
+            _ if self.min_tests.is_some_and(|min| latest.tests < min) => {
+                ResolutionKind::TooFewTests(latest.tests)
+            }
+            _ if self.max_skipped.is_some_and(|max| latest.skipped > max) => {
+                ResolutionKind::TooManySkipped(latest.skipped)
+            }
+            _ => ResolutionKind::Satisfied,
+        };
+        (kind, end)
+    }
+}
+
+/// A result, the name of the attestation, and when it is too old.
+type Found<'a> = (ResolutionKind, Option<&'a str>, Option<Timestamp>);
+
+const MISSING: Found<'static> = (ResolutionKind::MissingAttestation, None, None);
+
+impl ApprovalRule {
+    fn evaluate<'a>(self, facts: &Facts<'a>) -> Evaluated<'a> {
+        if !self.required {
+            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+        }
+        let applicable =
+            facts.evidence.approvals.iter().filter(|approval| {
+                approval.environment.as_ref().is_none_or(|name| name == facts.environment)
+            });
+        // An approval without names, as earlier clients sent it, counts as one person.
+        let mut persons: BTreeSet<&str> = BTreeSet::new();
+        for approval in applicable {
+            persons.extend(approval.approvers.iter().map(String::as_str));
+            if approval.approvers.is_empty() {
+                persons.insert("");
+            }
+        }
+        let approved = persons.len();
+        if self.not_author {
+            let authors = &facts.evidence.authors;
+            if authors.is_empty() && approved > 0 {
+                return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::UnknownAuthor);
+            }
+            persons.retain(|person| !person.is_empty() && !authors.iter().any(|a| is_same(a, person)));
+        }
+        if persons.len() >= usize::try_from(self.count).unwrap_or(usize::MAX) {
+            return Evaluated::single(Outcome::Satisfied, ResolutionKind::Satisfied);
+        }
+        Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingApproval(persons.len()))
+    }
+}
+
+/// Whether an approver is the author of a commit, `Name <mail>`: by name, address or both, whatever the case.
+fn is_same(author: &str, approver: &str) -> bool {
+    let normal = |text: &str| text.trim().to_lowercase();
+    let parts = |text: &str| -> BTreeMap<&'static str, String> {
+        match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+            Some((name, mail)) => BTreeMap::from([("name", normal(name)), ("mail", normal(mail))]),
+            None if text.contains('@') => BTreeMap::from([("mail", normal(text))]),
+            None => BTreeMap::from([("name", normal(text))]),
+        }
+    };
+    let (author, approver) = (parts(author), parts(approver));
+    author.iter().any(|(part, text)| !text.is_empty() && approver.get(part) == Some(text))
+}
+
+#[cfg(test)]
+mod tests;

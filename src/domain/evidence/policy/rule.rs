@@ -1,0 +1,183 @@
+//! The rules of policies.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::expression::{self, Condition};
+
+/// Matches any name or type of an attestation.
+pub(super) const ANY: &str = "*";
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// A flow must hold the artifact: it was attested or reported there.
+    Provenance(FlowRule),
+    /// The trails of the artifact must comply with the templates of their flows.
+    TrailCompliance(FlowRule),
+    /// The artifact must have an attestation.
+    Attestation(AttestationRule),
+    /// The artifact must be approved.
+    Approval(ApprovalRule),
+}
+
+/// A requirement with exceptions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowRule {
+    /// Whether it is required.
+    #[serde(default)]
+    pub required: bool,
+    /// Artifacts and flows to which it does not apply.
+    #[serde(default)]
+    pub exceptions: Vec<Exception>,
+}
+
+/// An exception of a requirement: one of `if` and `when`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exception {
+    /// `${{ … }}`.
+    #[serde(rename = "if", default)]
+    pub(super) expression: Option<Condition>,
+    /// CEL.
+    #[serde(default, deserialize_with = "expression::deserialize_cel")]
+    pub(super) when: Option<Condition>,
+}
+
+/// A required attestation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttestationRule {
+    /// Its name; `*` for any.
+    pub name: String,
+    /// Its type; `*` for any.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The flows to which the rule applies; `None` for all.
+    #[serde(rename = "if")]
+    pub condition: Option<Condition>,
+    /// Whether it must pass.
+    pub must_be_compliant: bool,
+    /// The control that it is evidence for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_control: Option<String>,
+    /// The only flow whose attestations count; `None` for each flow that holds the artifact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Maximum age.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    pub max_age: Option<Duration>,
+    /// Minimum number of tests that ran: all except skipped ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_tests: Option<u32>,
+    /// Maximum number of skipped tests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_skipped: Option<u32>,
+}
+
+/// Required approvals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRule {
+    /// Whether it is required.
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// Number of persons who must approve.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Whether approvals by authors of the artifact's commits do not count.
+    #[serde(default)]
+    pub not_author: bool,
+}
+
+pub(super) fn yes() -> bool {
+    true
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn seconds<S: Serializer>(age: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    age.map(|age| format!("{}s", age.as_secs())).serialize(serializer)
+}
+
+impl Rule {
+    /// The kind of rule, as in the interface.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Provenance(_) => "provenance",
+            Self::TrailCompliance(_) => "trail-compliance",
+            Self::Attestation(_) => "attestation",
+            Self::Approval(_) => "approval",
+        }
+    }
+
+    /// The conditions of the rule.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        let (exceptions, condition) = match self {
+            Self::Provenance(rule) | Self::TrailCompliance(rule) => (rule.exceptions.as_slice(), None),
+            Self::Attestation(rule) => (&[][..], rule.condition.as_ref()),
+            Self::Approval(_) => (&[][..], None),
+        };
+        exceptions.iter().filter_map(Exception::condition).chain(condition)
+    }
+}
+
+impl Exception {
+    /// The condition. A valid exception has one.
+    #[must_use]
+    pub fn condition(&self) -> Option<&Condition> {
+        self.expression.as_ref().or(self.when.as_ref())
+    }
+}
+
+impl Serialize for Exception {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        std::collections::BTreeMap::from([("if", self.condition())]).serialize(serializer)
+    }
+}
+
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        std::collections::BTreeMap::from([("text", self.text())]).serialize(serializer)
+    }
+}
+
+/// The definition of the rule, as in the interface.
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Provenance(rule) | Self::TrailCompliance(rule) => rule.serialize(serializer),
+            Self::Attestation(rule) => rule.serialize(serializer),
+            Self::Approval(rule) => rule.serialize(serializer),
+        }
+    }
+}
+
+impl AttestationRule {
+    /// Whether it is about attestations of this name and type.
+    pub(super) fn matches(&self, name: &str, kind: &str) -> bool {
+        (self.name == ANY || self.name == name) && (self.kind == ANY || self.kind == kind)
+    }
+
+    /// Whether it limits the number of tests.
+    pub(super) fn has_limits(&self) -> bool {
+        self.min_tests.is_some() || self.max_skipped.is_some()
+    }
+}
+
+/// The attestation that the rule requires.
+impl fmt::Display for AttestationRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name.as_str(), self.kind.as_str()) {
+            (ANY, kind) => write!(f, "an attestation of type {kind}"),
+            (name, ANY) => f.write_str(name),
+            (name, kind) => write!(f, "{name} ({kind})"),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Create, list and get policies.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::evidence::policy::{MAX_FILE, Needs, Policy, PolicyVersion};
+use crate::domain::model::{PolicyName, PolicySummary, Text};
+use crate::process::error_causes::describe;
+use crate::service::access::{Administer, Admitted, Read};
+use crate::service::app::App;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::evaluation::queue;
+use crate::service::http::form::{Form, Parts};
+use crate::service::http::json;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::site::Site;
+use crate::store::policies::NewPolicy;
+
+const PAYLOAD: &str = "payload";
+const FILE: &str = "policy_file";
+
+/// Maximum time for which evaluations delay the response. The queue evaluates the rest.
+const MAX_EVALUATION: Duration = Duration::from_secs(2);
+
+/// The form, for the OpenAPI document.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the form in the OpenAPI document")]
+pub(crate) struct PolicyForm {
+    /// The policy, a JSON object
+    payload: Payload,
+    /// The policy file
+    #[schema(value_type = String, format = Binary)]
+    policy_file: Vec<u8>,
+}
+
+/// The description of a policy.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct Payload {
+    /// The policy's name
+    #[schema(value_type = String)]
+    name: PolicyName,
+    /// The description; replaces the earlier one
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    description: Option<Text>,
+    /// A comment on this version
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    comment: Option<Text>,
+    /// The kind of policy
+    #[serde(rename = "type", default)]
+    kind: Kind,
+}
+
+/// The kind of policy.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// Policy of environments
+    #[default]
+    Env,
+}
+
+/// Create a policy, or a new version of it. A file and description that equal those of the current version create none.
+#[utoipa::path(
+    put,
+    path = "/policies/{org}",
+    tag = "policies",
+    params(("org" = String, Path, description = "Organization")),
+    request_body(content = PolicyForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, description = "Updated, or unchanged", body = String, content_type = "application/json"),
+        (status = 201, description = "Created", body = String, content_type = "application/json"),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn put_policy(
+    State(app): State<App>,
+    Admitted { organization, caller, .. }: Admitted<Administer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let mut share = app.inbound.share(&organization);
+    let max_file = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
+    let parts = Parts { data: PAYLOAD, file: FILE, max_file };
+    let form = Form::read(parts, &headers, body, &app.limits, &mut share).await?;
+    let payload: Payload = json::read(PAYLOAD, form.data()?)?;
+    let file = form.file().ok_or_else(|| Problem::field(FILE, "missing part"))?;
+    let content =
+        std::str::from_utf8(&file.content).map_err(|_| Problem::field(FILE, "expected text in UTF-8"))?;
+    if content.contains('\0') {
+        return Err(Problem::field(FILE, "expected text without NUL"));
+    }
+    let (name, Kind::Env) = (payload.name.as_str(), payload.kind);
+    let version = PolicyVersion { name: name.to_owned(), version: 0 };
+    let parsed = Policy::parse(version, content).map_err(|error| Problem::field(FILE, &error))?;
+    let text = |text: &Option<Text>| text.as_ref().map_or("", Text::as_str).to_owned();
+    let (description, comment) = (text(&payload.description), text(&payload.comment));
+
+    let organizations = BTreeSet::from([organization.as_str()]);
+    let mut evaluating = Evaluating::exclusive(&app, organizations, app.limits.permit_timeout).await?;
+    let transaction = &mut evaluating.transaction;
+    let current = transaction.current_policy(&organization, name).await?;
+    if current.as_ref().is_some_and(|current| current.is_declared) {
+        return Err(Problem::invalid(format!(
+            "the bootstrap file declares the policy \"{name}\": change it there"
+        )));
+    }
+    let is_known = current.is_some();
+    if current.is_some_and(|current| {
+        (current.description, current.content.as_str()) == (description.clone(), content)
+    }) {
+        return Ok((StatusCode::OK, axum::Json("OK")).into_response());
+    }
+    let new = NewPolicy {
+        name,
+        description: &description,
+        comment: &comment,
+        content,
+        needs_trails: Needs::new([&parsed]).trails,
+        is_declared: false,
+        created_by: &caller.name,
+    };
+    let now = app.site.now();
+    let number = transaction.insert_policy(&organization, new, now).await?;
+    let attached = transaction.policy_attachments(&organization, Some(name)).await?;
+    let environments = attached.iter().map(|attachment| attachment.environment.as_str());
+    let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
+    transaction.queue_evaluations(&organization, environments, None, &cause, now).await?;
+    let audit =
+        Audit::from_caller(&caller, &organization, || format!("the policy {name} has version {number}"));
+    evaluating.audit(audit, now).await?;
+    evaluating.commit().await?;
+    drop(share);
+    if !attached.is_empty() {
+        let deadline = Instant::now() + MAX_EVALUATION;
+        if let Err(error) = queue::evaluate_batch(&app, || Instant::now() >= deadline).await {
+            tracing::warn!(
+                "failed to evaluate environments after a change of a policy: {}",
+                describe(&error)
+            );
+        }
+    }
+    let status = if is_known { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, axum::Json("OK")).into_response())
+}
+
+/// List policies by name.
+#[utoipa::path(
+    get,
+    path = "/policies/{org}",
+    tag = "policies",
+    params(("org" = String, Path, description = "Organization")),
+    responses((status = 200, description = "All policies", body = Vec<PolicySummary>), ErrorResponses),
+    security(("token" = [])),
+)]
+pub(crate) async fn list_policies(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
+) -> Result<axum::Json<Vec<PolicySummary>>, Problem> {
+    let policies = site.store.read().await?.policies(&organization).await?;
+    Ok(axum::Json(policies))
+}
+
+/// Get a policy with its versions.
+#[utoipa::path(
+    get,
+    path = "/policies/{org}/{policy_name}",
+    tag = "policies",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("policy_name" = String, Path, description = "Policy"),
+    ),
+    responses(
+        (status = 200, description = "The policy", body = PolicySummary),
+        (status = 404, description = "No such policy", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_policy(
+    State(site): State<Site>,
+    Admitted { organization, rest: name, .. }: Admitted<Read, String>,
+) -> Result<axum::Json<PolicySummary>, Problem> {
+    let name: PolicyName = Problem::parse("policy_name", &name)?;
+    let policy = site.store.read().await?.policy(&organization, name.as_str()).await?;
+    let policy = policy.ok_or_else(|| Problem::not_found(format!("policy \"{name}\" not found")))?;
+    Ok(axum::Json(policy))
+}

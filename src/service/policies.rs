@@ -1,0 +1,68 @@
+//! The policies of environments, compiled.
+//!
+//! The content of a version never changes, so each is compiled once per process and kept.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlx::types::Uuid;
+
+use crate::domain::evidence::policy::{InlinePolicy, Policy, PolicyVersion};
+use crate::store::{Error, Transaction};
+
+/// Maximum number of policies that are kept.
+const MAX_KEPT: usize = 1_000;
+
+/// Compiled policies by the identifier of their content.
+#[derive(Default)]
+pub(crate) struct Policies(Mutex<HashMap<Uuid, Arc<Policy>>>);
+
+impl Policies {
+    /// The policies of environments, by environment. Environments without policies have no entry.
+    pub(crate) async fn of(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+        environments: impl IntoIterator<Item = &str>,
+    ) -> Result<HashMap<String, Vec<Arc<Policy>>>, Error> {
+        let attached = transaction.policies_of(organization, environments).await?;
+        let mut policies = HashMap::new();
+        let mut missing: HashMap<Uuid, Option<PolicyVersion>> = HashMap::new();
+        {
+            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            for one in attached.values().flatten() {
+                match kept.get(&one.id) {
+                    Some(policy) => drop(policies.insert(one.id, Arc::clone(policy))),
+                    None => drop(missing.insert(one.id, one.name.clone())),
+                }
+            }
+        }
+        if !missing.is_empty() {
+            let ids: BTreeSet<Uuid> = missing.keys().copied().collect();
+            for (id, content) in transaction.policy_contents(ids).await? {
+                let name = missing.remove(&id).flatten();
+                policies.insert(id, Arc::new(compile(name, &content)?));
+            }
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() + policies.len() > MAX_KEPT {
+                kept.clear();
+            }
+            kept.extend(policies.iter().map(|(id, policy)| (*id, Arc::clone(policy))));
+        }
+        let compiled = attached.into_iter().map(|(environment, attached)| {
+            let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
+            let attached = attached.collect::<Option<_>>().ok_or(Error::Unreadable("a policy"))?;
+            Ok((environment, attached))
+        });
+        compiled.collect()
+    }
+}
+
+/// Compiles a stored policy.
+fn compile(name: Option<PolicyVersion>, content: &str) -> Result<Policy, Error> {
+    const UNREADABLE: Error = Error::Unreadable("a policy");
+    match name {
+        Some(name) => Policy::parse(name, content).map_err(|_| UNREADABLE),
+        None => serde_json::from_str::<InlinePolicy>(content).map(Policy::from).map_err(|_| UNREADABLE),
+    }
+}

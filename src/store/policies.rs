@@ -1,0 +1,315 @@
+//! Policies of environments: their versions and attachments.
+
+use std::collections::HashMap;
+
+use sqlx::types::Uuid;
+
+use super::from_row::{all_from_rows, optional_from_row};
+use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::{Error, Transaction};
+use crate::domain::evidence::policy::PolicyVersion;
+use crate::domain::model::Timestamp;
+
+/// A policy of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentPolicy {
+    /// Identifies its content, which never changes.
+    pub id: Uuid,
+    /// Name and version; `None` for the unnamed policy of the bootstrap file.
+    pub name: Option<PolicyVersion>,
+}
+
+/// A version of a policy to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewPolicy<'a> {
+    /// The policy's name.
+    pub name: &'a str,
+    /// The description.
+    pub description: &'a str,
+    /// A comment on this version.
+    pub comment: &'a str,
+    /// The policy file.
+    pub content: &'a str,
+    /// Whether it requires that trails comply with their templates.
+    pub needs_trails: bool,
+    /// Whether the bootstrap file declares it.
+    pub is_declared: bool,
+    /// The author of this version.
+    pub created_by: &'a str,
+}
+
+/// The current version of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct CurrentPolicy {
+    /// Identifies its content.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// The version.
+    pub version: i64,
+    /// The description.
+    pub description: String,
+    /// The policy file.
+    pub content: String,
+    /// Whether the bootstrap file declares it.
+    pub is_declared: bool,
+}
+
+/// An attachment of a policy to an environment.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Attachment {
+    /// Its identifier.
+    pub id: Uuid,
+    /// The environment.
+    pub environment: String,
+    /// The policy.
+    pub policy: String,
+    /// Whether the bootstrap file declares it.
+    pub is_declared: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct EnvironmentPolicyRow {
+    environment: String,
+    id: Uuid,
+    name: Option<String>,
+    version: i64,
+}
+
+/// Policies by environment, with the unnamed ones first, then by name.
+const OF_ENVIRONMENTS: &str = "
+    SELECT environment, id, name, version
+    FROM (SELECT organization, environment, id, CAST(NULL AS TEXT) AS name, CAST(0 AS BIGINT) AS version
+          FROM policies WHERE closed_at IS NULL
+          UNION ALL
+          SELECT a.organization, a.environment, v.id, v.name, v.version
+          FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+          WHERE a.closed_at IS NULL AND v.closed_at IS NULL) p
+    WHERE organization = ";
+
+impl Transaction {
+    /// The policies of environments, by environment.
+    pub async fn policies_of(
+        &mut self,
+        organization: &str,
+        environments: impl IntoIterator<Item = &str>,
+    ) -> Result<HashMap<String, Vec<EnvironmentPolicy>>, Error> {
+        let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(
+            self,
+            |query| query.push(OF_ENVIRONMENTS).push_bind(organization).push(" AND environment IN"),
+            environments,
+            ""
+        );
+        let mut policies: HashMap<String, Vec<EnvironmentPolicy>> = HashMap::new();
+        for EnvironmentPolicyRow { environment, id, name, version } in rows {
+            let name = name.map(|name| PolicyVersion { name, version });
+            policies.entry(environment).or_default().push(EnvironmentPolicy { id, name });
+        }
+        // Sorted here: the database's order depends on its locale.
+        for of_one in policies.values_mut() {
+            of_one.sort_by(|one, other| one.name.cmp(&other.name));
+        }
+        Ok(policies)
+    }
+
+    /// The contents of policies, by their identifiers.
+    pub async fn policy_contents(
+        &mut self,
+        ids: impl IntoIterator<Item = Uuid>,
+    ) -> Result<HashMap<Uuid, String>, Error> {
+        let rows: Vec<(Uuid, String)> = fetch_for_all!(
+            self,
+            |query| query.push(
+                "SELECT id, content FROM (SELECT id, content FROM policies
+                                          UNION ALL SELECT id, content FROM policy_versions) p WHERE id IN"
+            ),
+            ids,
+            ""
+        );
+        Ok(rows.into_iter().collect())
+    }
+
+    /// Whether a policy that is attached to an environment of the organization requires that trails comply with their
+    /// templates.
+    pub async fn needs_trails(&mut self, organization: &str) -> Result<bool, Error> {
+        const COUNT: &str = "
+            SELECT COUNT(*) FROM (
+              SELECT 1 FROM policy_versions v
+              WHERE v.organization = $1 AND v.closed_at IS NULL AND v.needs_trails
+                AND EXISTS (SELECT 1 FROM policy_attachments a
+                            WHERE a.organization = v.organization AND a.policy = v.name AND a.closed_at IS NULL)
+              LIMIT 1) AS needed";
+        let count: i64 = on!(self, |connection| {
+            sqlx::query_scalar(COUNT).bind(organization).fetch_one(connection).await?
+        });
+        Ok(count > 0)
+    }
+
+    /// The environments to which policies are attached; with `needs_trails`: only those whose policies require that trails
+    /// comply with their templates.
+    pub async fn environments_with_policies(
+        &mut self,
+        organization: &str,
+        needs_trails: bool,
+    ) -> Result<Vec<String>, Error> {
+        const SELECT: &str = "
+            SELECT DISTINCT a.environment
+            FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+            WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL AND (v.needs_trails OR NOT $2)";
+        Ok(on!(self, |connection| {
+            sqlx::query_scalar(SELECT).bind(organization).bind(needs_trails).fetch_all(connection).await?
+        }))
+    }
+
+    /// The current version of a policy.
+    pub async fn current_policy(
+        &mut self,
+        organization: &str,
+        name: &str,
+    ) -> Result<Option<CurrentPolicy>, Error> {
+        const SELECT: &str = "
+            SELECT id, name, version, description, content, is_declared FROM policy_versions
+            WHERE organization = $1 AND name = $2 AND closed_at IS NULL";
+        Ok(on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .bind(name)
+            .fetch_optional(connection)
+            .await
+            .and_then(optional_from_row)?))
+    }
+
+    /// The current versions of the policies that the bootstrap file declares.
+    pub(super) async fn declared_policies(
+        &mut self,
+        organization: &str,
+    ) -> Result<Vec<CurrentPolicy>, Error> {
+        const SELECT: &str = "
+            SELECT id, name, version, description, content, is_declared FROM policy_versions
+            WHERE organization = $1 AND is_declared AND closed_at IS NULL";
+        Ok(on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?))
+    }
+
+    /// Records a new version of a policy, which supersedes the current one. Returns its number.
+    pub async fn insert_policy(
+        &mut self,
+        organization: &str,
+        new: NewPolicy<'_>,
+        at: Timestamp,
+    ) -> Result<i64, Error> {
+        const LAST: &str =
+            "SELECT COALESCE(MAX(version), 0) FROM policy_versions WHERE organization = $1 AND name = $2";
+        const INSERT: &str = "
+            INSERT INTO policy_versions (id, organization, name, version, description, comment, content, needs_trails,
+                                         is_declared, created_by, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let last: i64 = on!(self, |connection| {
+            sqlx::query_scalar(LAST).bind(organization).bind(new.name).fetch_one(connection).await?
+        });
+        self.close_policy(organization, new.name, at).await?;
+        on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(new.name);
+            let insert = insert.bind(last + 1).bind(new.description).bind(new.comment).bind(new.content);
+            let insert = insert.bind(new.needs_trails).bind(new.is_declared).bind(new.created_by);
+            insert.bind(at.micros()).execute(connection).await?;
+        });
+        Ok(last + 1)
+    }
+
+    /// Closes the current version of a policy.
+    pub(super) async fn close_policy(
+        &mut self,
+        organization: &str,
+        name: &str,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const CLOSE: &str = "
+            UPDATE policy_versions SET closed_at = $1 WHERE organization = $2 AND name = $3 AND closed_at IS NULL";
+        on!(self, |connection| {
+            sqlx::query(CLOSE).bind(at.micros()).bind(organization).bind(name).execute(connection).await?;
+        });
+        Ok(())
+    }
+
+    /// The attachments of an organization's policies; of one policy if `policy` names it.
+    pub async fn policy_attachments(
+        &mut self,
+        organization: &str,
+        policy: Option<&str>,
+    ) -> Result<Vec<Attachment>, Error> {
+        let mut attachments: Vec<Attachment> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT id, environment, policy, is_declared FROM policy_attachments
+                 WHERE closed_at IS NULL AND organization = ",
+            );
+            query.push_bind(organization);
+            if let Some(policy) = policy {
+                query.push(" AND policy = ").push_bind(policy);
+            }
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        // Sorted here: the database's order depends on its locale.
+        attachments
+            .sort_by(|one, other| (&one.policy, &one.environment).cmp(&(&other.policy, &other.environment)));
+        Ok(attachments)
+    }
+
+    /// The attachments of an environment.
+    pub async fn attachments_of(
+        &mut self,
+        organization: &str,
+        environment: &str,
+    ) -> Result<Vec<Attachment>, Error> {
+        const SELECT: &str = "
+            SELECT id, environment, policy, is_declared FROM policy_attachments
+            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
+        Ok(on!(self, |connection| sqlx::query(SELECT)
+            .bind(organization)
+            .bind(environment)
+            .fetch_all(connection)
+            .await
+            .and_then(all_from_rows)?))
+    }
+
+    /// Attaches policies to environments: pairs of environment and policy.
+    pub async fn attach_policies(
+        &mut self,
+        organization: &str,
+        attached: &[(&str, &str)],
+        is_declared: bool,
+        by: &str,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        insert!(
+            self,
+            "INSERT INTO policy_attachments (id, organization, environment, policy, is_declared, attached_by, attached_at) ",
+            "",
+            attached,
+            |values, (environment, policy)| {
+                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(*environment);
+                values.push_bind(*policy).push_bind(is_declared).push_bind(by).push_bind(at.micros());
+            }
+        );
+        Ok(())
+    }
+
+    /// Closes attachments.
+    pub async fn detach_policies(
+        &mut self,
+        attachments: impl IntoIterator<Item = Uuid>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        for_all!(
+            self,
+            |query| query
+                .push("UPDATE policy_attachments SET closed_at = ")
+                .push_bind(at.micros())
+                .push(" WHERE id IN"),
+            attachments
+        );
+        Ok(())
+    }
+}
