@@ -7,11 +7,13 @@ mod examples;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
 
 use self::blocks::{Block, blocks};
 use crate::program::once;
-use crate::service::{Database, TestService};
+use crate::service::{ADMIN, Database, Response, TestService};
 
 /// Languages of blocks.
 const LANGUAGES: [&str; 8] = ["console", "yaml", "json", "python", "sql", "promql", "text", "toml"];
@@ -74,6 +76,30 @@ fn environments_files_are_valid() {
         read += 1;
     }
     assert!(read > 0);
+}
+
+/// Flow templates and policies, which only the service reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn templates_and_policies_are_accepted_by_the_service() {
+    let service = TestService::start(Database::sqlite()).await;
+    let mut accepted = BTreeSet::new();
+    for block in blocks_in("yaml") {
+        let documents = yaml(&block);
+        let has = |key: &str| documents.iter().any(|document| document.get(key).is_some());
+        let (path, data, file) = match (has("_schema"), has("trail")) {
+            (true, _) => ("/policies/acme", "payload", "policy_file"),
+            (_, true) => ("/flows/acme/template_file", "data_json", "template_file"),
+            _ => continue,
+        };
+        let description = json!({"name": "documented", "description": ""}).to_string();
+        let part = Part::text(block.text.clone()).file_name("file.yaml");
+        let form = Form::new().text(data, description).part(file, part);
+        let request = service.request(Method::PUT, ADMIN, path).multipart(form);
+        let response = Response::from_request(request).await;
+        assert!(response.status.is_success(), "{}: {response:?}", block.position());
+        accepted.insert(file);
+    }
+    assert_eq!(accepted, BTreeSet::from(["policy_file", "template_file"]));
 }
 
 /// Commands in workflow steps and container arguments.
