@@ -8,8 +8,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::evidence::snapshot::report::{ImageDigests, Name};
 use crate::domain::model::{
-    AnyJson, CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, Provider, RepositoryName,
-    ShortText, Text, Timestamp, TrailName, UrlText,
+    AnyJson, CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, PolicyName, Provider,
+    RepositoryName, ShortText, Text, Timestamp, TrailName, UrlText,
 };
 
 /// Text without control characters.
@@ -88,6 +88,7 @@ macro_rules! described {
 described! {
     EnvironmentName => short(SEGMENT, 255),
     TrailName => short(SEGMENT, 255),
+    PolicyName => short(SEGMENT, 255),
     RepositoryName => short(REPOSITORY, 1000),
     FlowName => short(FLOW, 255),
     Fingerprint => text(FINGERPRINT).build(),

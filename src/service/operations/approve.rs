@@ -33,13 +33,14 @@ pub(crate) struct ApprovalRequest {
     description: Text,
     /// Commits that the artifact adds.
     #[serde(default, deserialize_with = "null_is_default")]
+    #[schema(value_type = Option<Vec<CommitHash>>)]
     src_commit_list: Vec<CommitHash>,
     /// Ignored.
     #[expect(dead_code, reason = "older clients send it")]
     oldest_commit: Option<Text>,
     /// The decision of the caller; without one, the approval is pending.
     #[serde(default, deserialize_with = "null_is_default")]
-    #[schema(max_items = 1)]
+    #[schema(value_type = Option<Vec<Decision>>, max_items = 1)]
     approvals: Vec<Decision>,
     /// Additional data to store, in any form, at most 64 KiB.
     #[serde(default)]

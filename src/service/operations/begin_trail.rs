@@ -33,6 +33,7 @@ use crate::store::repositories::Reporter;
 pub(crate) struct TrailData {
     name: TrailName,
     description: Option<Text>,
+    #[schema(value_type = AnyJson, required = false)]
     user_data: Option<AnyJson>,
     git_commit_info: Option<GitCommit>,
     repo_info: Option<RepositoryInfo>,

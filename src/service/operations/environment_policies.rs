@@ -26,7 +26,7 @@ const MAX_BODY: u64 = 64 * 1024;
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(crate) struct PolicyNames {
     /// The policies, at least one
-    #[schema(value_type = Vec<String>)]
+    #[schema(min_items = 1)]
     policy_names: Vec<PolicyName>,
 }
 

@@ -32,6 +32,7 @@ const MAX_EVALUATION: Duration = Duration::from_secs(2);
 
 /// The form, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "describes the form in the OpenAPI document")]
 pub(crate) struct PolicyForm {
     /// The policy, a JSON object
@@ -45,7 +46,6 @@ pub(crate) struct PolicyForm {
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Payload {
     /// The policy's name
-    #[schema(value_type = String)]
     name: PolicyName,
     /// The description; replaces the earlier one
     #[serde(default)]
@@ -57,13 +57,13 @@ pub(crate) struct Payload {
     comment: Option<Text>,
     /// The kind of policy
     #[serde(rename = "type", default)]
-    kind: Kind,
+    kind: PolicyKind,
 }
 
 /// The kind of policy.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum PolicyKind {
     /// Policy of environments
     #[default]
     Env,
@@ -101,7 +101,7 @@ pub(crate) async fn put_policy(
     if content.contains('\0') {
         return Err(Problem::field(FILE, "expected text without NUL"));
     }
-    let (name, Kind::Env) = (payload.name.as_str(), payload.kind);
+    let (name, PolicyKind::Env) = (payload.name.as_str(), payload.kind);
     let version = PolicyVersion { name: name.to_owned(), version: 0 };
     let parsed = Policy::parse(version, content).map_err(|error| Problem::field(FILE, &error))?;
     let text = |text: &Option<Text>| text.as_ref().map_or("", Text::as_str).to_owned();
@@ -179,7 +179,7 @@ pub(crate) async fn list_policies(
     tag = "policies",
     params(
         ("org" = String, Path, description = "Organization"),
-        ("policy_name" = String, Path, description = "Policy"),
+        ("policy_name" = inline(PolicyName), Path, description = "Policy"),
     ),
     responses(
         (status = 200, description = "The policy", body = PolicySummary),

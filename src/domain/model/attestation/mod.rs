@@ -52,6 +52,7 @@ pub struct AttestationFields {
     pub annotations: Option<FreeForm>,
     /// Free-form data.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "service", schema(value_type = AnyJson, required = false))]
     pub user_data: Option<AnyJson>,
 }
 
