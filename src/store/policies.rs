@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::types::Uuid;
 
-use super::from_row::{all_from_rows, optional_from_row};
+use super::from_row::all_from_rows;
 use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::policy::PolicyVersion;
@@ -167,30 +167,26 @@ impl Transaction {
         organization: &str,
         name: &str,
     ) -> Result<Option<CurrentPolicy>, Error> {
-        const SELECT: &str = "
-            SELECT id, name, version, description, content, is_declared FROM policy_versions
-            WHERE organization = $1 AND name = $2 AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .bind(name)
-            .fetch_optional(connection)
-            .await
-            .and_then(optional_from_row)?))
+        Ok(self.current_policies(organization, Some(name)).await?.pop())
     }
 
-    /// The current versions of the policies that the bootstrap file declares.
-    pub(super) async fn declared_policies(
+    /// The current versions of an organization's policies; of one policy if `name` names it.
+    pub(super) async fn current_policies(
         &mut self,
         organization: &str,
+        name: Option<&str>,
     ) -> Result<Vec<CurrentPolicy>, Error> {
         const SELECT: &str = "
             SELECT id, name, version, description, content, is_declared FROM policy_versions
-            WHERE organization = $1 AND is_declared AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?))
+            WHERE closed_at IS NULL AND organization = ";
+        Ok(on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(SELECT);
+            query.push_bind(organization);
+            if let Some(name) = name {
+                query.push(" AND name = ").push_bind(name);
+            }
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+        }))
     }
 
     /// Records a new version of a policy, which supersedes the current one. Returns its number.
@@ -234,10 +230,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// The attachments of an organization's policies; of one policy if `policy` names it.
+    /// The attachments of an organization's policies; of one environment and of one policy if these are given.
     pub async fn policy_attachments(
         &mut self,
         organization: &str,
+        environment: Option<&str>,
         policy: Option<&str>,
     ) -> Result<Vec<Attachment>, Error> {
         let mut attachments: Vec<Attachment> = on!(self, |connection| {
@@ -246,8 +243,10 @@ impl Transaction {
                  WHERE closed_at IS NULL AND organization = ",
             );
             query.push_bind(organization);
-            if let Some(policy) = policy {
-                query.push(" AND policy = ").push_bind(policy);
+            for (column, value) in [("environment", environment), ("policy", policy)] {
+                if let Some(value) = value {
+                    query.push(format_args!(" AND {column} = ")).push_bind(value);
+                }
             }
             query.build().fetch_all(connection).await.and_then(all_from_rows)?
         });
@@ -255,23 +254,6 @@ impl Transaction {
         attachments
             .sort_by(|one, other| (&one.policy, &one.environment).cmp(&(&other.policy, &other.environment)));
         Ok(attachments)
-    }
-
-    /// The attachments of an environment.
-    pub async fn attachments_of(
-        &mut self,
-        organization: &str,
-        environment: &str,
-    ) -> Result<Vec<Attachment>, Error> {
-        const SELECT: &str = "
-            SELECT id, environment, policy, is_declared FROM policy_attachments
-            WHERE organization = $1 AND environment = $2 AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .bind(environment)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?))
     }
 
     /// Attaches policies to environments: pairs of environment and policy.

@@ -50,7 +50,7 @@ impl Transaction {
             let select = sqlx::query(SELECT).bind(organization).bind(MAX_VERSIONS);
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        let attachments = self.policy_attachments(organization, None).await?;
+        let attachments = self.policy_attachments(organization, None, None).await?;
         Ok(summaries(rows, attachments))
     }
 
@@ -61,7 +61,7 @@ impl Transaction {
             let select = sqlx::query(SELECT).bind(organization).bind(MAX_VERSIONS).bind(name);
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        let attachments = self.policy_attachments(organization, Some(name)).await?;
+        let attachments = self.policy_attachments(organization, None, Some(name)).await?;
         Ok(summaries(rows, attachments).pop())
     }
 }

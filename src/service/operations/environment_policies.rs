@@ -149,7 +149,7 @@ async fn begin<'a>(
             return Err(Problem::not_found(format!("policy \"{name}\" not found")));
         }
     }
-    let attached = transaction.attachments_of(organization, environment.as_str()).await?;
+    let attached = transaction.policy_attachments(organization, Some(environment.as_str()), None).await?;
     Ok((evaluating, attached))
 }
 

@@ -133,7 +133,7 @@ pub(crate) async fn put_policy(
     };
     let now = app.site.now();
     let number = transaction.insert_policy(&organization, new, now).await?;
-    let attached = transaction.policy_attachments(&organization, Some(name)).await?;
+    let attached = transaction.policy_attachments(&organization, None, Some(name)).await?;
     let environments = attached.iter().map(|attachment| attachment.environment.as_str());
     let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
     transaction.queue_evaluations(&organization, environments, None, &cause, now).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{EnvironmentConfig, Journal, PolicyConfig};
 use crate::domain::model::{PolicyName, Timestamp};
-use crate::store::policies::NewPolicy;
+use crate::store::policies::{CurrentPolicy, NewPolicy};
 use crate::store::{Error, Transaction};
 
 /// The author of declared policies and attachments.
@@ -23,19 +23,19 @@ impl Transaction {
         let declared: BTreeSet<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
         let mut changed: BTreeSet<String> = BTreeSet::new();
         let mut removed: BTreeSet<String> = BTreeSet::new();
-        for open in self.declared_policies(organization).await? {
-            if !declared.contains(open.name.as_str()) {
-                self.close_policy(organization, &open.name, now).await?;
-                journal.record(organization, format!("the policy {} was removed", open.name));
-                removed.insert(open.name);
-            }
+        let current = self.current_policies(organization, None).await?;
+        for open in current.iter().filter(|open| open.is_declared && !declared.contains(open.name.as_str())) {
+            self.close_policy(organization, &open.name, now).await?;
+            journal.record(organization, format!("the policy {} was removed", open.name));
+            removed.insert(open.name.clone());
         }
         for policy in policies {
             let PolicyConfig { name, description, content, needs_trails } = policy;
-            let current = self.current_policy(organization, name.as_str()).await?;
-            if current.is_some_and(|current| {
-                current.is_declared && (&current.description, &current.content) == (description, content)
-            }) {
+            let is_same = |open: &CurrentPolicy| {
+                (open.is_declared, open.name.as_str(), &open.description, &open.content)
+                    == (true, name.as_str(), description, content)
+            };
+            if current.iter().any(is_same) {
                 continue;
             }
             let new = NewPolicy {
@@ -66,7 +66,7 @@ impl Transaction {
             environment.policies.iter().map(|policy| (environment.name.as_str(), PolicyName::as_str(policy)))
         });
         let mut wanted: BTreeSet<(&str, &str)> = listed.collect();
-        let open = self.policy_attachments(organization, None).await?;
+        let open = self.policy_attachments(organization, None, None).await?;
         let mut closed = Vec::new();
         for attachment in &open {
             let (environment, policy) = (attachment.environment.as_str(), attachment.policy.as_str());

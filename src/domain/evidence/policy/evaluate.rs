@@ -4,6 +4,7 @@
 //! attestation in one of them satisfies the rule, unless the latest one in another fails: a failure in one flow cannot be
 //! hidden by a success in another.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Policy;
@@ -70,8 +71,7 @@ fn variables<'a>(facts: &Facts<'a>, flow: Option<(&'a str, &'a FlowEvidence)>) -
 impl FlowRule {
     /// Whether an exception holds. An exception that cannot be evaluated does not.
     fn is_exempt(&self, variables: &Variables<'_>) -> bool {
-        let conditions = self.exceptions.iter().filter_map(Exception::condition);
-        conditions.into_iter().any(|condition| condition.holds(variables) == Ok(true))
+        self.exceptions.iter().any(|Exception(condition)| condition.holds(variables) == Ok(true))
     }
 
     fn evaluate_provenance<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
@@ -125,55 +125,37 @@ fn outcome(resolutions: &[Resolution<'_>]) -> Outcome {
 impl AttestationRule {
     fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
-        if let Some(flow) = &self.flow {
-            let found = flows.get(flow).map(|evidence| self.in_flow(evidence, now));
-            let (kind, attestation, expires_at) = found.unwrap_or(MISSING);
-            let outcome =
-                if kind == ResolutionKind::Satisfied { Outcome::Satisfied } else { Outcome::NotSatisfied };
-            let found = Resolution { attestation, ..resolution(kind, Some(flow), None) };
-            return Evaluated { outcome, resolutions: vec![found], expires_at };
-        }
-        if flows.is_empty() {
-            return match self.applies(&variables(facts, None)) {
-                Ok(false) => Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable),
-                Ok(true) => Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingAttestation),
-                Err(error) => {
-                    let kinds = [
-                        ResolutionKind::FailedCondition(error.to_string()),
-                        ResolutionKind::MissingAttestation,
-                    ];
-                    Evaluated::new(
-                        Outcome::NotSatisfied,
-                        kinds.map(|kind| resolution(kind, None, None)).into(),
-                    )
-                }
-            };
-        }
+        let looked_at: Vec<(Option<&str>, Option<&FlowEvidence>)> = match &self.flow {
+            Some(flow) => vec![(Some(flow), flows.get(flow))],
+            None if flows.is_empty() => vec![(None, None)],
+            None => flows.iter().map(|(flow, evidence)| (Some(flow.as_str()), Some(evidence))).collect(),
+        };
         let mut resolutions = Vec::new();
         let (mut is_satisfied, mut is_failed, mut applies) = (false, false, false);
         let mut expires_at: Option<Timestamp> = None;
-        for (flow, evidence) in flows {
-            match self.applies(&variables(facts, Some((flow, evidence)))) {
+        for (flow, evidence) in looked_at {
+            match self.applies(&variables(facts, flow.zip(evidence))) {
                 Ok(true) => {}
                 Ok(false) => {
-                    resolutions.push(resolution(ResolutionKind::NotApplicable, Some(flow), None));
+                    resolutions.push(resolution(ResolutionKind::NotApplicable, flow, None));
                     continue;
                 }
                 Err(error) => {
                     let kind = ResolutionKind::FailedCondition(error.to_string());
-                    resolutions.push(resolution(kind, Some(flow), None));
+                    resolutions.push(resolution(kind, flow, None));
                 }
             }
             applies = true;
-            let (kind, attestation, end) = self.in_flow(evidence, now);
+            let (kind, attestation, end) = evidence.map_or(MISSING, |evidence| self.in_flow(evidence, now));
             is_failed |= kind == ResolutionKind::NonCompliantAttestation;
             if kind == ResolutionKind::Satisfied {
                 // Unlimited if one of the attestations is.
                 expires_at = if is_satisfied { expires_at.zip(end).map(|(a, b)| a.max(b)) } else { end };
                 is_satisfied = true;
             }
-            let trail = evidence.trails.last().map(|trail| trail.name.as_str());
-            resolutions.push(Resolution { attestation, ..resolution(kind, Some(flow), trail) });
+            let trail = evidence.and_then(|evidence| evidence.trails.last());
+            let trail = trail.map(|trail| trail.name.as_str());
+            resolutions.push(Resolution { attestation, ..resolution(kind, flow, trail) });
         }
         let outcome = match (applies, is_satisfied && !is_failed) {
             (false, _) => Outcome::Ignored,
@@ -191,25 +173,17 @@ impl AttestationRule {
     /// The result for the attestations of one flow: one that fails, else the best.
     fn in_flow<'a>(&self, evidence: &'a FlowEvidence, now: Timestamp) -> Found<'a> {
         let matching = evidence.attestations.iter().filter(|(name, latest)| self.matches(name, &latest.kind));
-        let mut found: Option<Found<'a>> = None;
-        for (name, latest) in matching {
+        let found = matching.map(|(name, latest)| {
             let (kind, end) = self.check(latest, now);
-            let is_better = match (&kind, found.as_ref().map(|(best, ..)| best)) {
-                (_, Some(ResolutionKind::NonCompliantAttestation)) => false,
-                (ResolutionKind::Satisfied, Some(ResolutionKind::Satisfied)) => {
-                    let best = found.as_ref().and_then(|(_, _, end)| *end);
-                    end.is_none() || best.is_some_and(|best| end > Some(best))
-                }
-                (ResolutionKind::NonCompliantAttestation, _)
-                | (_, None)
-                | (ResolutionKind::Satisfied, Some(_)) => true,
-                _ => false,
-            };
-            if is_better {
-                found = Some((kind, Some(name), end));
-            }
-        }
-        found.unwrap_or(MISSING)
+            (kind, Some(name.as_str()), end)
+        });
+        let best = found.min_by_key(|(kind, _, end)| match kind {
+            ResolutionKind::NonCompliantAttestation => (0, None),
+            // The one that expires last; first of all one that does not.
+            ResolutionKind::Satisfied => (1, end.map(Reverse)),
+            _ => (2, None),
+        });
+        best.unwrap_or(MISSING)
     }
 
     /// The result for one attestation, and when it is too old.

@@ -35,16 +35,31 @@ pub struct FlowRule {
     pub exceptions: Vec<Exception>,
 }
 
-/// An exception of a requirement: one of `if` and `when`.
+/// An exception of a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Conditions")]
+pub struct Exception(pub Condition);
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Exception {
+struct Conditions {
     /// `${{ … }}`.
     #[serde(rename = "if", default)]
-    pub(super) expression: Option<Condition>,
+    expression: Option<Condition>,
     /// CEL.
     #[serde(default, deserialize_with = "expression::deserialize_cel")]
-    pub(super) when: Option<Condition>,
+    when: Option<Condition>,
+}
+
+impl TryFrom<Conditions> for Exception {
+    type Error = &'static str;
+
+    fn try_from(Conditions { expression, when }: Conditions) -> Result<Self, Self::Error> {
+        match (expression, when) {
+            (Some(condition), None) | (None, Some(condition)) => Ok(Self(condition)),
+            _ => Err("expected exactly one of if and when in each exception"),
+        }
+    }
 }
 
 /// A required attestation.
@@ -124,21 +139,13 @@ impl Rule {
             Self::Attestation(rule) => (&[][..], rule.condition.as_ref()),
             Self::Approval(_) => (&[][..], None),
         };
-        exceptions.iter().filter_map(Exception::condition).chain(condition)
-    }
-}
-
-impl Exception {
-    /// The condition. A valid exception has one.
-    #[must_use]
-    pub fn condition(&self) -> Option<&Condition> {
-        self.expression.as_ref().or(self.when.as_ref())
+        exceptions.iter().map(|Exception(condition)| condition).chain(condition)
     }
 }
 
 impl Serialize for Exception {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        std::collections::BTreeMap::from([("if", self.condition())]).serialize(serializer)
+        std::collections::BTreeMap::from([("if", &self.0)]).serialize(serializer)
     }
 }
 
