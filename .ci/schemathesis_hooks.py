@@ -20,7 +20,7 @@ def map_case(context, case):
         separate(data.get("repo_info"))
         for name, content in FILES.items():
             if case.body.get(name) is not None:
-                case.body[name] = content
+                case.body[name] = content.decode() if case.media_type == "application/json" else content
     return case
 
 

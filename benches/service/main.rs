@@ -45,12 +45,15 @@ const CLIENTS: usize = 8;
 
 /// Arguments that select parts.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
-const OPERATIONS: [&str; 5] = ["unchanged", "changed", "live", "trails", "pages"];
+const OPERATIONS: [&str; 6] = ["unchanged", "changed", "live", "trails", "gate", "pages"];
 /// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
 /// Organizations and their number of trails.
 const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
+
+/// The organization of the gate.
+const GATE: &str = "gate";
 
 fn main() {
     let mut engines = Vec::new();
@@ -74,7 +77,8 @@ fn main() {
     for engine in &engines {
         let database = engine.create();
         let organizations = SIZES.map(|(name, _)| Organization::new(name, ""));
-        let organizations: Vec<_> = organizations.into_iter().chain([pages::organization()]).collect();
+        let others = [pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
+        let organizations: Vec<_> = organizations.into_iter().chain(others).collect();
         let server = Server::start(&database, &organizations);
         bench(engine.name(), &database, &server);
     }
@@ -99,6 +103,9 @@ fn bench(name: &str, database: &Database, server: &Server) {
     }
     if is_selected(&OPERATIONS, "trails") {
         trails(database, server, &mut growth);
+    }
+    if is_selected(&OPERATIONS, "gate") {
+        gate(database, server);
     }
     if is_selected(&OPERATIONS, "pages") {
         pages::pages(server);
@@ -292,6 +299,44 @@ fn trails(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>)
             }
         }
         before = Some(now);
+    }
+}
+
+/// An environment with a policy of ten rules, in YAML.
+fn policy_of_ten_rules() -> String {
+    let attestation = |n: usize| format!("{{name: '*', type: junit, max_age: {}d}}", n + 30);
+    let attestations: Vec<_> = (0..8).map(attestation).collect();
+    format!(
+        "    policies:
+      - name: ten
+        text: |
+          _schema: https://example.com/schemas/policy/environment/v1
+          artifacts:
+            provenance: {{required: true}}
+            trail-compliance: {{required: true}}
+            attestations: [{}]
+    environments: [{{name: prod, policies: [ten]}}]
+",
+        attestations.join(", ")
+    )
+}
+
+/// Measures the gate for one of 10,000 artifacts.
+fn gate(database: &Database, server: &Server) {
+    seed_trails(database, GATE, 90_000_000, 10_000);
+    let budget = Budget::find("serve.gate");
+    for (label, query) in [
+        ("gate, environment with ten rules, 10,000 artifacts", "?environment_name=prod"),
+        ("gate, templates of flows, 10,000 artifacts", ""),
+    ] {
+        let path = format!("/api/v2/asserts/{GATE}/fingerprint/{:064x}{query}", 5_000);
+        let figures = server.get(GATE, &path, 1_000);
+        let bound = if query.is_empty() { String::new() } else { budget.describe(figures.p99) };
+        figures.print(label, &bound);
+        if !query.is_empty() && database.is_sqlite() {
+            let Figures { median, cpu, .. } = figures;
+            budget.record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
+        }
     }
 }
 

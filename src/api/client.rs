@@ -20,7 +20,7 @@ use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenSource};
 use crate::domain::escape::Escaped;
 use crate::domain::live::report::Report;
-use crate::domain::model::{OrganizationName, Provider};
+use crate::domain::model::{Fingerprint, OrganizationName, Provider};
 use crate::process::certificate_authorities::{self, BundleError};
 use crate::process::error_causes;
 use crate::process::files::read_up_to;
@@ -110,7 +110,10 @@ pub enum Resource<'a> {
     Repository(&'a str),
     Approval(&'a str, u64),
     NewApproval(&'a str, &'a str),
+    Artifact(Fingerprint),
     Action(u64),
+    /// Another kind of resource, and its name.
+    Named(&'static str, &'a str),
 }
 
 impl fmt::Display for Resource<'_> {
@@ -124,7 +127,9 @@ impl fmt::Display for Resource<'_> {
             Self::NewApproval(flow, environment) => {
                 write!(f, "flow \"{}\" and the environment \"{}\"", Escaped(flow), Escaped(environment))
             }
+            Self::Artifact(fingerprint) => write!(f, "artifact {fingerprint}"),
             Self::Action(number) => write!(f, "action {number}"),
+            Self::Named(kind, name) => write!(f, "{kind} \"{}\"", Escaped(name)),
         }
     }
 }
@@ -213,9 +218,14 @@ impl Client {
                         Resource::Repository(_) => format!(
                             "{check}, {organization} and the {resource}, which exists only after an attestation names it (attest junit --repository)"
                         ),
-                        Resource::Approval(..) => format!("{check}, {organization} and the {resource}"),
+                        Resource::Approval(..) | Resource::Named(..) => {
+                            format!("{check}, {organization} and the {resource}")
+                        }
                         Resource::NewApproval(..) => format!(
                             "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
+                        ),
+                        Resource::Artifact(_) => format!(
+                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running"
                         ),
                         Resource::Action(_) => format!(
                             "{check}, {organization} and the number; `supercargo list notifications` lists the actions"

@@ -93,6 +93,12 @@ impl<T> Page<T> {
         rest
     }
 
+    /// Marks a bare list as a page of a list of unknown size.
+    pub(super) fn with_unknown_size(mut self) -> Self {
+        self.pagination.get_or_insert(Pagination { total: None, page_count: None });
+        self
+    }
+
     /// A single page with these items.
     #[must_use]
     pub fn from_items(data: Vec<Parsed<T>>) -> Self {

@@ -25,6 +25,7 @@ pub enum Exit {
     TimedOut = 7,
     Cluster = 8,
     Failing = 9,
+    NonCompliant = 10,
     Mismatch = 11,
 }
 
@@ -36,6 +37,10 @@ pub struct Failure {
     exit: Exit,
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("not compliant: {0}")]
+struct NotCompliant(String);
+
 impl Failure {
     pub(super) fn usage(error: impl Error + 'static) -> Self {
         Self { error: Box::new(error), hint: None, exit: Exit::Usage }
@@ -43,6 +48,11 @@ impl Failure {
 
     pub(super) fn unexpected(error: impl Error + 'static) -> Self {
         Self::new(error, None, Exit::Unexpected)
+    }
+
+    /// The requirements for a subject are not met. Standard output has the reasons.
+    pub(super) fn not_compliant(subject: String) -> Self {
+        Self::new(NotCompliant(subject), None, Exit::NonCompliant)
     }
 
     pub(super) fn new(error: impl Error + 'static, hint: Option<String>, exit: Exit) -> Self {

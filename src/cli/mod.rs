@@ -6,6 +6,7 @@
 mod agent;
 mod approval;
 mod approve;
+mod assert;
 mod attest;
 #[cfg(feature = "service")]
 mod demo;
@@ -14,6 +15,7 @@ mod fingerprints;
 mod log;
 mod manual;
 mod output;
+mod policy;
 mod read;
 #[cfg(test)]
 mod reference;
@@ -60,26 +62,33 @@ Exit codes:
   8  the cluster is unreachable or denies access, or an environment that must
      not be empty has no pods
   9  attested, but not all tests passed (--fail-on-failures)
+  10 not compliant (assert)
   11 the log does not match the records or a checkpoint (log verify)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch the pods of a cluster and report them
     Agent(agent::Agent),
-    /// List trails, attestations, notifications, approvals or the audit log
+    /// List environments, snapshots, events, trails, attestations and other resources
     #[command(alias = "ls")]
     List(read::List),
-    /// Show the live artifacts of a repository, an approval or an action
+    /// Show an environment, a snapshot and other resources
     #[command(alias = "show")]
     Get(read::Get),
+    /// Compare two snapshots
+    Diff(read::Diff),
     /// Wait until artifacts run, or have stopped running
     Wait(wait::Wait),
     /// Attest test results
     Attest(attest::Attest),
+    /// Check whether artifacts may run, or whether an environment is compliant
+    Assert(assert::Assert),
     /// Approve an artifact for an environment
     Approve(approve::Approve),
     /// Withdraw an approval
     Approval(approval::Approval),
+    /// Show what a policy would change
+    Policy(policy::Policy),
     /// Close or reopen a repository
     Repository(repository::Repository),
     /// Verify or export the log of acknowledged changes
@@ -178,10 +187,13 @@ impl Cli {
             Command::Agent(agent) => agent.run().await.map(drop),
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
+            Command::Diff(diff) => diff.run().await.map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
             Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
+            Command::Assert(assert) => assert.run().await.map_err(|failure| vec![failure]),
             Command::Approve(approve) => approve.run().await.map_err(|failure| vec![failure]),
             Command::Approval(approval) => approval.run().await.map_err(|failure| vec![failure]),
+            Command::Policy(policy) => policy.run().await.map_err(|failure| vec![failure]),
             Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
             Command::Log(log) => log.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

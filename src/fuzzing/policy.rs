@@ -25,7 +25,7 @@ pub(super) fn target(bytes: &[u8]) {
     held.flows.insert("cart".to_owned(), FlowEvidence::default());
     for evidence in [Evidence::default(), held] {
         let facts = Facts {
-            environment: &environment,
+            environment: Some(&environment),
             name: "registry.example.com/shop/cart:1",
             fingerprint: &fingerprint,
             namespaces: &namespaces,

@@ -167,6 +167,12 @@ impl Permission<String> for ReadEnvironment {
     }
 }
 
+impl Permission<(String, String)> for ReadEnvironment {
+    fn operation((environment, _): &(String, String)) -> Operation<'_> {
+        Operation::ReadEnvironment(environment)
+    }
+}
+
 impl Permission<String> for Attest {
     fn operation(flow: &String) -> Operation<'_> {
         Operation::Attest(flow)

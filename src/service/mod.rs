@@ -12,6 +12,7 @@ mod evaluation;
 #[cfg(any(feature = "fuzzing", test))]
 pub(crate) mod fuzzing;
 mod http;
+mod intervals;
 pub(crate) mod invitation;
 mod limits;
 mod log_signer;
@@ -20,6 +21,7 @@ pub mod notify;
 mod operations;
 mod pages;
 mod policies;
+mod selected_snapshot;
 mod site;
 mod unknown_fields;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sqlx::types::Uuid;
 
 use crate::domain::evidence::policy::{InlinePolicy, Policy, PolicyVersion};
+use crate::store::policies::EnvironmentPolicy;
 use crate::store::{Error, Transaction};
 
 /// Maximum number of policies that are kept.
@@ -26,11 +27,39 @@ impl Policies {
         environments: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Vec<Arc<Policy>>>, Error> {
         let attached = transaction.policies_of(organization, environments).await?;
+        let policies = self.compiled(transaction, attached.values().flatten()).await?;
+        let compiled = attached.into_iter().map(|(environment, attached)| {
+            let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
+            let attached = attached.collect::<Option<_>>().ok_or(Error::Unreadable("a policy"))?;
+            Ok((environment, attached))
+        });
+        compiled.collect()
+    }
+
+    /// The current version of a policy.
+    pub(crate) async fn current(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Policy>>, Error> {
+        let Some(current) = transaction.current_policy(organization, name).await? else { return Ok(None) };
+        let name = Some(PolicyVersion { name: current.name, version: current.version });
+        let current = EnvironmentPolicy { id: current.id, name };
+        Ok(self.compiled(transaction, [&current]).await?.remove(&current.id))
+    }
+
+    /// Compiles policies, or takes those that are kept. Returns them by the identifier of their content.
+    async fn compiled(
+        &self,
+        transaction: &mut Transaction,
+        wanted: impl IntoIterator<Item = &EnvironmentPolicy>,
+    ) -> Result<HashMap<Uuid, Arc<Policy>>, Error> {
         let mut policies = HashMap::new();
         let mut missing: HashMap<Uuid, Option<PolicyVersion>> = HashMap::new();
         {
             let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            for one in attached.values().flatten() {
+            for one in wanted {
                 match kept.get(&one.id) {
                     Some(policy) => drop(policies.insert(one.id, Arc::clone(policy))),
                     None => drop(missing.insert(one.id, one.name.clone())),
@@ -49,12 +78,7 @@ impl Policies {
             }
             kept.extend(policies.iter().map(|(id, policy)| (*id, Arc::clone(policy))));
         }
-        let compiled = attached.into_iter().map(|(environment, attached)| {
-            let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
-            let attached = attached.collect::<Option<_>>().ok_or(Error::Unreadable("a policy"))?;
-            Ok((environment, attached))
-        });
-        compiled.collect()
+        Ok(policies)
     }
 }
 

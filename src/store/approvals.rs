@@ -11,7 +11,7 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Page, Timestamp};
 use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An approval in its latest state.
@@ -62,6 +62,17 @@ struct ApprovalRow {
     created_at: i64,
     modified_at: i64,
     closed_at: Option<i64>,
+}
+
+/// Excludes all but the latest state of each approval.
+macro_rules! is_latest {
+    () => {
+        "NOT EXISTS (
+              SELECT 1 FROM approvals l
+              WHERE l.organization = a.organization AND l.flow = a.flow AND l.number = a.number
+                AND l.target = a.target
+                AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))"
+    };
 }
 
 macro_rules! columns {
@@ -135,7 +146,44 @@ impl Transaction {
         row.map(ApprovalRow::parse).transpose()
     }
 
-    /// The approvals of an artifact in a flow, highest number first.
+    /// The number of a flow's approval, counted from the latest: 0 for the latest.
+    pub async fn nth_latest_approval(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        place: i64,
+    ) -> Result<Option<i64>, Error> {
+        const SELECT: &str = "
+            SELECT DISTINCT number FROM approvals WHERE organization = $1 AND flow = $2
+            ORDER BY number DESC LIMIT 1 OFFSET $3";
+        Ok(on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow).bind(place);
+            select.fetch_optional(connection).await?
+        }))
+    }
+
+    /// A page of the approvals of a flow, latest first.
+    pub async fn approvals_of_flow(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        page: Page,
+    ) -> Result<Vec<Approval>, Error> {
+        const SELECT: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND ",
+            is_latest!(),
+            " ORDER BY a.number DESC LIMIT $3 OFFSET $4"
+        );
+        let rows: Vec<ApprovalRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(page.size());
+            select.bind(page.offset()).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(ApprovalRow::parse).collect()
+    }
+
+    /// The approvals of an artifact in a flow, lowest number first.
     pub async fn approvals(
         &mut self,
         organization: &str,
@@ -146,7 +194,7 @@ impl Transaction {
             "SELECT ",
             columns!(),
             " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.target = $3
-              ORDER BY a.number DESC, a.modified_at DESC, a.id DESC"
+              ORDER BY a.number, a.modified_at DESC, a.id DESC"
         );
         let mut rows: Vec<ApprovalRow> = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(flow);
@@ -163,17 +211,12 @@ impl Transaction {
         organization: &str,
         target: Fingerprint,
     ) -> Result<AtMost<(String, Approval)>, Error> {
-        // Excludes all but the latest state of each approval.
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
-            " FROM approvals a
-            WHERE a.organization = $1 AND a.target = $2 AND NOT EXISTS (
-              SELECT 1 FROM approvals l
-              WHERE l.organization = a.organization AND l.flow = a.flow AND l.number = a.number
-                AND l.target = a.target
-                AND (l.modified_at > a.modified_at OR (l.modified_at = a.modified_at AND l.id > a.id)))
-            ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
+            " FROM approvals a WHERE a.organization = $1 AND a.target = $2 AND ",
+            is_latest!(),
+            " ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
         );
         let rows: Vec<ApprovalRow> = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(target.bytes().to_vec());

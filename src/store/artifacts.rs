@@ -1,11 +1,13 @@
-//! Reads the environments that run or ran an artifact, for the pages.
+//! Reads the environments that run or ran an artifact, for the pages and the gate.
 
-use super::columns::verdict;
+use std::collections::BTreeMap;
+
+use super::columns::{namespaces, verdict};
 use super::live::{LiveEnvironment, LiveEnvironmentRow};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::environment_status::{ReportedArtifact, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
 
@@ -17,6 +19,10 @@ const MAX_ENVIRONMENTS: usize = 400;
 pub struct CurrentRun {
     /// The environment.
     pub environment: LiveEnvironment,
+    /// The image's name.
+    pub image: String,
+    /// The namespaces in which it runs; `None` if a previous version recorded it.
+    pub namespaces: Option<Vec<String>>,
     /// Number of pods; `None` if a version that did not count them recorded the run.
     pub pods: Option<i64>,
     /// When it started.
@@ -44,6 +50,8 @@ pub struct PastRun {
 struct CurrentRunRow {
     #[sqlx(flatten)]
     environment: LiveEnvironmentRow,
+    image: String,
+    namespaces: Option<String>,
     pods: Option<i64>,
     started_at: i64,
     compliance: Option<String>,
@@ -56,11 +64,24 @@ impl CurrentRunRow {
         let is_allowed = self.is_allowed.unwrap_or_default();
         Ok(CurrentRun {
             environment: self.environment.into(),
+            image: self.image,
+            namespaces: self
+                .namespaces
+                .map(|json| serde_json::from_str(&json).map_err(|_| Error::Unreadable("namespaces")))
+                .transpose()?,
             pods: self.pods,
             started_at: Timestamp::from_micros(self.started_at),
             verdict: verdict(self.compliance.as_deref(), is_allowed, self.reasons.as_deref())?,
         })
     }
+}
+
+#[derive(sqlx::FromRow)]
+struct RunningInRow {
+    environment: String,
+    name: String,
+    pods: Option<i64>,
+    namespaces: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -103,6 +124,26 @@ impl Transaction {
         Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 
+    /// The artifact as it runs in each environment, by the environment's name.
+    pub async fn running_in(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<BTreeMap<String, ReportedArtifact>, Error> {
+        const SELECT: &str = "
+            SELECT e.name AS environment, r.name, r.pods, r.namespaces
+            FROM artifact_runs r JOIN environments e ON e.id = r.environment
+            WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
+        let rows: Vec<RunningInRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().as_slice());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let parse = |RunningInRow { environment, name, pods, namespaces: json }| {
+            Ok((environment, ReportedArtifact { name, pods, namespaces: namespaces(json.as_deref())? }))
+        };
+        rows.into_iter().map(parse).collect()
+    }
+
     /// The environments in which an artifact runs, by name. If there are too many: those where it started last.
     pub async fn current_runs(
         &mut self,
@@ -112,7 +153,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
                    (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at, e.absence,
-                   r.pods, r.started_at, v.compliance, v.is_allowed, v.reasons
+                   r.name AS image, r.namespaces, r.pods, r.started_at, v.compliance, v.is_allowed, v.reasons
             FROM artifact_runs r JOIN environments e ON e.id = r.environment
               LEFT JOIN verdicts v
                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL

@@ -12,8 +12,8 @@ use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
-    AnyJson, Attestation, AttestationFields, Fingerprint, FreeForm, JunitResult, Page, RepositoryInfo, Text,
-    Timestamp, UrlText,
+    AnyJson, Attestation, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page,
+    RepositoryInfo, Text, Timestamp, UrlText,
 };
 use crate::store::from_row::{all_from_rows, one_from_row};
 
@@ -132,12 +132,16 @@ impl Transaction {
             let flow = sqlx::query(FLOW).bind(new.organization).bind(new.flow).bind(now.micros());
             flow.bind(new.token.bytes().as_slice()).execute(connection).await?;
         });
+        let new_id = Uuid::now_v7();
         let (id, last_modified_at): (Uuid, i64) = on!(self, |connection| {
-            let trail = sqlx::query(TRAIL).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
+            let trail = sqlx::query(TRAIL).bind(new_id).bind(new.organization).bind(new.flow);
             let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
             let trail = trail.bind(new.token.bytes().as_slice());
             trail.fetch_one(connection).await.and_then(one_from_row)?
         });
+        if id == new_id {
+            self.log().revision(Kind::Trail, id, now);
+        }
         Ok(LockedTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
     }
 
@@ -194,7 +198,7 @@ impl Transaction {
                     .map_err(Error::from)?;
             });
         }
-        self.update_trail(new, trail.id, at).await?;
+        self.update_trail(trail.id, new.fields.git_commit_info.as_ref(), at).await?;
         self.link(new, id, trail.id, new.artifacts).await?;
         self.log().row(Kind::Attestation, id);
         let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
@@ -204,24 +208,34 @@ impl Transaction {
             commit: new.fields.git_commit_info.as_ref(),
             commit_url: new.commit_url.as_deref(),
             attestation: Some(id),
+            report: None,
             at,
         };
         let claim = self.record_origin(&repository, origin, new.artifacts).await?;
         Ok(Recorded { claim, repository: repository.change })
     }
 
-    async fn update_trail(
+    /// Updates a trail after a request, and its commit if the request has one.
+    pub(super) async fn update_trail(
         &mut self,
-        new: &NewAttestation<'_>,
         trail: Uuid,
+        commit: Option<&GitCommit>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        const UPDATE: &str = "
-            UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
-        let commit = new.fields.git_commit_info.as_ref().map(json).transpose()?;
+        const TOUCH: &str = "UPDATE trails SET last_modified_at = $1 WHERE id = $2";
+        const COMMIT: &str = "
+            UPDATE trails SET git_commit_info = $1 WHERE id = $2 AND git_commit_info IS DISTINCT FROM $1";
         on!(self, |connection| {
-            sqlx::query(UPDATE).bind(at.micros()).bind(commit).bind(trail).execute(connection).await?;
+            sqlx::query(TOUCH).bind(at.micros()).bind(trail).execute(connection).await?;
         });
+        let Some(commit) = commit else { return Ok(()) };
+        let commit = json(commit)?;
+        let changed = on!(self, |connection| {
+            sqlx::query(COMMIT).bind(commit).bind(trail).execute(connection).await?.rows_affected()
+        });
+        if changed > 0 {
+            self.log().revision(Kind::Trail, trail, at);
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use super::columns::{fingerprint, json};
 use super::from_row::{all_from_rows, optional_from_row};
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Text, Timestamp, UrlText};
 
 /// A trail to be begun, or changed: absent fields of an existing trail stay.
@@ -79,9 +80,11 @@ impl Transaction {
                 external_urls = COALESCE(excluded.external_urls, trails.external_urls),
                 git_commit_info = COALESCE(excluded.git_commit_info, trails.git_commit_info),
                 repository = COALESCE(excluded.repository, trails.repository),
-                template = COALESCE(excluded.template, trails.template)";
-        on!(self, |connection| {
-            let upsert = sqlx::query(UPSERT).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
+                template = COALESCE(excluded.template, trails.template)
+            RETURNING id";
+        let id: Uuid = on!(self, |connection| {
+            let upsert =
+                sqlx::query_scalar(UPSERT).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
             let upsert = upsert.bind(new.name).bind(at.micros()).bind(new.reported_by);
             let upsert = upsert.bind(new.token.bytes().as_slice()).bind(new.description.map(Text::as_str));
             let upsert = upsert.bind(new.origin_url.map(UrlText::as_str));
@@ -89,8 +92,9 @@ impl Transaction {
             let upsert = upsert.bind(new.external_urls.map(FreeForm::as_str));
             let upsert =
                 upsert.bind(new.commit.map(json).transpose()?).bind(new.repository).bind(new.template);
-            upsert.execute(connection).await?;
+            upsert.fetch_one(connection).await?
         });
+        self.log().revision(Kind::Trail, id, at);
         Ok(())
     }
 

@@ -53,6 +53,11 @@ pub(super) fn permission_columns(
     })
 }
 
+/// The namespaces of an artifact, from JSON.
+pub(super) fn namespaces(json: Option<&str>) -> Result<Option<Vec<String>>, Error> {
+    json.map(serde_json::from_str).transpose().map_err(|_| Error::Unreadable("namespaces"))
+}
+
 /// `NULL` means that compliance was never evaluated.
 pub(super) fn compliance(text: Option<&str>) -> Result<Compliance, Error> {
     text.map_or(Ok(Compliance::Unknown), str::parse).map_err(|_| Error::Unreadable("a compliance state"))

@@ -1,16 +1,17 @@
-//! Reads the pods and verdicts of one environment, now or at a point in time, for the pages.
+//! Reads the pods and verdicts of one environment, now or at a point in time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::verdict;
+use super::columns::{fingerprint, verdict};
 use super::like_pattern::anywhere;
 use super::rows::{Bytes, rows};
-use super::transaction::on;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 use crate::store::from_row::one_from_row;
 
@@ -66,6 +67,31 @@ struct VerdictRow {
     compliance: String,
     is_allowed: i64,
     reasons: String,
+}
+
+/// The part that the pods of one owner share.
+#[derive(Debug, Clone)]
+pub struct PodWorkload {
+    /// Image names, and the digest under each.
+    pub digests: BTreeMap<Box<str>, Fingerprint>,
+    /// The owners.
+    pub owners: Vec<OwnerReference>,
+}
+
+/// The columns in the order of `pods_at`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct PodRow {
+    namespace: String,
+    pod: String,
+    created_at: i64,
+    workload: Bytes,
+}
+
+#[derive(sqlx::FromRow)]
+struct WorkloadRow {
+    hash: Vec<u8>,
+    digests: String,
+    owners: String,
 }
 
 /// The history of an environment around a point in time.
@@ -125,6 +151,57 @@ impl Transaction {
             |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)
         );
         rows.into_iter().map(PodGroupRow::parse).collect()
+    }
+
+    /// The pods of an environment at a point in time, by namespace and name, and their workloads by hash.
+    pub async fn pods_at(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: Timestamp,
+    ) -> Result<(Vec<Pod>, HashMap<Fingerprint, PodWorkload>), Error> {
+        let rows: Vec<PodRow> = rows!(
+            self,
+            "namespace, pod, created_at, hex(workload)",
+            // Running and ended pods have an index each.
+            "SELECT namespace, pod, created_at, workload FROM pod_runs
+             WHERE environment = $1 AND started_at <= $2 AND ended_at IS NULL
+             UNION ALL
+             SELECT namespace, pod, created_at, workload FROM pod_runs
+             WHERE environment = $1 AND started_at <= $2 AND ended_at IS NOT NULL AND ended_at > $2",
+            |query| query.bind(environment).bind(at.micros())
+        );
+        let pod = |row: PodRow| Pod {
+            namespace: row.namespace.into(),
+            name: row.pod.into(),
+            created_at: Timestamp::from_micros(row.created_at),
+            workload: row.workload.0,
+        };
+        let mut pods: Vec<Pod> = rows.into_iter().map(pod).collect();
+        // Sorted here: the database's order depends on its locale.
+        pods.sort_unstable_by(|one, other| {
+            (&one.namespace, &one.name, one.created_at).cmp(&(
+                &other.namespace,
+                &other.name,
+                other.created_at,
+            ))
+        });
+        let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
+        let rows: Vec<WorkloadRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push("SELECT hash, digests, owners FROM workloads WHERE organization = ");
+                query.push_bind(organization).push(" AND hash IN");
+            },
+            hashes.iter().map(|hash| hash.bytes().to_vec()),
+            ""
+        );
+        let workload = |row: WorkloadRow| {
+            let digests = serde_json::from_str(&row.digests).map_err(|_| Error::Unreadable("digests"))?;
+            let owners = serde_json::from_str(&row.owners).map_err(|_| Error::Unreadable("owners"))?;
+            Ok((fingerprint(&row.hash)?, PodWorkload { digests, owners }))
+        };
+        Ok((pods, rows.into_iter().map(workload).collect::<Result<_, Error>>()?))
     }
 
     /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.

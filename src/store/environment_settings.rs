@@ -1,9 +1,9 @@
-//! Reads the settings and the status of one environment.
+//! Reads the settings and the status of environments.
 
 use std::time::Duration;
 
 use super::columns::{compliance, duration};
-use super::from_row::optional_from_row;
+use super::from_row::all_from_rows;
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
@@ -13,6 +13,8 @@ use crate::domain::model::Timestamp;
 /// An environment.
 #[derive(Debug, Clone)]
 pub struct EnvironmentSettings {
+    /// Its name.
+    pub name: String,
     /// Its description.
     pub description: String,
     /// When it was declared, created or first reported.
@@ -29,6 +31,7 @@ pub struct EnvironmentSettings {
 
 #[derive(sqlx::FromRow)]
 struct SettingsRow {
+    name: String,
     description: Option<String>,
     created_at: i64,
     last_changed_at: Option<i64>,
@@ -41,6 +44,7 @@ struct SettingsRow {
 impl SettingsRow {
     fn parse(self) -> Result<EnvironmentSettings, Error> {
         Ok(EnvironmentSettings {
+            name: self.name,
             description: self.description.unwrap_or_default(),
             created_at: Timestamp::from_micros(self.created_at),
             last_changed_at: self.last_changed_at.map(Timestamp::from_micros),
@@ -61,21 +65,26 @@ impl EnvironmentSettings {
 }
 
 impl Transaction {
-    /// An environment; `None` if it does not exist.
+    /// The environments of an organization; of this name, if there is one.
     pub async fn environment_settings(
         &mut self,
         organization: &str,
-        name: &str,
-    ) -> Result<Option<EnvironmentSettings>, Error> {
-        const SELECT: &str = "
-            SELECT e.description, e.created_at, e.last_report_at, e.compliance, e.silent_after, e.compliant_until,
-                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id AND s.snapshot = e.snapshot)
-                     AS last_changed_at
-            FROM environments e WHERE e.organization = $1 AND e.name = $2";
-        let row: Option<SettingsRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(name);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
+        name: Option<&str>,
+    ) -> Result<Vec<EnvironmentSettings>, Error> {
+        let rows: Vec<SettingsRow> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT e.name, e.description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
+                        e.compliant_until,
+                        (SELECT s.received_at FROM snapshots s
+                         WHERE s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
+                 FROM environments e WHERE e.organization = ",
+            );
+            query.push_bind(organization);
+            if let Some(name) = name {
+                query.push(" AND e.name = ").push_bind(name);
+            }
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
         });
-        row.map(SettingsRow::parse).transpose()
+        rows.into_iter().map(SettingsRow::parse).collect()
     }
 }

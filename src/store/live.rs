@@ -257,6 +257,21 @@ impl Transaction {
         Ok(true)
     }
 
+    /// The artifacts that were built from the repository.
+    pub async fn artifacts_of_repository(
+        &mut self,
+        organization: &str,
+        repository: Uuid,
+    ) -> Result<Vec<Fingerprint>, Error> {
+        let rows: Vec<(Bytes,)> = rows!(
+            self,
+            "hex(fingerprint)",
+            "SELECT fingerprint FROM provenance WHERE organization = $1 AND repository = $2",
+            |query| query.bind(organization).bind(repository)
+        );
+        Ok(rows.into_iter().map(|(Bytes(artifact),)| artifact).collect())
+    }
+
     /// The commits of this repository that artifacts were built from, by fingerprint.
     pub async fn built(
         &mut self,

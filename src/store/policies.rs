@@ -7,6 +7,7 @@ use sqlx::types::Uuid;
 use super::from_row::all_from_rows;
 use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::model::Timestamp;
 
@@ -206,12 +207,14 @@ impl Transaction {
             sqlx::query_scalar(LAST).bind(organization).bind(new.name).fetch_one(connection).await?
         });
         self.close_policy(organization, new.name, at).await?;
+        let id = Uuid::now_v7();
         on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(new.name);
+            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(new.name);
             let insert = insert.bind(last + 1).bind(new.description).bind(new.comment).bind(new.content);
             let insert = insert.bind(new.needs_trails).bind(new.is_declared).bind(new.created_by);
             insert.bind(at.micros()).execute(connection).await?;
         });
+        self.log().row(Kind::PolicyVersion, id);
         Ok(last + 1)
     }
 
@@ -223,10 +226,15 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         const CLOSE: &str = "
-            UPDATE policy_versions SET closed_at = $1 WHERE organization = $2 AND name = $3 AND closed_at IS NULL";
-        on!(self, |connection| {
-            sqlx::query(CLOSE).bind(at.micros()).bind(organization).bind(name).execute(connection).await?;
+            UPDATE policy_versions SET closed_at = $1 WHERE organization = $2 AND name = $3 AND closed_at IS NULL
+            RETURNING id";
+        let closed: Option<Uuid> = on!(self, |connection| {
+            let close = sqlx::query_scalar(CLOSE).bind(at.micros()).bind(organization).bind(name);
+            close.fetch_optional(connection).await?
         });
+        if let Some(id) = closed {
+            self.log().row(Kind::PolicyVersionEnd, id);
+        }
         Ok(())
     }
 
@@ -265,25 +273,28 @@ impl Transaction {
         by: &str,
         at: Timestamp,
     ) -> Result<(), Error> {
+        let new: Vec<_> = attached.iter().map(|pair| (Uuid::now_v7(), pair)).collect();
         insert!(
             self,
             "INSERT INTO policy_attachments (id, organization, environment, policy, is_declared, attached_by, attached_at) ",
             "",
-            attached,
-            |values, (environment, policy)| {
-                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(*environment);
+            &new,
+            |values, (id, (environment, policy))| {
+                values.push_bind(*id).push_bind(organization).push_bind(*environment);
                 values.push_bind(*policy).push_bind(is_declared).push_bind(by).push_bind(at.micros());
             }
         );
+        for (id, _) in new {
+            self.log().row(Kind::Attachment, id);
+        }
         Ok(())
     }
 
     /// Closes attachments.
-    pub async fn detach_policies(
-        &mut self,
-        attachments: impl IntoIterator<Item = Uuid>,
-        at: Timestamp,
-    ) -> Result<(), Error> {
+    pub async fn detach_policies(&mut self, attachments: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+        for id in &attachments {
+            self.log().row(Kind::AttachmentEnd, *id);
+        }
         for_all!(
             self,
             |query| query

@@ -1,11 +1,15 @@
-//! Reads policies with their versions, for the API.
+//! Reads policies with their versions, and the artifacts that fail them, for the API and the pages.
 
 use std::collections::BTreeMap;
 
+use super::columns::fingerprint;
 use super::from_row::all_from_rows;
 use super::policies::Attachment;
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use super::search::Artifact;
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{PolicySummary, PolicyVersionSummary, Timestamp};
 
 /// Maximum number of versions of a policy that are listed.
@@ -63,6 +67,68 @@ impl Transaction {
         });
         let attachments = self.policy_attachments(organization, None, Some(name)).await?;
         Ok(summaries(rows, attachments).pop())
+    }
+}
+
+/// An artifact that does not fulfil a policy.
+#[derive(Debug, Clone)]
+pub struct FailingArtifact {
+    /// The environment.
+    pub environment: String,
+    /// The artifact.
+    pub artifact: Artifact,
+    /// Why, by the rules of the policy.
+    pub reasons: Vec<String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct FailingRow {
+    environment: String,
+    fingerprint: Vec<u8>,
+    name: String,
+    reasons: String,
+}
+
+impl FailingRow {
+    /// Keeps the reasons that begin with the policy and a version.
+    fn parse(self, policy: &str) -> Result<FailingArtifact, Error> {
+        let reasons: Vec<String> =
+            serde_json::from_str(&self.reasons).map_err(|_| Error::Unreadable("the reasons of a verdict"))?;
+        let of_policy = |reason: &String| {
+            let (version, reason) = reason.strip_prefix(policy)?.strip_prefix(" v")?.split_once(": ")?;
+            version.bytes().all(|digit| digit.is_ascii_digit()).then(|| reason.to_owned())
+        };
+        let reasons = reasons.iter().filter_map(of_policy).collect();
+        let artifact = Artifact { fingerprint: fingerprint(&self.fingerprint)?, name: self.name };
+        Ok(FailingArtifact { environment: self.environment, artifact, reasons })
+    }
+}
+
+impl Transaction {
+    /// The running artifacts whose verdict has reasons of a policy, of the first non-compliant ones in the environments to
+    /// which it is attached.
+    pub async fn failing_artifacts(
+        &mut self,
+        organization: &str,
+        policy: &str,
+    ) -> Result<AtMost<FailingArtifact>, Error> {
+        const SELECT: &str = "
+            SELECT e.name AS environment, v.fingerprint, r.name, v.reasons
+            FROM policy_attachments a
+              JOIN environments e ON e.organization = a.organization AND e.name = a.environment
+              JOIN verdicts v ON v.environment = e.id AND v.until_at IS NULL AND v.compliance = $3
+              JOIN artifact_runs r ON r.environment = e.id AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
+            WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
+            ORDER BY e.name, r.name, v.fingerprint LIMIT $4";
+        let rows: Vec<FailingRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(policy);
+            let select = select.bind(Compliance::NonCompliant.as_str()).bind(one_more_than(MAX_ROWS));
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let rows = rows.into_iter().map(|row| row.parse(policy)).collect::<Result<_, Error>>()?;
+        let mut failing = AtMost::from_rows(MAX_ROWS, rows);
+        failing.listed.retain(|artifact| !artifact.reasons.is_empty());
+        Ok(failing)
     }
 }
 

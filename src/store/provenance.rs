@@ -28,6 +28,7 @@ struct NewClaim<'a> {
     commit_url: Option<&'a str>,
     /// `None`: the report of an artifact.
     attestation: Option<Uuid>,
+    report: Option<Uuid>,
     reported_by: &'a str,
     owned: &'a Owned,
     at: Timestamp,
@@ -46,6 +47,8 @@ pub struct ArtifactOrigin<'a> {
     pub commit_url: Option<&'a str>,
     /// The attestation; `None` for the report of an artifact.
     pub attestation: Option<Uuid>,
+    /// The report of an artifact; `None` for an attestation.
+    pub report: Option<Uuid>,
     /// When it was received: later than all other requests of the flow.
     pub at: Timestamp,
 }
@@ -92,7 +95,7 @@ impl Transaction {
     /// The flows that own repositories or images.
     pub async fn ownerships(&mut self, organization: &str) -> Result<BTreeMap<String, Ownership>, Error> {
         const SELECT: &str =
-            "SELECT name, ownership FROM flows WHERE organization = $1 AND ownership IS NOT NULL";
+            "SELECT flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
         let rows: Vec<(String, String)> = on!(self, |connection| {
             sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?
         });
@@ -142,6 +145,7 @@ impl Transaction {
             // The page of a commit must not be elsewhere than the repository.
             commit_url: origin.commit_url.filter(|_| other_url.is_none()),
             attestation: origin.attestation,
+            report: origin.report,
             reported_by: origin.reporter.reported_by,
             owned: origin.reporter.owned,
             at: origin.at,
@@ -158,10 +162,12 @@ impl Transaction {
         insert!(
             self,
             "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
-                                 reported_by, recorded_at, priority) ",
+                                 reported_by, recorded_at, priority, commit_report) ",
             " ON CONFLICT (organization, fingerprint, flow, repository) DO UPDATE
               SET commit_sha = COALESCE(claims.commit_sha, excluded.commit_sha),
                   commit_url = CASE WHEN claims.commit_sha IS NULL THEN excluded.commit_url ELSE claims.commit_url END,
+                  commit_report = CASE WHEN claims.commit_sha IS NULL THEN excluded.commit_report
+                                       ELSE claims.commit_report END,
                   priority = CASE WHEN excluded.priority > claims.priority THEN excluded.priority ELSE claims.priority END
               WHERE claims.commit_sha IS NULL OR excluded.priority > claims.priority",
             artifacts,
@@ -171,6 +177,7 @@ impl Transaction {
                 values.push_bind(claim.commit_sha).push_bind(claim.commit_url).push_bind(claim.attestation);
                 values.push_bind(claim.reported_by).push_bind(claim.at.micros());
                 values.push_bind(claim.owned.priority(artifact));
+                values.push_bind(claim.report.filter(|_| claim.commit_sha.is_some()));
             }
         );
         let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());

@@ -39,14 +39,16 @@ struct TargetedRow {
 }
 
 impl Transaction {
-    /// Records a report. In a trail, the attestations by the artifact's name then attest it, if they attest no other.
-    pub async fn insert_reported_artifact(&mut self, new: NewReport<'_>, at: Timestamp) -> Result<(), Error> {
+    /// Records a report, and returns its identifier. In a trail, the attestations by the artifact's name then attest it, if they attest no other.
+    pub async fn insert_reported_artifact(
+        &mut self,
+        new: NewReport<'_>,
+        at: Timestamp,
+    ) -> Result<Uuid, Error> {
         const INSERT: &str = "
             INSERT INTO reported_artifacts
                 (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        const TOUCH: &str = "
-            UPDATE trails SET last_modified_at = $1, git_commit_info = COALESCE($2, git_commit_info) WHERE id = $3";
         let sent = new.sent;
         let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
         let id = Uuid::now_v7();
@@ -57,13 +59,9 @@ impl Transaction {
             insert.bind(new.reported_by).bind(json(sent)?).execute(connection).await?;
         });
         self.log().row(Kind::Artifact, id);
-        let Some(trail) = new.trail else { return Ok(()) };
-        let commit = sent.git_commit_info.as_ref().map(json).transpose()?;
-        on!(self, |connection| {
-            let touch = sqlx::query(TOUCH).bind(at.micros()).bind(commit).bind(trail);
-            touch.execute(connection).await?;
-        });
-        let Some(name) = name else { return Ok(()) };
+        let Some(trail) = new.trail else { return Ok(id) };
+        self.update_trail(trail, sent.git_commit_info.as_ref(), at).await?;
+        let Some(name) = name else { return Ok(id) };
         let attestations = self.attestations_by_name(trail, name).await?;
         insert!(
             self,
@@ -75,7 +73,7 @@ impl Transaction {
                 values.push_bind(*attestation).push_bind(trail).push_bind(id);
             }
         );
-        Ok(())
+        Ok(id)
     }
 
     /// The attestations of a trail that target an artifact by name and attest no artifact yet.

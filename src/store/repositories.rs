@@ -4,6 +4,7 @@ use sqlx::types::Uuid;
 
 use super::transaction::on;
 use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
     AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp,
@@ -106,6 +107,7 @@ impl Transaction {
                     return Err(RecordError::Closed);
                 }
                 let mut recorded = self.insert_repository(new, named, &key, at).await?;
+                self.log().revision(Kind::Repository, recorded.id, at);
                 let (provider, url) = (named.provider(), recorded.url.as_deref());
                 recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
                 return Ok(recorded);
@@ -115,7 +117,11 @@ impl Transaction {
             self.insert_repository_name(new.organization, named, row.id, at).await?;
         }
         let before = row.url.clone();
+        let adds_id = row.external_id.is_none() && named.id.is_some();
         let mut recorded = self.complete_repository(row.id, new, named, provider.as_ref()).await?;
+        if adds_id || provider.is_some() || before != recorded.url {
+            self.log().revision(Kind::Repository, row.id, at);
+        }
         if provider.is_some() || before != recorded.url {
             let provider = provider.or_else(|| row.known().provider());
             recorded.change = Some(describe_change(new, named, provider.as_ref(), recorded.url.as_deref()));
@@ -236,6 +242,7 @@ impl Transaction {
         name: &str,
         provider: Option<&Provider>,
         closed_at: Option<Timestamp>,
+        now: Timestamp,
     ) -> Result<bool, Error> {
         const UPDATE: &str = "
             UPDATE repositories SET closed_at = $1 WHERE organization = $2 AND name = $3 AND provider = $4
@@ -262,6 +269,7 @@ impl Transaction {
             update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
         });
         let Some(id) = id else { return Ok(false) };
+        self.log().revision(Kind::Repository, id, now);
         let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
         for change in changes {
             on!(self, |connection| {

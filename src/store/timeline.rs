@@ -1,4 +1,4 @@
-//! Reads the snapshots of one environment and the changes between them, for the pages.
+//! Reads the snapshots of one environment, and the changes and events between them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -293,6 +293,46 @@ impl Transaction {
             sum: duration(row.sum),
         };
         Ok(rows.into_iter().map(gap).collect())
+    }
+
+    /// The gaps that ended after one time, and at or before another, oldest first, each with the snapshot that was current
+    /// at its start. At most 1,000.
+    pub async fn gaps_ended(
+        &mut self,
+        environment: Uuid,
+        (after, until): (Timestamp, Timestamp),
+    ) -> Result<Vec<(i64, Timestamp, Timestamp)>, Error> {
+        const SELECT: &str = "
+            SELECT COALESCE((SELECT s.snapshot FROM snapshots s
+                             WHERE s.environment = g.environment AND s.received_at <= g.from_at
+                             ORDER BY s.received_at DESC LIMIT 1), 0), g.from_at, g.to_at
+            FROM gaps g WHERE g.environment = $1 AND g.to_at > $2 AND g.to_at <= $3 ORDER BY g.from_at LIMIT 1000";
+        let rows: Vec<(i64, i64, i64)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(environment).bind(after.micros()).bind(until.micros());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let time = Timestamp::from_micros;
+        Ok(rows.into_iter().map(|(snapshot, from, to)| (snapshot, time(from), time(to))).collect())
+    }
+
+    /// The events of an environment at or after one time, and before another, newest first or oldest first.
+    pub async fn events(
+        &mut self,
+        environment: Uuid,
+        (from, until): (Timestamp, Timestamp),
+        is_oldest_first: bool,
+        (offset, limit): (i64, i64),
+    ) -> Result<Vec<Content>, Error> {
+        let order = if is_oldest_first { "ASC" } else { "DESC" };
+        let rows: Vec<String> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("SELECT content FROM events WHERE environment = ");
+            query.push_bind(environment).push(" AND kind <> 'ON_CHECKPOINT' AND occurred_at >= ");
+            query.push_bind(from.micros()).push(" AND occurred_at < ").push_bind(until.micros());
+            query.push(format!(" ORDER BY occurred_at {order}, id {order} LIMIT ")).push_bind(limit);
+            query.push(" OFFSET ").push_bind(offset).build_query_scalar().fetch_all(connection).await?
+        });
+        let read = |text: String| serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"));
+        rows.into_iter().map(read).collect()
     }
 
     /// The workloads of an environment at either of two points in time.

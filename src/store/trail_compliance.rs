@@ -17,7 +17,6 @@ impl Transaction {
         organization: &str,
         trails: &BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, (String, bool)>, Error> {
-        let templates = self.templates(organization).await?;
         let mut compliance = HashMap::new();
         let ids: Vec<Uuid> = trails.iter().copied().collect();
         for chunk in ids.chunks(MAX_STATEMENT_ROWS) {
@@ -32,6 +31,9 @@ impl Transaction {
             );
             let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
             self.read_attestations(&mut trails).await?;
+            let flows = trails.iter().filter(|trail| trail.template.is_none());
+            let flows: BTreeSet<&str> = flows.map(|trail| trail.flow.as_str()).collect();
+            let templates = self.templates(organization, flows).await?;
             for trail in trails {
                 let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow));
                 // The compliance does not depend on the time.

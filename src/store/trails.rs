@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::types::Uuid;
 
 use super::columns::fingerprint;
-use super::transaction::on;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
 use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, Timestamp};
@@ -59,7 +59,7 @@ pub struct Trail {
     pub repositories: BTreeSet<Uuid>,
 }
 
-/// A page of trails, newest first, with the tags and templates of all flows.
+/// A page of trails, newest first, with the tags of all flows.
 #[derive(Debug, Clone)]
 pub struct Trails {
     /// The page.
@@ -68,7 +68,7 @@ pub struct Trails {
     pub total: u64,
     /// The tags of the flows.
     pub tags: HashMap<String, BTreeMap<String, String>>,
-    /// The current templates, by flow.
+    /// The current templates of their flows, by flow.
     pub templates: HashMap<String, Template>,
 }
 
@@ -124,8 +124,8 @@ impl TrailRow {
 }
 
 #[derive(sqlx::FromRow)]
-struct AttestationRow {
-    trail: Uuid,
+pub(super) struct AttestationRow {
+    pub(super) trail: Uuid,
     id: Uuid,
     name: String,
     kind: String,
@@ -136,7 +136,7 @@ struct AttestationRow {
 }
 
 impl AttestationRow {
-    fn parse(self) -> Result<LatestAttestation, Error> {
+    pub(super) fn parse(self) -> Result<LatestAttestation, Error> {
         Ok(LatestAttestation {
             id: self.id.to_string(),
             name: self.name,
@@ -293,9 +293,10 @@ impl Transaction {
         if !trails.is_empty() {
             self.read_attestations(&mut trails).await?;
         }
+        let flows: BTreeSet<&str> = trails.iter().map(|trail| trail.flow.as_str()).collect();
         Ok(Trails {
             tags: self.tags(organization).await?,
-            templates: self.templates(organization).await?,
+            templates: self.templates(organization, flows).await?,
             trails,
             total: total.unsigned_abs(),
         })
@@ -381,14 +382,23 @@ impl Transaction {
         Ok(tags)
     }
 
-    pub(super) async fn templates(&mut self, organization: &str) -> Result<HashMap<String, Template>, Error> {
-        const SELECT: &str = "
-            SELECT flow, id, version, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<TemplateRow> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+    /// The current templates of flows.
+    pub(super) async fn templates(
+        &mut self,
+        organization: &str,
+        flows: impl IntoIterator<Item = &str>,
+    ) -> Result<HashMap<String, Template>, Error> {
+        let rows: Vec<TemplateRow> = fetch_for_all!(
+            self,
+            |query| {
+                query
+                .push("SELECT flow, id, version, content FROM flow_templates WHERE closed_at IS NULL AND organization = ")
+                .push_bind(organization)
+                .push(" AND flow IN")
+            },
+            flows,
+            ""
+        );
         rows.into_iter().map(TemplateRow::parse).collect()
     }
 }

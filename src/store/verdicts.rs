@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{compliance, json, verdict};
+use super::columns::{compliance, json, namespaces, verdict};
 use super::from_row::all_from_rows;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
@@ -184,11 +184,6 @@ struct RunningArtifactRow {
     compliance: Option<String>,
     is_allowed: i64,
     reasons: Option<String>,
-}
-
-/// The namespaces of an artifact, from JSON.
-fn namespaces(json: Option<&str>) -> Result<Option<Vec<String>>, Error> {
-    json.map(serde_json::from_str).transpose().map_err(|_| Error::Unreadable("namespaces"))
 }
 
 impl RunningArtifactRow {

@@ -11,6 +11,8 @@ const KINDS = [
   ['artifact', /^\/artifacts\/[0-9a-f]{64}$/],
   ['trail', /^\/flows\/[^/]+\/trails\/[^/?]+$/],
   ['attestation', /^\/flows\/[^/]+\/trails\/[^/]+\/attestations\/[^/?]+$/],
+  ['policies', /^\/policies$/],
+  ['policy', /^\/policies\/[^/?]+$/],
   ['search', /^\/search\?/],
   ['actions', /^\/actions$/],
   ['action', /^\/actions\/[^/?]+$/],

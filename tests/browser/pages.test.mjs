@@ -15,12 +15,28 @@ let all;
 
 before(async () => {
   running = await demo(process.env.SUPERCARGO ?? 'target/debug/supercargo');
+  await attachPolicy(running, 'warehouse');
   chromium = await browser();
   const user = await User.open(chromium, running);
   await user.signIn();
   all = await pages(user, 2);
   await user.close();
 }, OPTIONS);
+
+/** Creates a policy that no artifact fulfils, and attaches it to an environment. */
+async function attachPolicy({ base, organization, token }, environment) {
+  const form = new FormData();
+  form.set('payload', JSON.stringify({ name: 'four-eyes', description: 'approved by two persons', comment: 'first version', type: 'env' }));
+  const file = '_schema: x/v1\nartifacts:\n  provenance: {required: true}\n  approval: {count: 2, not_author: true}\n';
+  form.set('policy_file', new Blob([file]), 'policy.yaml');
+  for (const [path, init] of [
+    [`policies/${organization}`, { method: 'PUT', body: form }],
+    [`environments/${organization}/${environment}/policies`, { method: 'POST', body: JSON.stringify({ policy_names: ['four-eyes'] }) }],
+  ]) {
+    const response = await fetch(`${base}/api/v2/${path}`, { ...init, headers: { Authorization: `Bearer ${token}` } });
+    assert.ok(response.ok, `${path}: ${response.status} ${await response.text()}`);
+  }
+}
 
 after(async () => {
   await chromium?.close();

@@ -165,3 +165,33 @@ test('attestations are rejected with a reason', () => {
   run('guessed', `${generic} build`, { exit: 1, prints: 'a valid token is required' });
   run(token.attester, `${generic.replace('shop', 'other')} build`, { exit: 1, prints: 'does not list this flow' });
 });
+
+test('assert artifact stops an untested artifact and lets a tested one pass', async () => {
+  const policy = '_schema: https://example.com/schemas/policy/environment/v1\nartifacts:\n  provenance: {required: true}\n'
+    + '  attestations: [{name: unit, type: junit}]\n';
+  await writeFile(join(service.folder, 'rules.yaml'), policy);
+  const digest = (digit) => digit.repeat(64);
+  run(token.reporter, 'create environment prod --type K8S');
+  for (const [flow, name, digit] of [['shop', 'lint', '1'], ['cart', 'unit', '2']]) {
+    run(token.attester, `attest junit --name ${name} --fingerprint ${digest(digit)} --flow ${flow} --trail gate --results-dir results`);
+  }
+  const assert_ = (digit, options) => `assert artifact --fingerprint ${digest(digit)} ${options}`;
+  run(token.reader, assert_('1', '--environment prod'), { prints: 'COMPLIANT' });
+  run(token.admin, 'create policy rules rules.yaml --comment first', { prints: 'created' });
+  run(token.admin, 'attach-policy rules --environment prod', { prints: 'rules' });
+  run(token.reader, assert_('1', '--environment prod'), { exit: 1, prints: 'unit' });
+  run(token.reader, assert_('2', '--environment prod'), { prints: 'COMPLIANT' });
+  run(token.reader, assert_('1', '--policy rules'), { exit: 1, prints: 'rules' });
+  run(token.reader, assert_('2', '--policy rules,rules'), { prints: 'COMPLIANT' });
+  run(token.reader, assert_('1', '--flow shop'), { prints: 'COMPLIANT' });
+  run(token.reader, assert_('1', '--environment prod --output json'), { exit: 1, prints: '"missing_attestation"' });
+  const rejected = [
+    [token.reader, assert_('3', '--environment prod'), 'not found in any flow of organization'],
+    [token.reader, assert_('1', '--flow cart'), 'not found in flow'],
+    [token.reader, assert_('1', '--environment nowhere'), 'environment \"nowhere\" not found'],
+    [token.reader, assert_('1', '--policy missing'), 'policy \"missing\" not found'],
+    [token.attester, assert_('1', '--environment prod'), 'requires a token with role read or admin'],
+    [token.stranger, assert_('1', '--environment prod'), 'this token belongs to another organization'],
+  ];
+  for (const [secret, command, prints] of rejected) run(secret, command, { exit: 1, prints });
+});

@@ -18,6 +18,8 @@ mod program;
 #[cfg(feature = "service")]
 mod approve;
 #[cfg(feature = "service")]
+mod assert;
+#[cfg(feature = "service")]
 mod attest;
 mod client;
 mod cluster;

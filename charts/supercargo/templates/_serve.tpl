@@ -56,6 +56,9 @@ containers:
       - --tls-cert=/etc/supercargo-tls/tls.crt
       - --tls-key=/etc/supercargo-tls/tls.key
       {{- end }}
+      {{- if $service.signingKey.existingSecret }}
+      - --signing-key=/etc/supercargo-signing/{{ $service.signingKey.key }}
+      {{- end }}
       {{- with $service.allowInternal }}
       - --allow-internal={{ join "," . }}
       {{- end }}
@@ -134,6 +137,11 @@ containers:
         mountPath: /etc/supercargo-tls
         readOnly: true
       {{- end }}
+      {{- if $service.signingKey.existingSecret }}
+      - name: signing
+        mountPath: /etc/supercargo-signing
+        readOnly: true
+      {{- end }}
       {{- with $service.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -155,6 +163,12 @@ volumes:
         {{- end }}
   {{- with $service.tls.existingSecret }}
   - name: tls
+    secret:
+      secretName: {{ quote . }}
+      defaultMode: 292 # 0444
+  {{- end }}
+  {{- with $service.signingKey.existingSecret }}
+  - name: signing
     secret:
       secretName: {{ quote . }}
       defaultMode: 292 # 0444

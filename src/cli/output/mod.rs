@@ -1,4 +1,4 @@
-//! Output of the commands: a table, or the complete response of the service as JSON or YAML.
+//! Output of the commands: a table, also in Markdown, or the complete response of the service as JSON or YAML.
 //!
 //! Data goes to standard output, everything else to standard error. A closed pipe is not a failure.
 
@@ -37,6 +37,8 @@ enum Format {
     Json,
     /// Complete data as YAML
     Yaml,
+    /// Table of the main fields in Markdown
+    Markdown,
 }
 
 /// The output could not be written.
@@ -51,7 +53,7 @@ enum OutputError {
 impl Output {
     /// Whether the format is JSON or YAML.
     pub(super) fn is_data(&self) -> bool {
-        self.format != Format::Table
+        matches!(self.format, Format::Json | Format::Yaml)
     }
 
     /// Prints the raw value, or its table.
@@ -59,6 +61,7 @@ impl Output {
         let stdout = io::stdout();
         let text = match self.format {
             Format::Table => table().render(terminal_width(), is_coloured(&stdout)),
+            Format::Markdown => table().markdown(),
             Format::Json => json(raw),
             Format::Yaml => match yaml(raw).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
                 // JSON is valid YAML and can escape control characters.

@@ -70,6 +70,18 @@ impl Table {
         }
     }
 
+    /// The table in Markdown; empty without rows.
+    pub(in crate::cli) fn markdown(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let headings = line(self.headings.iter().map(|&heading| heading.to_owned()).collect());
+        let rule = line(vec!["---".to_owned(); self.headings.len()]);
+        let row = |row: &Vec<Cell>| line(row.iter().map(Cell::markdown).collect());
+        [headings, rule].into_iter().chain(self.rows.iter().map(row)).collect()
+    }
+
     /// Widths of the columns without breaking a word; `None` if they do not fit. Spare width goes first to the columns
     /// that need least.
     fn widths(&self, width: usize) -> Option<Vec<usize>> {
@@ -206,6 +218,13 @@ impl Cell {
         if self.is_unbreakable { self.length() } else { words.max().unwrap_or_default() }
     }
 
+    /// Without characters that Markdown or HTML interprets.
+    fn markdown(&self) -> String {
+        let is_special = |c: char| "\\`*_[]<>|#&~".contains(c);
+        let escaped = |c: char| if is_special(c) { format!("\\{c}") } else { c.to_string() };
+        self.text.chars().map(escaped).collect()
+    }
+
     fn styled(&self) -> comfy_table::Cell {
         let cell = comfy_table::Cell::new(&self.text);
         match self.style {
@@ -254,6 +273,14 @@ unit-tests-of-the-cart  compliant      aaaaaaaaaaaa
 "
         );
         assert_eq!(Table::new(["NAME"]).render(None, false), "");
+    }
+
+    #[test]
+    fn markdown_is_escaped() {
+        let mut table = Table::new(["NAME", "DIGEST"]);
+        table.row([Cell::text("a|b <b>_c_\n"), Cell::none()]);
+        assert_eq!(table.markdown(), "| NAME | DIGEST |\n| --- | --- |\n| a\\|b \\<b\\>\\_c\\_\\\\n | - |\n");
+        assert_eq!(Table::new(["NAME"]).markdown(), "");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 
+use super::columns::{Column, table};
 use crate::agent::retry::Deadline;
 use crate::api::{self, Client, Parsed, Resource};
 use crate::cli::exit::Failure;
@@ -36,6 +38,32 @@ impl Common {
         let table = table(&items);
         let raw = items.into_iter().map(|item| item.raw).collect();
         self.output.print(&raw, || table)
+    }
+
+    /// Reads an object. `path` is the kind of resource, and the segments after the organization.
+    pub(super) async fn object(
+        &self,
+        service: &Service,
+        about: Resource<'_>,
+        (path, query): (&[&str], &[(&str, &str)]),
+    ) -> Result<Value, Failure> {
+        let client = client(service)?;
+        let object = self.request(&client, about, async || client.object(path, query).await).await?;
+        Ok(object.into())
+    }
+
+    /// Reads and prints a list as a whole. `kind` names one item.
+    pub(super) async fn list_all(
+        &self,
+        service: &Service,
+        about: Resource<'_>,
+        kind: &str,
+        (path, query): (&[&str], &[(&str, &str)]),
+        columns: &[Column],
+    ) -> Result<(), Failure> {
+        let client = client(service)?;
+        let page = self.request(&client, about, async || client.items(path, query, None).await).await?;
+        self.print_all(page.data, kind, |items| table(columns, items.iter().map(|item| &item.raw)))
     }
 
     /// Sends a read and retries transient failures until the timeout.

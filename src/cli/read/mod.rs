@@ -7,7 +7,9 @@ mod actions;
 mod approvals;
 mod attestations;
 mod audit;
+mod columns;
 mod common;
+mod environments;
 mod live;
 mod pages;
 mod period;
@@ -15,6 +17,7 @@ mod trails;
 
 pub(super) use self::approvals::fields as approval_fields;
 pub(super) use self::common::{Common, client};
+pub(super) use self::environments::Diff;
 
 use clap::{Args, Subcommand};
 
@@ -47,6 +50,15 @@ enum ListResource {
     /// List the attestations of a flow, newest first
     #[command(alias = "attestation")]
     Attestations(attestations::Attestations),
+    /// List environments
+    #[command(aliases = ["environment", "env"])]
+    Environments(environments::Environments),
+    /// List the snapshots of an environment, newest first
+    #[command(alias = "snapshot")]
+    Snapshots(environments::Snapshots),
+    /// List the events of an environment, newest first
+    #[command(alias = "event")]
+    Events(environments::Events),
     /// List the notification actions of the organization
     #[command(aliases = ["notification", "actions"])]
     Notifications(actions::Notifications),
@@ -61,6 +73,12 @@ enum ListResource {
 
 #[derive(Debug, Subcommand)]
 enum GetResource {
+    /// Show an environment
+    #[command(aliases = ["environments", "env"])]
+    Environment(environments::Environment),
+    /// Show what runs, or ran, in an environment
+    #[command(alias = "snapshots")]
+    Snapshot(environments::Snapshot),
     /// Show the running artifacts of a repository in all environments
     #[command(alias = "live")]
     LiveArtifacts(live::LiveArtifacts),
@@ -104,6 +122,9 @@ impl List {
         match &self.resource {
             ListResource::Trails(trails) => trails.run(service).await,
             ListResource::Attestations(attestations) => attestations.run(service).await,
+            ListResource::Environments(environments) => environments.run(service).await,
+            ListResource::Snapshots(snapshots) => snapshots.run(service).await,
+            ListResource::Events(events) => events.run(service).await,
             ListResource::Notifications(notifications) => notifications.run(service).await,
             ListResource::Approvals(approvals) => approvals.run(service).await,
             ListResource::Audit(audit) => audit.run(service).await,
@@ -116,6 +137,8 @@ impl Get {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let service = &self.service;
         match &self.resource {
+            GetResource::Environment(environment) => environment.run(service).await,
+            GetResource::Snapshot(snapshot) => snapshot.run(service).await,
             GetResource::LiveArtifacts(live) => live.run(service).await,
             GetResource::AccessReview(review) => review.run(service).await,
             GetResource::Approval(approval) => approval.run(service).await,

@@ -122,12 +122,17 @@ impl AccessReview {
                 None => way,
             }
         });
-        let named = policies.iter().any(|policy| policy.name.is_some()).then(|| {
-            let way =
-                Way::new("all".to_owned(), format!("change or detach the named policies of {environment}"));
-            way.with_tokens(permissions, now, |token| token.permits(Operation::Administer))
+        let administer =
+            |way: Way| way.with_tokens(permissions, now, |token| token.permits(Operation::Administer));
+        // Without any policy, one that requires nothing makes all artifacts compliant.
+        let named = policies.is_empty() || policies.iter().any(|policy| policy.name.is_some());
+        let named = named.then(|| {
+            let action = format!("attach, change or detach named policies of {environment}");
+            administer(Way::new("all".to_owned(), action))
         });
-        let without = Way::new("all".to_owned(), format!("report {environment} without the artifact"));
+        let report =
+            format!("report {environment} without the artifact, or under an exempt name or namespace");
+        let report = Way::new("all".to_owned(), report);
         Self {
             environment: environment.to_string(),
             has_policy: !policies.is_empty(),
@@ -136,9 +141,12 @@ impl AccessReview {
             reasons: artifact.map(|artifact| artifact.verdict.reasons.clone()).unwrap_or_default(),
             requirements: requirements.collect(),
             alternatives: [
-                Way::in_bootstrap_file("all", format!("allow-list the artifact in {environment}")),
+                administer(Way::in_bootstrap_file(
+                    "all",
+                    format!("allow-list the artifact in {environment}"),
+                )),
                 Way::in_bootstrap_file("all", format!("change the policy of {environment}")),
-                without.with_tokens(permissions, now, |token| {
+                report.with_tokens(permissions, now, |token| {
                     token.permits(Operation::Report(environment.as_str()))
                 }),
             ]
@@ -277,9 +285,9 @@ mod tests {
         ];
         assert_eq!(lines(&of_environment.requirements), expected);
         let alternatives = [
-            "all: allow-list the artifact in prod: bootstrap file",
+            "all: allow-list the artifact in prod: bootstrap file, admin",
             "all: change the policy of prod: bootstrap file",
-            "all: report prod without the artifact: admin, cluster",
+            "all: report prod without the artifact, or under an exempt name or namespace: admin, cluster",
         ];
         assert_eq!(lines(&of_environment.alternatives), alternatives);
         assert_eq!((of_environment.artifact, of_environment.compliance), (None, None));
@@ -297,6 +305,8 @@ mod tests {
         assert_eq!((of_artifact.compliance, &of_artifact.reasons), (Some("NON-COMPLIANT"), &verdict.reasons));
 
         let without_policy = AccessReview::new(&prod, &[], None, permissions, now);
+        let attach = "all: attach, change or detach named policies of prod: admin";
+        assert_eq!(lines(&without_policy.alternatives)[3], attach);
         assert_eq!((without_policy.has_policy, without_policy.requirements), (false, vec![]));
 
         let version = PolicyVersion { name: "rules".to_owned(), version: 2 };
@@ -309,10 +319,7 @@ mod tests {
             "rules v2: attestation: an attestation of type junit: attest in any flow: admin, cart, any, other",
         ];
         assert_eq!(lines(&of_named.requirements), expected);
-        assert_eq!(
-            lines(&of_named.alternatives)[3],
-            "all: change or detach the named policies of prod: admin"
-        );
+        assert_eq!(lines(&of_named.alternatives)[3], attach);
     }
 
     #[test]

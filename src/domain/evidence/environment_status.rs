@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::absence::ExpectedArtifacts;
 use super::compliance::{Compliance, ComplianceCounts};
 use super::policy::Policy;
-use super::policy::facts::{AllowList, Evidence, Facts};
+use super::policy::facts::{AllowList, AllowListEntry, Evidence, Facts};
 use super::policy::resolution::PolicyEvaluation;
 use super::snapshot::report::PodArtifact;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -108,8 +108,8 @@ pub struct Expiry {
 /// Requirements of an environment for its artifacts.
 #[derive(Debug, Clone, Copy)]
 pub struct Requirements<'a> {
-    /// The environment.
-    pub environment: &'a EnvironmentName,
+    /// The environment; `None` if the policies are evaluated for none.
+    pub environment: Option<&'a EnvironmentName>,
     /// Its policies. An artifact must fulfil all of them.
     pub policies: &'a [Arc<Policy>],
     /// Its allow-list.
@@ -131,7 +131,16 @@ impl Expiry {
     }
 }
 
-impl Requirements<'_> {
+/// The result of each requirement for one artifact.
+#[derive(Debug)]
+pub struct Assessment<'a> {
+    /// The results of the policies.
+    pub policies: Vec<PolicyEvaluation<'a>>,
+    /// The valid entries of the allow-list.
+    pub allowed: Vec<&'a AllowListEntry>,
+}
+
+impl<'a> Requirements<'a> {
     /// The verdict on an artifact, and its expiry.
     #[must_use]
     pub fn evaluate(
@@ -141,6 +150,21 @@ impl Requirements<'_> {
         evidence: &Evidence,
         now: Timestamp,
     ) -> (Verdict, Expiry) {
+        self.assess(fingerprint, artifact, evidence, now).verdict()
+    }
+
+    /// The result of each requirement for an artifact.
+    #[must_use]
+    pub fn assess<'b>(
+        &self,
+        fingerprint: &'b Fingerprint,
+        artifact: &'b ReportedArtifact,
+        evidence: &'b Evidence,
+        now: Timestamp,
+    ) -> Assessment<'b>
+    where
+        'a: 'b,
+    {
         let facts = Facts {
             environment: self.environment,
             name: &artifact.name,
@@ -148,10 +172,20 @@ impl Requirements<'_> {
             namespaces: artifact.namespaces.as_deref().unwrap_or_default(),
             evidence,
         };
-        let evaluated: Vec<_> = self.policies.iter().map(|policy| policy.evaluate(&facts, now)).collect();
+        Assessment {
+            policies: self.policies.iter().map(|policy| policy.evaluate(&facts, now)).collect(),
+            allowed: self.allowed.valid(&facts, now).collect(),
+        }
+    }
+}
+
+impl Assessment<'_> {
+    /// The verdict, and its expiry.
+    #[must_use]
+    pub fn verdict(&self) -> (Verdict, Expiry) {
+        let Self { policies: evaluated, allowed } = self;
         let is_fulfilled = !evaluated.is_empty() && evaluated.iter().all(PolicyEvaluation::is_fulfilled);
         let fulfilled_until = evaluated.iter().filter_map(|policy| policy.expires_at).min();
-        let allowed: Vec<_> = self.allowed.valid(&facts, now).collect();
         let allowed_until = allowed.iter().filter_map(|entry| entry.until).min();
         let expiry = Expiry {
             compliant_until: match (allowed.is_empty(), is_fulfilled) {
@@ -165,7 +199,7 @@ impl Requirements<'_> {
             (Compliance::Compliant, allowed.iter().map(ToString::to_string).collect())
         } else if is_fulfilled {
             (Compliance::Compliant, Vec::new())
-        } else if self.policies.is_empty() {
+        } else if evaluated.is_empty() {
             // UNKNOWN already says that there is no policy.
             (Compliance::Unknown, Vec::new())
         } else {
@@ -256,7 +290,7 @@ mod tests {
         now: i64,
     ) -> Evaluation {
         let (environment, allowed) = ("prod".parse().unwrap(), AllowList(allowed));
-        let requirements = Requirements { environment: &environment, policies, allowed: &allowed };
+        let requirements = Requirements { environment: Some(&environment), policies, allowed: &allowed };
         let evidence = evidence.iter().cloned().collect();
         let none = ExpectedArtifacts::default();
         Evaluation::new(requirements, reported(names), &evidence, none, at(now))
@@ -330,7 +364,8 @@ mod tests {
         ] {
             let limits = ExpectedArtifacts { min_artifacts, ..ExpectedArtifacts::default() };
             let allowed = AllowList::default();
-            let requirements = Requirements { environment: &prod, policies: &policies, allowed: &allowed };
+            let requirements =
+                Requirements { environment: Some(&prod), policies: &policies, allowed: &allowed };
             let evaluated =
                 Evaluation::new(requirements, reported(&["one"]), &BTreeMap::new(), limits, at(1)).status;
             let is_absent = min_artifacts == Some(2);

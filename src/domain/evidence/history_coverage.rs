@@ -1,7 +1,7 @@
 //! Determines how much of an environment's history at a point in time is known.
 //!
-//! Called by the page of an environment before it shows a past point in time, so that an incomplete list is never
-//! shown as complete. Pure: time is an argument.
+//! Called before a past point in time is shown, so that an incomplete list is never shown as complete. Pure: time is an
+//! argument.
 
 use std::time::Duration;
 
@@ -70,6 +70,28 @@ impl HistoryCoverage {
     #[must_use]
     pub fn has_data(self) -> bool {
         !matches!(self, Self::Future | Self::NeverReported | Self::BeforeFirst(_))
+    }
+
+    /// A warning if the list for the point in time may be incomplete or outdated.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        Some(match self {
+            Self::Known => return None,
+            Self::Future => "This point in time is in the future.".to_owned(),
+            Self::NeverReported => "This environment was never reported.".to_owned(),
+            Self::BeforeFirst(first) => format!("No data: the first report was received at {first}."),
+            Self::BeforeHorizon(horizon) => format!(
+                "Data that ended before {horizon} was removed by retention. The list contains only artifacts that \
+                 still ran then, and their verdicts may be incomplete."
+            ),
+            Self::Gap(from, to) => format!(
+                "Gap: no reports from {from} to {to}. The list shows the last report before; the artifacts that ran \
+                 are unknown."
+            ),
+            Self::Silent(last) => format!(
+                "No reports since {last}. The list shows the last report; the artifacts that ran are unknown."
+            ),
+        })
     }
 }
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::model::{
-    ArtifactStatus, AttestationStatus, ComplianceStatus, JunitResult, RequiredAttestation, Template,
-    Timestamp,
+    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceStatus, JunitResult,
+    RequiredAttestation, Template, Timestamp,
 };
 
 /// Whether test results pass: at least one test passed, and no failure or error.
@@ -80,6 +80,28 @@ pub fn evaluate_trail(
     }
 }
 
+/// Evaluates an artifact by the attestations of its trail and its own, which target the artifact by `names`.
+///
+/// As [`evaluate_trail`], without the requirements for other artifacts of the template. An artifact without a name must
+/// fulfil all of them. An unexpected attestation that fails counts. Returns whether the artifact is compliant.
+#[must_use]
+pub fn evaluate_artifact(
+    template: Option<&Template>,
+    attestations: &[LatestAttestation],
+    names: &BTreeSet<String>,
+) -> (bool, Vec<AttestationStatus>) {
+    let ComplianceStatus { attestations_statuses, artifacts_statuses, .. } =
+        evaluate_trail(template, attestations, Timestamp::EPOCH);
+    let own = artifacts_statuses.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+    let own = own.flat_map(|(_, artifact)| artifact.attestations_statuses);
+    let statuses: Vec<_> = attestations_statuses.into_iter().chain(own).collect();
+    let passes = |status: &AttestationStatus| {
+        status.is_compliant == Some(true) || (status.unexpected && status.is_compliant.is_none())
+    };
+    let is_compliant = statuses.iter().all(passes) && (template.is_some() || !statuses.is_empty());
+    (is_compliant, statuses)
+}
+
 /// An attestation and the identifier of the one that it overrides.
 type LatestAndOverridden<'a> = (&'a LatestAttestation, Option<&'a str>);
 
@@ -126,6 +148,7 @@ fn statuses(
                 attestation_type: entry.kind.clone(),
                 attestation_id: None,
                 overridden_attestation_id: None,
+                status: AttestationPresence::Missing,
                 is_compliant: Some(false),
                 unexpected: false,
             },
@@ -141,6 +164,7 @@ fn status((attestation, overridden): LatestAndOverridden<'_>, unexpected: bool) 
         attestation_type: attestation.kind.clone(),
         attestation_id: Some(attestation.id.clone()),
         overridden_attestation_id: overridden.map(str::to_owned),
+        status: AttestationPresence::Complete,
         is_compliant: attestation.passes,
         unexpected,
     }
@@ -228,6 +252,40 @@ mod tests {
         assert!(!elsewhere.is_compliant);
         let missing = &elsewhere.artifacts_statuses["web"].attestations_statuses[0];
         assert_eq!((missing.attestation_type.as_str(), missing.attestation_id.as_deref()), ("*", None));
+    }
+
+    #[test]
+    fn artifact_must_fulfil_the_requirements_of_its_trail_and_of_its_names_only() {
+        let web = template(&[required("unit", "junit")], &[required("e2e", "*")]);
+        let (unit, e2e) = (latest("unit", true, &[]), latest("e2e", true, &["web"]));
+        let verdict = |template, latest: &[&LatestAttestation], names: &[&str]| {
+            let latest: Vec<_> = latest.iter().copied().cloned().collect();
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            evaluate_artifact(template, &latest, &names)
+        };
+        for (given, names, expected) in [
+            (vec![&unit, &e2e], vec!["web"], true),
+            (vec![&unit], vec!["web"], false),
+            (vec![&e2e], vec!["web"], false),
+            (vec![&unit], vec!["api"], true),
+            // Its name is unknown.
+            (vec![&unit], vec![], false),
+            (vec![&unit, &e2e], vec![], true),
+            (vec![&unit, &e2e, &latest("lint", false, &["web"])], vec!["web"], false),
+            (vec![&unit, &latest("lint", false, &[])], vec!["api"], false),
+            (
+                vec![&unit, &LatestAttestation { passes: None, ..latest("sbom", true, &[]) }],
+                vec!["api"],
+                true,
+            ),
+        ] {
+            assert_eq!(verdict(Some(&web), &given, &names).0, expected, "{given:?} {names:?}");
+        }
+        assert!(evaluate_artifact(Some(&self::template(&[], &[])), &[], &BTreeSet::new()).0);
+        assert!(!verdict(None, &[], &[]).0);
+        assert!(verdict(None, &[&unit], &[]).0);
+        let missing = &verdict(Some(&web), &[&unit], &["web"]).1[1];
+        assert_eq!(missing.status, AttestationPresence::Missing);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod policy;
 mod provider;
 mod reported_artifact;
 mod repository;
+mod snapshot_expression;
 mod template;
 mod text;
 mod timestamp;
@@ -51,11 +52,15 @@ pub use reported_artifact::ReportedArtifact;
 pub use repository::{
     AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };
+pub use snapshot_expression::{
+    EnvironmentSnapshot, InvalidExpression, PointInTime, SnapshotExpression, Unit,
+};
 pub use template::{
     InvalidTemplate, RequiredArtifact, RequiredAttestation, Template, TemplateBody, TemplateFile,
 };
 pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
-    ArtifactStatus, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit, TrailTemplate,
+    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit,
+    TrailTemplate,
 };

@@ -123,8 +123,21 @@ pub struct AttestationStatus {
     /// The previous attestation, which no longer counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overridden_attestation_id: Option<String>,
+    /// Whether the attestation exists.
+    pub status: AttestationPresence,
     /// Whether the attestation exists and passes; null if its type has no verdict.
     pub is_compliant: Option<bool>,
     /// Whether the template does not require the attestation.
     pub unexpected: bool,
+}
+
+/// Whether an attestation exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(rename_all = "UPPERCASE")]
+pub enum AttestationPresence {
+    /// The attestation exists, whether or not it passes.
+    Complete,
+    /// The template requires the attestation, which does not exist.
+    Missing,
 }

@@ -241,7 +241,7 @@ impl<'a> Evaluating<'a> {
             let name = environment_name(&environment.name)?;
             let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
             let allowed = allowed.get(&environment.name).unwrap_or(&none);
-            let requirements = Requirements { environment: &name, policies, allowed };
+            let requirements = Requirements { environment: Some(&name), policies, allowed };
             if let Some(after) = environment.evaluate(requirements, &evidence, now) {
                 evaluated.push((id, environment, after));
             }

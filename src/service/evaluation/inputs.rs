@@ -38,6 +38,6 @@ impl Inputs {
     }
 
     pub(crate) fn requirements<'a>(&'a self, environment: &'a EnvironmentName) -> Requirements<'a> {
-        Requirements { environment, policies: &self.policies, allowed: &self.allowed }
+        Requirements { environment: Some(environment), policies: &self.policies, allowed: &self.allowed }
     }
 }

@@ -48,8 +48,13 @@ impl Links {
     pub(crate) fn artifact(&self, organization: &str, artifact: Fingerprint) -> BTreeMap<&'static str, Link> {
         let mut trails = self.operation(&["trails", organization]);
         trails.query_pairs_mut().append_pair("fingerprint", &artifact.to_string());
-        let html = self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]);
-        BTreeMap::from([("html", link(&html)), ("trails", link(&trails))])
+        let html = Link { href: self.artifact_page(organization, artifact) };
+        BTreeMap::from([("html", html), ("trails", link(&trails))])
+    }
+
+    /// The URL of an artifact's page.
+    pub(crate) fn artifact_page(&self, organization: &str, artifact: Fingerprint) -> String {
+        self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]).into()
     }
 
     /// The page of an environment.

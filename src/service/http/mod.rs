@@ -14,3 +14,4 @@ pub(crate) mod parameters;
 pub(crate) mod problem;
 pub(crate) mod response;
 pub(crate) mod routes;
+pub(crate) mod snapshot_interval;

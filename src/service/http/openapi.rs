@@ -2,14 +2,15 @@
 //!
 //! The document counts characters and the service bytes of UTF-8, so the limit of a non-ASCII name is lower than documented.
 
+use super::snapshot_interval::{EventsLimit, Interval};
 use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::evidence::snapshot::report::{ImageDigests, Name};
 use crate::domain::model::{
-    AnyJson, CommitHash, EnvironmentName, Fingerprint, FlowName, FreeForm, PolicyName, Provider,
-    RepositoryName, ShortText, Text, Timestamp, TrailName, UrlText,
+    AnyJson, CommitHash, EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, FreeForm, PolicyName,
+    Provider, RepositoryName, ShortText, SnapshotExpression, Text, Timestamp, TrailName, UrlText,
 };
 
 /// Text without control characters.
@@ -48,6 +49,42 @@ fn seconds() -> Object {
         .maximum(Some(last))
         .build()
 }
+
+/// A point in time. The days 29 to 31 are accepted, but not described.
+macro_rules! time {
+    () => {
+        concat!(
+            "([nN][oO][wW]|[0-9]{1,6}\\.?((second|minute|hour|day|week|month|year)s?|s|m|h|d|w|mo|y)(\\.ago)?",
+            "|(197[1-9]|19[89][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])",
+            "(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,6})?)?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?)?)"
+        )
+    };
+}
+
+/// A snapshot, as `domain::model::SnapshotExpression` parses it.
+macro_rules! snapshot {
+    () => {
+        concat!("(#?[1-9][0-9]{0,14}|-[1-9][0-9]{0,14}|~[0-9]{1,15}|@", time!(), "|@\\{", time!(), "\\})")
+    };
+}
+
+const SNAPSHOT: &str = concat!("^", snapshot!(), "$");
+
+/// The name excludes the characters that start an expression.
+const ENVIRONMENT_SNAPSHOT: &str = concat!(
+    r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\#~@.]([^\x00-\x1f\x7f-\x9f/\\#~@]{0,60}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\#~@])?",
+    "(#[1-9][0-9]{0,14}|~[0-9]{1,15}|@",
+    time!(),
+    "|@\\{",
+    time!(),
+    "\\})?$"
+);
+
+/// The snapshots of a list.
+const INTERVAL: &str = r"^((([nN][oO][wW])|[1-9][0-9]{0,14}|~[0-9]{1,15})?(\.\.(([nN][oO][wW])|[1-9][0-9]{0,14}|~[0-9]{1,15})?)?)$";
+
+/// A limit of a list of events: the number of a snapshot, or a point in time.
+const EVENTS_LIMIT: &str = concat!("^([1-9][0-9]{0,14}|", time!(), ")$");
 
 /// Digests by image name.
 fn digests() -> Object {
@@ -100,6 +137,10 @@ described! {
     Timestamp => seconds(),
     Name<'_> => short(TEXT, 255),
     ImageDigests<'_> => digests(),
+    SnapshotExpression => text(SNAPSHOT).build(),
+    EnvironmentSnapshot => text(ENVIRONMENT_SNAPSHOT).build(),
+    Interval => text(INTERVAL).build(),
+    EventsLimit => text(EVENTS_LIMIT).build(),
     NullableProvider => provider(),
     Provider => provider(),
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).build(),

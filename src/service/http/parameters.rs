@@ -5,24 +5,32 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::http::Uri;
+use serde::de::DeserializeOwned;
+use serde::de::value::{self, StrDeserializer};
 use url::form_urlencoded;
 
 use super::problem::Problem;
 use crate::domain::model::Page;
 use crate::store::attestations::Span;
 
-/// The query of a request whose parameters are all known.
+/// The query of a request whose parameters are all known, each with its values.
 #[derive(Debug)]
-pub(crate) struct Parameters(BTreeMap<String, String>);
+pub(crate) struct Parameters(BTreeMap<String, Vec<String>>);
 
 impl Parameters {
     /// Parses a query. Unknown parameters are rejected, since an ignored filter would return wrong results; so are
     /// duplicates.
     pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
-        let mut parameters = BTreeMap::new();
+        Self::read_with_lists(uri, known, &[])
+    }
+
+    /// Parses a query in which some parameters may occur repeatedly.
+    pub(crate) fn read_with_lists(uri: &Uri, known: &[&str], repeatable: &[&str]) -> Result<Self, Problem> {
+        let known: Vec<&str> = known.iter().chain(repeatable).copied().collect();
+        let mut parameters: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
             if !known.contains(&&*name) {
-                let expected = match known {
+                let expected = match known.as_slice() {
                     [] => "none".to_owned(),
                     known => format!("one of {}", known.join(", ")),
                 };
@@ -31,16 +39,28 @@ impl Parameters {
             if value.contains('\0') {
                 return Err(Problem::field(name, "must not contain a NUL character"));
             }
-            if parameters.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+            let values = parameters.entry(name.clone().into_owned()).or_default();
+            if !values.is_empty() && !repeatable.contains(&&*name) {
                 return Err(Problem::field(name, "must not occur twice"));
             }
+            values.push(value.into_owned());
         }
         Ok(Self(parameters))
     }
 
     /// A parameter as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.all(name).first().map(String::as_str)
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the list is requested in pages.
+    pub(crate) fn is_paged(&self) -> bool {
+        self.text("page").or(self.text("per_page")).is_some()
     }
 
     /// A field of a form, trimmed; `None` if it is empty.
@@ -56,6 +76,16 @@ impl Parameters {
     /// A parameter, parsed.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name).map(|text| Problem::parse(name, text)).transpose()
+    }
+
+    /// The values of a parameter, each one of several words.
+    pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Problem> {
+        let parse = |word: &String| T::deserialize(StrDeserializer::<value::Error>::new(word));
+        self.all(name)
+            .iter()
+            .map(parse)
+            .collect::<Result<_, _>>()
+            .map_err(|error| Problem::field(name, &error))
     }
 
     /// A nullable parameter, parsed. An empty value means that it is absent.

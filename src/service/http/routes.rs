@@ -21,9 +21,9 @@ use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, allow_list, approvals, approve, attestations, audit, begin_trail,
-    create_environment, environment_policies, flows, get_environment, live_artifacts, log, policies, report,
-    report_artifact, repositories, trails, user,
+    access_review, actions, allow_list, approvals, approve, asserts, attestations, audit, begin_trail,
+    check_policy, create_environment, environment_events, environment_policies, environments, flows,
+    live_artifacts, log, policies, report, report_artifact, repositories, snapshots, trails, user,
 };
 use crate::service::pages;
 
@@ -51,8 +51,10 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(audit::list_audit))
                 .routes(routes!(access_review::review_access))
                 .routes(routes!(log::read_log))
+                .routes(routes!(asserts::assert_artifact))
                 .routes(routes!(policies::put_policy, policies::list_policies))
                 .routes(routes!(policies::get_policy))
+                .routes(routes!(check_policy::check_policy, policies::get_policy_named_check))
                 .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
@@ -65,7 +67,12 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(types::attest_sonar))
                 .routes(routes!(types::attest_pull_request))
                 .routes(routes!(create_environment::create_environment))
-                .routes(routes!(get_environment::get_environment))
+                .routes(routes!(environments::list_environments))
+                .routes(routes!(environments::get_environment))
+                .routes(routes!(environment_events::list_events))
+                .routes(routes!(snapshots::list_snapshots))
+                .routes(routes!(snapshots::get_snapshot))
+                .routes(routes!(snapshots::diff_snapshots))
                 .routes(routes!(allow_list::allow_artifact))
                 .routes(routes!(flows::create_flow))
                 .routes(routes!(flows::create_flow_with_list))
@@ -74,6 +81,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(user::get_default_organization))
                 .routes(routes!(approvals::get_approval))
                 .routes(routes!(approvals::approved_commit))
+                .routes(routes!(approvals::list_approvals_of_flow))
                 .routes(routes!(approve::approve_artifact))
                 .routes(routes!(approve::withdraw_approval))
                 .routes(routes!(report::report_k8s))

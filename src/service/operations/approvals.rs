@@ -1,5 +1,5 @@
-//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Extension of the interface: get the commit of
-//! the latest approved artifact.
+//! Operations 6 and 8: get an approval, and list the approvals of an artifact. Extensions of the interface: list the approvals
+//! of a flow, and get the commit of the latest approved artifact.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -15,11 +15,11 @@ use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
 use crate::service::site::Site;
 use crate::store::{Transaction, approvals as stored};
 
-/// The response of operation 8.
+/// The response of operation 8, and the list of a flow.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
 
-/// Get an approval.
+/// Get an approval. A negative number counts from the latest: -1 is the latest.
 #[utoipa::path(
     get,
     path = "/approvals/{org}/{flow_name}/{approval_number}",
@@ -27,7 +27,7 @@ pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
     params(
         ("org" = String, Path, description = "Organization"),
         ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("approval_number" = i64, Path, description = "Number of the approval in the flow", minimum = 1),
+        ("approval_number" = i64, Path, description = "Number of the approval in the flow, or -1 for the latest"),
     ),
     responses(
         (status = 200, description = "The approval", body = Approval<SourceCommit>),
@@ -42,9 +42,16 @@ pub(crate) async fn get_approval(
     uri: Uri,
 ) -> Result<axum::Json<Approval<SourceCommit>>, Problem> {
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let number = Problem::number("approval_number", &number)?;
+    let expected =
+        || Problem::field("approval_number", "expected an integer from 1, or -1 for the latest approval");
+    let mut number: i64 = number.parse().ok().filter(|_| !number.starts_with('+')).ok_or_else(expected)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
+    if number < 0 {
+        // -1 is place 0; the complement does not overflow.
+        let latest = transaction.nth_latest_approval(&organization, flow.as_str(), !number).await?;
+        number = latest.unwrap_or(number);
+    }
     let approval = find_approval(&mut transaction, &organization, &flow, number).await?;
     Ok(axum::Json(with_artifacts(&mut transaction, &organization, approval).await?))
 }
@@ -73,7 +80,7 @@ pub(super) async fn with_artifacts(
         ("fingerprint" = inline(Fingerprint), Path, description = "Approved artifact"),
     ),
     responses(
-        (status = 200, description = "All approvals, highest number first", body = Approvals),
+        (status = 200, description = "All approvals, lowest number first", body = Approvals),
         (status = 404, description = "No such flow", body = ErrorBody),
         ErrorResponses,
     ),
@@ -90,6 +97,37 @@ pub(crate) async fn list_approvals(
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
     let approvals = transaction.approvals(&organization, flow.as_str(), artifact).await?;
+    Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
+}
+
+/// List the approvals of a flow. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/approvals/{org}/{flow_name}",
+    tag = "approvals",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
+        ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses(
+        (status = 200, description = "A page, latest first", body = Approvals),
+        (status = 404, description = "No such flow", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn list_approvals_of_flow(
+    State(site): State<Site>,
+    Admitted { organization, rest: flow, .. }: Admitted<Read, String>,
+    uri: Uri,
+) -> Result<axum::Json<Approvals>, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let page = Parameters::read(&uri, &["page", "per_page"])?.page()?;
+    let mut transaction = site.store.read().await?;
+    require_flow(&mut transaction, &organization, &flow).await?;
+    let approvals = transaction.approvals_of_flow(&organization, flow.as_str(), page).await?;
     Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
 }
 

@@ -193,7 +193,31 @@ pub(crate) async fn get_policy(
     Admitted { organization, rest: name, .. }: Admitted<Read, String>,
 ) -> Result<axum::Json<PolicySummary>, Problem> {
     let name: PolicyName = Problem::parse("policy_name", &name)?;
-    let policy = site.store.read().await?.policy(&organization, name.as_str()).await?;
+    find(&site, &organization, name.as_str()).await
+}
+
+/// Get the policy named `check`: another operation has its path.
+#[utoipa::path(
+    get,
+    path = "/policies/{org}/check",
+    tag = "policies",
+    params(("org" = String, Path, description = "Organization")),
+    responses(
+        (status = 200, description = "The policy", body = PolicySummary),
+        (status = 404, description = "No such policy", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_policy_named_check(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
+) -> Result<axum::Json<PolicySummary>, Problem> {
+    find(&site, &organization, "check").await
+}
+
+async fn find(site: &Site, organization: &str, name: &str) -> Result<axum::Json<PolicySummary>, Problem> {
+    let policy = site.store.read().await?.policy(organization, name).await?;
     let policy = policy.ok_or_else(|| Problem::not_found(format!("policy \"{name}\" not found")))?;
     Ok(axum::Json(policy))
 }

@@ -95,7 +95,7 @@ pub(crate) async fn report_artifact(
         None => None,
     };
     let transaction = &mut evaluating.transaction;
-    transaction.insert_reported_artifact(new, at).await?;
+    let report = Some(transaction.insert_reported_artifact(new, at).await?);
     let (mut claim, mut change) = (ClaimEffect::default(), None);
     if let Some(named) = &sent.repo_info {
         let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
@@ -104,7 +104,7 @@ pub(crate) async fn report_artifact(
             transaction.record_repository(reporter, named, at).await.map_err(recording_problem)?;
         let commit_url = commit_url(Some(named), &commit);
         let (commit, commit_url) = (Some(&commit), commit_url.as_deref());
-        let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, at };
+        let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, report, at };
         claim = transaction.record_origin(&repository, origin, &artifacts).await?;
         change = repository.change;
     }

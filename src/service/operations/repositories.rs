@@ -81,7 +81,10 @@ async fn set_closed(
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     let closed_at = is_closed.then_some(now);
-    if !transaction.set_repository_closed(organization, name.as_str(), provider.as_ref(), closed_at).await? {
+    if !transaction
+        .set_repository_closed(organization, name.as_str(), provider.as_ref(), closed_at, now)
+        .await?
+    {
         let at = at_provider(provider.as_ref());
         return Err(Problem::not_found(format!(
             "repository \"{name}\"{at} not found: no attestation names it"

@@ -1,4 +1,4 @@
-//! Approves an artifact from its page, for users with a token of role approve or admin.
+//! Approves an artifact from its page, and withdraws approvals, for users with a token of role approve or admin.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ const MAX_FORM_BYTES: u64 = 256 * 1024;
 /// Maximum length of a comment that a browser accepts, in characters.
 const MAX_COMMENT_CHARS: usize = 10_000;
 
-/// Approves the artifact, and redirects to its page, which confirms it.
+/// Approves the artifact, or withdraws an approval, and redirects to its page, which confirms it.
 pub(super) async fn submit(
     State(app): State<App>,
     OrganizationForm { organization, rest: fingerprint, caller, .. }: OrganizationForm<String>,
@@ -46,21 +46,28 @@ pub(super) async fn submit(
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let mut form = Form::read(&app, &organization, &headers, body, MAX_FORM_BYTES).await?;
     let flow: FlowName = Problem::parse("flow", form.take("flow").trim())?;
-    let environment: EnvironmentName = Problem::parse("environment", form.take("environment").trim())?;
+    let (withdrawn, environment) = (form.take("withdraw"), form.take("environment"));
     // Browsers send line breaks as CRLF.
     let comment = form.take("comment").replace("\r\n", "\n");
     let comment = Text::new(comment.trim()).map_err(|error| Problem::field("comment", &error))?;
+    let path = urls::artifact(&app.site, &organization, &artifact);
+    // The page exists: what does not is a name in the form.
+    let refused = |problem: Problem| match problem.status() {
+        StatusCode::NOT_FOUND => Problem::invalid(problem.text()),
+        _ => problem,
+    };
+    if !withdrawn.is_empty() {
+        let number = Problem::number("withdraw", &withdrawn)?;
+        approval::withdraw(&app, &caller, &organization, &flow, number, &comment).await.map_err(refused)?;
+        return Ok(Redirect::to(&path).into_response());
+    }
+    let environment: EnvironmentName = Problem::parse("environment", environment.trim())?;
     let new = NewApproval { decision: Some((comment, Text::default())), ..NewApproval::default() };
     let approved =
         approval::approve(&app, &caller, &organization, &flow, artifact, Some(&environment), new).await;
-    // The page exists: what does not is a name in the form.
-    let (_, approval) = approved.map_err(|problem| match problem.status() {
-        StatusCode::NOT_FOUND => Problem::invalid(problem.text()),
-        _ => problem,
-    })?;
+    let (_, approval) = approved.map_err(refused)?;
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("flow", flow.as_str()).append_pair("approved", &approval.number.to_string());
-    let path = urls::artifact(&app.site, &organization, &artifact);
     Ok(Redirect::to(&format!("{path}?{}", query.finish())).into_response())
 }
 
@@ -120,6 +127,30 @@ pub(super) fn form(
                 textarea id="comment" name="comment" rows="1" maxlength=(MAX_COMMENT_CHARS) {}
             }
             button type="submit" { "Approve" }
+        }
+    }
+}
+
+/// The form that withdraws an approval of a token, for users whose token may make it.
+pub(super) fn withdrawal(
+    site: &Site,
+    user: &SignedIn,
+    artifact: Fingerprint,
+    flow: &str,
+    approval: &Approval,
+) -> Markup {
+    let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
+    let may_withdraw = user.role.permits(&user.scope, Operation::Approve(flow)).is_ok()
+        && user.role.permits_approval_for(&user.scope, environment).is_ok();
+    let label = format!("Reason to withdraw approval {} of flow {flow}", approval.number);
+    html! {
+        @if may_withdraw && approval.created_by.is_some() && approval.withdrawal.is_none() {
+            form.withdraw method="post" action=(urls::artifact(site, &user.organization, &artifact)) {
+                input type="hidden" name="flow" value=(flow);
+                input type="hidden" name="withdraw" value=(approval.number);
+                input name="comment" aria-label=(label) placeholder="Reason" maxlength=(MAX_COMMENT_CHARS) autocomplete="off";
+                button type="submit" { "Withdraw" }
+            }
         }
     }
 }

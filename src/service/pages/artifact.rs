@@ -13,12 +13,15 @@ use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, count, result_badge, timestamp};
 use super::parts::layout;
-use super::parts::list::{latest_note, table};
+use super::parts::list::{first_rows_note, latest_note, table};
 use super::parts::refusal::Refusal;
+use super::parts::rules::{self, RuleResults};
 use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
+use crate::domain::evidence::environment_status::ReportedArtifact;
 use crate::domain::model::{ApprovalState, Fingerprint, GitCommit, Timestamp};
+use crate::service::http::context::SignedIn;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
@@ -27,6 +30,9 @@ use crate::store::attested_artifacts::AttestationSummary;
 use crate::store::bootstrap::KnownNames;
 use crate::store::provenance::Source;
 use crate::store::{self, AtMost, Transaction};
+
+/// Maximum number of environments whose rules are evaluated.
+const MAX_RULE_ENVIRONMENTS: usize = 10;
 
 /// All data about an artifact.
 struct ArtifactData {
@@ -39,6 +45,8 @@ struct ArtifactData {
     approvals: AtMost<(String, Approval)>,
     current_runs: AtMost<CurrentRun>,
     past_runs: AtMost<PastRun>,
+    /// The rules of the environments where it runs, with their results, of the first environments.
+    rules: Vec<(String, Vec<RuleResults>)>,
     /// Environments that were declared or reported, and flows.
     known_names: KnownNames,
 }
@@ -51,7 +59,7 @@ pub(super) async fn page(
 ) -> Result<Html<String>, Refusal> {
     let parameters = Parameters::read(&uri, &approve::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
-    let known = ArtifactData::read(&mut site.store.read().await?, &organization, artifact).await?;
+    let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;
     if known.is_empty() {
         return Err(Refusal::NotFound);
     }
@@ -74,8 +82,9 @@ pub(super) async fn page(
         }
         (conflicting_claims(&known.conflicting_claims))
         (current_runs(&site, &organization, &known.current_runs, user.is_admin().then_some(artifact)))
+        (rule_results(&site, &organization, &known))
         (attestations(&site, &organization, &known.attestations))
-        (approvals(&site, &organization, &known, &approve::form(&site, &user, artifact, &flows(&known), &known.known_names)))
+        (approvals(&site, &user, artifact, &known))
         (past_runs(&site, &organization, &known.past_runs))
     };
     Ok(layout::page(&site, name, Some(&user), &content))
@@ -83,11 +92,20 @@ pub(super) async fn page(
 
 impl ArtifactData {
     async fn read(
+        site: &Site,
         transaction: &mut Transaction,
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
         let current_runs = transaction.current_runs(organization, artifact).await?;
+        let mut rules = Vec::new();
+        for run in current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
+            let (name, namespaces) = (run.image.clone(), run.namespaces.clone());
+            let reported = [(artifact, ReportedArtifact { name, pods: None, namespaces })].into();
+            let environment = &run.environment.name;
+            let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
+            rules.push((environment.clone(), results));
+        }
         let sources = transaction.sources(organization, artifact).await?;
         let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
         let commit = if sources.listed.is_empty() {
@@ -104,6 +122,7 @@ impl ArtifactData {
             approvals: transaction.approvals_of_artifact(organization, artifact).await?,
             current_runs,
             past_runs: transaction.past_runs(organization, artifact).await?,
+            rules,
             known_names: transaction.known_names(organization).await?,
         })
     }
@@ -210,6 +229,31 @@ fn current_runs(
     }
 }
 
+/// Each rule with its result, by environment.
+fn rule_results(site: &Site, organization: &str, known: &ArtifactData) -> Markup {
+    let rows = html! {
+        @for (environment, rules) in &known.rules {
+            @for rule in rules {
+                tr {
+                    (rule.heading(site, organization))
+                    td { @for result in &rule.artifacts { (rules::outcome(result)) } }
+                    td { (EnvironmentLinks { site, organization, environment }.link()) }
+                }
+            }
+        }
+    };
+    let cut_at = (known.current_runs.listed.len() > MAX_RULE_ENVIRONMENTS).then_some(MAX_RULE_ENVIRONMENTS);
+    html! {
+        @if known.rules.iter().any(|(_, rules)| !rules.is_empty()) {
+            section {
+                h2 { "Rules" }
+                (table("Rules", &["Policy", "Rule", "Result", "Environment"], &rows))
+                (first_rows_note(cut_at, "environments"))
+            }
+        }
+    }
+}
+
 fn attestations(site: &Site, organization: &str, attestations: &AtMost<AttestationSummary>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
@@ -242,13 +286,13 @@ fn flows(known: &ArtifactData) -> BTreeSet<&str> {
     attested.chain(known.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
 }
 
-fn approvals(site: &Site, organization: &str, known: &ArtifactData, form: &Markup) -> Markup {
-    let approvals = &known.approvals.listed;
+fn approvals(site: &Site, user: &SignedIn, artifact: Fingerprint, known: &ArtifactData) -> Markup {
+    let (organization, approvals) = (&user.organization, &known.approvals.listed);
     let rows = html! {
         @for (flow, approval) in approvals {
             tr {
                 th scope="row" { (text(flow)) " " (approval.number) }
-                td { (state(approval)) }
+                td { (state(approval)) (approve::withdrawal(site, user, artifact, flow, approval)) }
                 td {
                     @match &approval.environment {
                         Some(name) if known.known_names.environments.contains(name.as_str()) => {
@@ -289,7 +333,7 @@ fn approvals(site: &Site, organization: &str, known: &ArtifactData, form: &Marku
             @if approvals.is_empty() { p { "No approvals." } }
             @else { (table("Approvals", &columns, &rows)) }
             (latest_note(known.approvals.cut_at(), "approvals"))
-            (form)
+            (approve::form(site, user, artifact, &flows(known), &known.known_names))
         }
     }
 }

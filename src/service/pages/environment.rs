@@ -1,8 +1,7 @@
 //! The page of an environment: its policy, and the artifacts that run or ran there, with verdicts and reasons.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -12,21 +11,25 @@ use maud::{Markup, html};
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::filter::{Filter, rfc3339_exact};
-use super::parts::format::{compliance_badge, count, duration, utc};
+use super::parts::format::{badge, compliance_badge, count, utc};
 use super::parts::layout;
+use super::parts::list::{first_rows_note, table};
 use super::parts::refusal::Refusal;
+use super::parts::rules::{self, RuleResults};
 use super::parts::table::{Table, row_count};
 use super::parts::urls::EnvironmentLinks;
 use super::pure::running::{self, Counts, RunningPage, RunningRow, Verdicts};
 use super::session::OrganizationPage;
 use crate::domain::evidence::absence::ExpectedArtifacts;
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::{
     Evaluation, ReportedArtifact, ReportedArtifacts, RunningArtifact, Verdict,
 };
-use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
-use crate::domain::evidence::policy::{Policy, Rule};
+use crate::domain::evidence::history_coverage::HistoryCoverage;
+use crate::domain::evidence::policy::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::evaluation::inputs::Inputs;
+use crate::service::selected_snapshot::history;
 use crate::service::site::Site;
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
@@ -40,11 +43,16 @@ struct Past {
     coverage: HistoryCoverage,
 }
 
+/// Maximum number of non-compliant artifacts for which the rules are evaluated. Others fulfil all rules or are allowed.
+const MAX_EVALUATED: usize = 100;
+
 /// The requested page of the artifacts.
 struct Selected {
     page: RunningPage,
     /// The verdicts of the artifacts on the page.
     stored: HashMap<Fingerprint, Verdict>,
+    /// The non-compliant artifacts, at most one more than [`MAX_EVALUATED`].
+    failing: ReportedArtifacts,
     /// Whether there are no artifacts, whatever the filter.
     is_empty: bool,
     /// The totals, and the number of all rows by verdict, if the page shows the past.
@@ -89,6 +97,17 @@ pub(super) async fn page(
     let select = move || Selected::new(groups, stored, is_confirmed, &wanted);
     let selected = cpu.compute(select).await?;
     let page = &selected.page;
+    // The rows of a search are not all artifacts.
+    let rules = if past.is_none() && filter.q.is_empty() && !policies.is_empty() {
+        let is_cut = selected.failing.len() > MAX_EVALUATED;
+        let failing = selected.failing.iter().take(MAX_EVALUATED);
+        let failing = failing.map(|(artifact, reported)| (*artifact, reported.clone())).collect();
+        let mut transaction = site.store.read().await?;
+        let rules = rules::evaluate(&site, &mut transaction, &organization, &name, &failing).await?;
+        Some((rules, is_cut))
+    } else {
+        None
+    };
     let today = match past {
         Some(_) => {
             let mut transaction = site.store.read().await?;
@@ -111,8 +130,9 @@ pub(super) async fn page(
         (current_facts(links, &environment, status, &policies))
         @if user.is_admin() { p { a href=(links.access_review(None)) { "Who may make artifacts compliant" } } }
         @if let Some((past, (totals, counts))) = past.zip(selected.past) {
-            (past_facts(links, past, environment.snapshot, totals, counts, status))
+            (past_facts(links, past, environment.snapshot, totals, counts))
         }
+        @if let Some((rules, is_cut)) = &rules { (rule_results(links, rules, *is_cut)) }
         (filter.form(&path))
         (filter.counts(&path, page.counts))
         @if page.rows.is_empty() {
@@ -132,15 +152,7 @@ async fn read_past(
     status: CurrentStatus,
     at: Timestamp,
 ) -> Result<Past, store::Error> {
-    let history = transaction.history_at(environment.id, at).await?;
-    let reports = ReportHistory {
-        first_report_at: history.first_report_at,
-        last_report_at: environment.last_report_at,
-        horizon_at: history.horizon_at,
-        gap: history.gap,
-        silent_after: status.validity.silent_after,
-    };
-    let coverage = HistoryCoverage::new(at, status.now, &reports);
+    let (history, coverage) = history(transaction, environment, status.validity, at, status.now).await?;
     Ok(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
 }
 
@@ -154,16 +166,7 @@ async fn evaluate_today(
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
     let name: EnvironmentName =
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
-    let mut namespaces: BTreeMap<Fingerprint, BTreeSet<&str>> = BTreeMap::new();
-    for row in &page.rows {
-        namespaces.entry(row.artifact).or_default().insert(&row.namespace);
-    }
-    let artifact = |row: &RunningRow| {
-        let namespaces = namespaces.get(&row.artifact).into_iter().flatten();
-        let namespaces = Some(namespaces.map(|&namespace| namespace.to_owned()).collect());
-        (row.artifact, ReportedArtifact { name: row.image.clone(), pods: None, namespaces })
-    };
-    let artifacts: ReportedArtifacts = page.rows.iter().map(artifact).collect();
+    let artifacts = reported(&page.rows);
     let wanted = artifacts.keys().copied().collect();
     let inputs = Inputs::read(site, transaction, organization, &name, &wanted).await?;
     let none = ExpectedArtifacts::default();
@@ -172,6 +175,23 @@ async fn evaluate_today(
         Evaluation::new(requirements, artifacts, &inputs.evidence, none, site.now());
     let verdict = |(artifact, running): (Fingerprint, RunningArtifact)| (artifact, running.verdict);
     Ok(status.artifacts.into_iter().map(verdict).collect())
+}
+
+/// The artifacts of rows, with their namespaces.
+fn reported<'a>(rows: impl IntoIterator<Item = &'a RunningRow>) -> ReportedArtifacts {
+    let mut artifacts = ReportedArtifacts::new();
+    for row in rows {
+        let artifact = artifacts.entry(row.artifact).or_insert_with(|| ReportedArtifact {
+            name: row.image.clone(),
+            pods: None,
+            namespaces: Some(Vec::new()),
+        });
+        let namespaces = artifact.namespaces.get_or_insert_default();
+        if let Err(place) = namespaces.binary_search(&row.namespace) {
+            namespaces.insert(place, row.namespace.clone());
+        }
+    }
+    artifacts
 }
 
 impl Selected {
@@ -187,9 +207,16 @@ impl Selected {
         let verdicts = Verdicts { stored: &stored, is_confirmed };
         let page = running::page(&rows, verdicts, filter.rows());
         let past = totals.map(|totals| (totals, running::counts(&rows, verdicts)));
+        let is_failing = |row: &&RunningRow| {
+            stored.get(&row.artifact).is_some_and(|verdict| verdict.compliance == Compliance::NonCompliant)
+        };
+        let mut failing = reported(rows.iter().filter(is_failing));
+        while failing.len() > MAX_EVALUATED + 1 {
+            failing.pop_last();
+        }
         let on_page: BTreeSet<_> = page.rows.iter().map(|row| row.artifact).collect();
         stored.retain(|artifact, _| on_page.contains(artifact));
-        Self { page, stored, is_empty: rows.is_empty(), past }
+        Self { page, stored, failing, is_empty: rows.is_empty(), past }
     }
 }
 
@@ -232,8 +259,12 @@ fn current_facts(
                 @for (number, policy) in policies.iter().enumerate() {
                     @if number > 0 { ", " }
                     @match &policy.name {
-                        Some(version) => (text(&version.to_string())),
-                        None => (requirements(policy)),
+                        Some(version) => {
+                            a href=(links.site.links.page(&[links.organization, "policies", &version.name])) {
+                                (text(&version.to_string()))
+                            }
+                        }
+                        None => "of the environment",
                     }
                 }
                 @if policies.is_empty() { "none" }
@@ -243,41 +274,42 @@ fn current_facts(
     }
 }
 
-/// The requirements of an unnamed policy.
-fn requirements(policy: &Policy) -> Markup {
+/// Each rule with the number of artifacts that do not fulfil it. `is_cut`: there are more than [`MAX_EVALUATED`] non-compliant
+/// artifacts.
+fn rule_results(links: EnvironmentLinks<'_>, rules: &[RuleResults], is_cut: bool) -> Markup {
+    let rows = html! {
+        @for rule in rules {
+            tr {
+                (rule.heading(links.site, links.organization))
+                td {
+                    @match rule.failures() {
+                        0 => (badge("good", "fulfilled")),
+                        failures => {
+                            (badge("bad", "not fulfilled"))
+                            span.reason { (count(i64::try_from(failures).unwrap_or(i64::MAX), "artifact", "artifacts")) }
+                        }
+                    }
+                }
+            }
+        }
+    };
     html! {
-        @for (number, rule) in policy.rules.iter().enumerate() {
-            @if number > 0 { ", " }
-            @match rule {
-                Rule::Attestation(required) => {
-                    (text(&required.name))
-                    @if let Some(flow) = &required.flow { " of " (text(flow)) }
-                    @if let Some(min) = required.min_tests {
-                        " with at least " (count(i64::from(min), "test", "tests"))
-                    }
-                    @if let Some(max) = required.max_skipped {
-                        @if required.min_tests.is_some() { " and" } " with at most " (max) " skipped"
-                    }
-                },
-                rule => (rule.kind()),
+        @if !rules.is_empty() {
+            section {
+                h2 { "Rules" }
+                (table("Rules", &["Policy", "Rule", "Result"], &rows))
+                (first_rows_note(is_cut.then_some(MAX_EVALUATED), "non-compliant artifacts"))
             }
         }
     }
 }
 
 /// The status at a point in time, with a warning if the history does not fully cover it.
-fn past_facts(
-    links: EnvironmentLinks<'_>,
-    past: Past,
-    last: i64,
-    totals: Totals,
-    counts: Counts,
-    status: CurrentStatus,
-) -> Markup {
+fn past_facts(links: EnvironmentLinks<'_>, past: Past, last: i64, totals: Totals, counts: Counts) -> Markup {
     html! {
         section aria-labelledby="then" {
             h2 id="then" { "At " time datetime=(rfc3339_exact(past.at)) { (rfc3339_exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
-            @if let Some(warning) = coverage_warning(past.coverage, status.validity.silent_after) {
+            @if let Some(warning) = past.coverage.warning() {
                 p.warning role="status" { (warning) }
             }
             @if past.coverage.has_data() {
@@ -290,67 +322,6 @@ fn past_facts(
                     dd { (totals.text()) }
                 }
             }
-        }
-    }
-}
-
-/// A warning if the list for a point in time may be incomplete or outdated.
-fn coverage_warning(coverage: HistoryCoverage, silent_after: Duration) -> Option<String> {
-    Some(match coverage {
-        HistoryCoverage::Known => return None,
-        HistoryCoverage::Future => "This point in time is in the future.".to_owned(),
-        HistoryCoverage::NeverReported => "This environment was never reported.".to_owned(),
-        HistoryCoverage::BeforeFirst(first) => {
-            format!("No data: the first report was received at {}.", utc(first))
-        }
-        HistoryCoverage::BeforeHorizon(horizon) => format!(
-            "Data that ended before {} was removed by retention. The list contains only artifacts that still ran \
-             then, and their verdicts may be incomplete.",
-            utc(horizon)
-        ),
-        HistoryCoverage::Gap(from, to) => format!(
-            "Gap: no reports from {} to {}, longer than {}. The list shows the last report before; the artifacts \
-             that ran are unknown.",
-            utc(from),
-            utc(to),
-            duration(silent_after)
-        ),
-        HistoryCoverage::Silent(last) => format!(
-            "No reports since {}, longer than {}. The list shows the last report; the artifacts that ran \
-             are unknown.",
-            utc(last),
-            duration(silent_after)
-        ),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn incomplete_history_causes_a_warning() {
-        let (one, two) = (Timestamp::from_micros(0), Timestamp::from_micros(600_000_000));
-        for (coverage, expected) in [
-            (HistoryCoverage::Known, ""),
-            (HistoryCoverage::Future, "is in the future"),
-            (HistoryCoverage::NeverReported, "never reported"),
-            (HistoryCoverage::BeforeFirst(two), "first report was received at 1970-01-01 00:10:00 UTC"),
-            (
-                HistoryCoverage::BeforeHorizon(two),
-                "ended before 1970-01-01 00:10:00 UTC was removed by retention",
-            ),
-            (
-                HistoryCoverage::Gap(one, two),
-                "from 1970-01-01 00:00:00 UTC to 1970-01-01 00:10:00 UTC, longer than 3 min",
-            ),
-            (HistoryCoverage::Silent(one), "No reports since 1970-01-01 00:00:00 UTC, longer than 3 min"),
-        ] {
-            let warning = coverage_warning(coverage, Duration::from_mins(3)).unwrap_or_default();
-            assert!(
-                warning.contains(expected) && warning.is_empty() == expected.is_empty(),
-                "{coverage:?}: {warning}"
-            );
         }
     }
 }

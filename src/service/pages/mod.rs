@@ -14,6 +14,7 @@ mod environment;
 mod form;
 mod organization;
 mod parts;
+mod policies;
 mod pure;
 mod search;
 mod session;
@@ -68,6 +69,8 @@ pub(super) fn router(app: &App) -> Router<App> {
         )
         .route("/{organization}/actions", get(actions::list))
         .route("/{organization}/actions/{number}", get(actions::page))
+        .route("/{organization}/policies", get(policies::list))
+        .route("/{organization}/policies/{policy}", get(policies::page))
         .route("/{organization}/search", get(search::page))
         .route("/{organization}/audit", get(audit::page))
         .fallback(async |_: Browser| Refusal::NotFound)

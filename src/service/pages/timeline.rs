@@ -17,10 +17,10 @@ use super::parts::urls::{EnvironmentLinks, artifact_link};
 use super::pure::changes::{
     ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, TimelineRows, snapshot_changes,
 };
-use super::pure::intervals::{MAX_GAPS, SnapshotGaps, view_time};
 use super::session::OrganizationPage;
 use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
+use crate::service::intervals::{MAX_GAPS, SnapshotGaps, view_time};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::Transaction;

@@ -60,7 +60,7 @@ impl Transaction {
                 templates.insert(name, json(template)?);
             }
         }
-        self.reconcile_ownerships(organization, ownerships, journal).await?;
+        self.reconcile_ownerships(organization, ownerships, now, journal).await?;
         let before = journal.changes.len();
         self.reconcile_tags(organization, tags, now, journal).await?;
         self.reconcile_templates(organization, templates, &owned, now, journal).await?;
@@ -82,36 +82,35 @@ impl Transaction {
         &mut self,
         organization: &str,
         mut wanted: BTreeMap<&str, String>,
+        now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
-        const SELECT: &str =
-            "SELECT name, ownership FROM flows WHERE organization = $1 AND ownership IS NOT NULL";
-        const UPDATE: &str = "UPDATE flows SET ownership = $1 WHERE organization = $2 AND name = $3";
-        let declared: Vec<(String, String)> = on!(self, |connection| sqlx::query(SELECT)
+        const SELECT: &str = "
+            SELECT id, flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
+        const CLOSE: &str = "UPDATE flow_ownerships SET closed_at = $1 WHERE id = $2";
+        const INSERT: &str = "
+            INSERT INTO flow_ownerships (id, organization, flow, content, created_at) VALUES ($1, $2, $3, $4, $5)";
+        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
             .bind(organization)
             .fetch_all(connection)
             .await
             .and_then(all_from_rows)?);
-        let mut changed: Vec<(&str, Option<&str>)> = Vec::new();
-        for (flow, ownership) in &declared {
+        for (id, flow, content) in &open {
             match wanted.get(flow.as_str()) {
-                None => changed.push((flow, None)),
-                Some(wanted_ownership) if wanted_ownership == ownership => _ = wanted.remove(flow.as_str()),
-                Some(_) => {}
+                Some(wanted_content) if wanted_content == content => _ = wanted.remove(flow.as_str()),
+                other => {
+                    if other.is_none() {
+                        journal.record(organization, format!("the flow {flow} owns nothing"));
+                    }
+                    self.close(CLOSE, *id, now).await?;
+                }
             }
         }
-        changed.extend(wanted.iter().map(|(flow, ownership)| (*flow, Some(ownership.as_str()))));
-        for (flow, ownership) in changed {
-            journal.record(
-                organization,
-                match ownership {
-                    Some(ownership) => format!("the flow {flow} owns {ownership}"),
-                    None => format!("the flow {flow} owns nothing"),
-                },
-            );
+        for (flow, content) in wanted {
+            journal.record(organization, format!("the flow {flow} owns {content}"));
             on!(self, |connection| {
-                let update = sqlx::query(UPDATE).bind(ownership).bind(organization).bind(flow);
-                update.execute(connection).await?;
+                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
+                insert.bind(content).bind(now.micros()).execute(connection).await?;
             });
         }
         Ok(())

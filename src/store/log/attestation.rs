@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
 
+use super::contradictions::{is_latest_contradicted, is_origin_contradicted};
 use super::rows::hex_text;
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact};
@@ -28,15 +29,14 @@ struct ArtifactRow {
 
 /// An artifact that was reported later belongs to the record of its report. `latest_attestations` and `provenance` are derived
 /// from attestations and claims.
-const SELECT: &str = "
-    SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
+const SELECT: &str = concat!(
+    "SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
            c.recorded_at,
-           CAST(CASE WHEN l.attestation = a.id AND (l.is_compliant <> a.is_compliant OR l.created_at <> a.created_at)
-                     THEN 1 ELSE 0 END
-                + CASE WHEN p.flow = c.flow
-                        AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
-                             OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
-                       THEN 1 ELSE 0 END AS BIGINT) AS contradictions
+           CAST(CASE WHEN ",
+    is_latest_contradicted!(),
+    " THEN 1 ELSE 0 END + CASE WHEN ",
+    is_origin_contradicted!(),
+    " THEN 1 ELSE 0 END AS BIGINT) AS contradictions
     FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
         AND (x.report IS NULL OR NOT EXISTS
              (SELECT 1 FROM reported_artifacts q
@@ -47,20 +47,21 @@ const SELECT: &str = "
         AND l.flow = a.flow AND l.name = a.name
       LEFT JOIN provenance p ON p.organization = x.organization AND p.repository = a.repository
         AND p.fingerprint = x.fingerprint
-    WHERE a.id = $1 ORDER BY x.fingerprint";
+    WHERE a.id = $1 ORDER BY x.fingerprint"
+);
 
-/// The origin that the report of an artifact determined. Its commit may be added later.
-const REPORTED_ORIGIN: &str = "
-    SELECT c.repository, c.url, c.reported_by, c.commit_sha, c.commit_url,
-           CAST(CASE WHEN p.flow = c.flow
-                      AND (p.commit_sha IS DISTINCT FROM c.commit_sha OR p.commit_url IS DISTINCT FROM c.commit_url
-                           OR p.recorded_at <> c.recorded_at OR p.reported_by IS DISTINCT FROM c.reported_by)
-                     THEN 1 ELSE 0 END AS BIGINT) AS contradictions
+/// The origin that the report of an artifact determined, whose commit may be added later, and those whose commit it added.
+const REPORTED_ORIGIN: &str = concat!(
+    "SELECT c.repository, c.url, c.reported_by, c.commit_sha, c.commit_url, CAST(CASE WHEN ",
+    is_origin_contradicted!(),
+    " THEN 1 ELSE 0 END AS BIGINT) AS contradictions
     FROM reported_artifacts x JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint
-      AND c.flow = x.flow AND c.attestation IS NULL AND c.recorded_at = x.created_at
+      AND c.flow = x.flow
+      AND ((c.attestation IS NULL AND c.recorded_at = x.created_at) OR c.commit_report = x.id)
       LEFT JOIN provenance p ON p.organization = c.organization AND p.repository = c.repository
         AND p.fingerprint = c.fingerprint
-    WHERE x.id = $1 ORDER BY c.repository";
+    WHERE x.id = $1 ORDER BY c.repository"
+);
 
 #[derive(sqlx::FromRow)]
 struct OriginRow {

@@ -29,12 +29,13 @@ impl Transaction {
         if let Some((organizations, at)) = declared {
             now = at;
             entries.extend(organizations.into_iter().map(|organization| (organization, Vec::new())));
-            rows.splice(0..0, self.declared_rows(at).await?);
+            let declared = self.declared_rows(at).await?;
+            rows.splice(0..0, declared.into_iter().map(|(kind, id)| (kind, id, None)));
         }
         let mut known = BTreeSet::new();
-        rows.retain(|row| known.insert(*row));
-        for (kind, id) in rows {
-            if let Some((organization, entry)) = self.row_entry(kind, id).await? {
+        rows.retain(|(kind, id, _)| known.insert((*kind, *id)));
+        for (kind, id, at) in rows {
+            if let Some((organization, entry)) = self.row_entry(kind, id, at).await? {
                 entries.entry(organization).or_default().push(entry);
             }
         }
@@ -57,13 +58,19 @@ impl Transaction {
     }
 
     /// The entry of a row, as it is stored, and its organization. `None` for a row without an organization.
-    async fn row_entry(&mut self, kind: Kind, id: Uuid) -> Result<Option<(String, NewEntry)>, Error> {
+    async fn row_entry(
+        &mut self,
+        kind: Kind,
+        id: Uuid,
+        at: Option<i64>,
+    ) -> Result<Option<(String, NewEntry)>, Error> {
         let Some(row_kind) = RowKind::find(kind) else { return Ok(None) };
         let Some(mut record) = self.row_record(row_kind, kind, id).await? else { return Ok(None) };
         self.add_related(kind, id, &mut record).await?;
         let organization = record.get("organization").and_then(|organization| organization.as_str());
         let Some(organization) = organization.map(str::to_owned) else { return Ok(None) };
-        let at = record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64).unwrap_or_default();
+        let stored = || record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64);
+        let at = at.or_else(stored).unwrap_or_default();
         let record_hash = record_hash(&record.into());
         Ok(Some((organization, NewEntry { at, kind, id: id.to_string(), record_hash })))
     }

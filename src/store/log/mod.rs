@@ -4,6 +4,7 @@
 //! entries as its last step. The row of the log's head is locked last, and only until the commit.
 
 mod attestation;
+mod contradictions;
 mod entries;
 pub(super) mod environment;
 pub(super) mod pending;

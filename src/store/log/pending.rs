@@ -11,8 +11,8 @@ use crate::domain::model::Timestamp;
 /// The changes of a transaction.
 #[derive(Default)]
 pub(in crate::store) struct PendingLog {
-    /// Inserted rows.
-    pub(super) rows: Vec<(Kind, Uuid)>,
+    /// Inserted and closed rows, and changed ones with the time of the change.
+    pub(super) rows: Vec<(Kind, Uuid, Option<i64>)>,
     /// Changes of environments, by their identifiers and times.
     pub(super) environments: BTreeMap<(Uuid, i64), EnvironmentChange>,
     pub(super) removals: Vec<(String, i64, Removal)>,
@@ -21,9 +21,14 @@ pub(in crate::store) struct PendingLog {
 }
 
 impl PendingLog {
-    /// Adds an inserted row.
+    /// Adds a row that was inserted or closed.
     pub(in crate::store) fn row(&mut self, kind: Kind, id: Uuid) {
-        self.rows.push((kind, id));
+        self.rows.push((kind, id, None));
+    }
+
+    /// Adds a row of a kind whose rows change, when it is inserted or changed.
+    pub(in crate::store) fn revision(&mut self, kind: Kind, id: Uuid, at: Timestamp) {
+        self.rows.push((kind, id, Some(at.micros())));
     }
 
     /// The change of an environment at a time.

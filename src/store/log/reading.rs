@@ -115,11 +115,41 @@ impl Transaction {
     /// The numbers of rows from the end of the first hour on that the retention did not remove.
     async fn row_counts(&mut self, organization: &str, audit_horizon: i64) -> Result<RowCounts, Error> {
         const START: &str = "SELECT at FROM log_entries WHERE organization = $1 AND sequence = 1";
-        const OF_ENVIRONMENTS: [(&str, &str, &str); 4] = [
+        const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
             ("snapshot", "snapshots", "received_at"),
+            ("gap", "gaps", "to_at"),
             ("artifact", "artifact_runs", "started_at"),
+            ("artifact-end", "artifact_runs", "ended_at"),
             ("pod", "pod_runs", "started_at"),
+            ("pod-end", "pod_runs", "ended_at"),
             ("verdict", "verdicts", "from_at"),
+            ("verdict-end", "verdicts", "until_at"),
+        ];
+        // Rows that follow from others. No entry has these kinds.
+        const UNEXPLAINED: [(&str, &str); 2] = [
+            (
+                "unexplained-latest-attestation",
+                "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
+                   (SELECT 1 FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+                    WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
+                      AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
+            ),
+            (
+                "unexplained-compliance",
+                "SELECT COUNT(*) FROM (
+                   SELECT e.compliance, e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
+                          SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
+                          SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
+                          COUNT(r.environment) AS artifacts
+                   FROM environments e LEFT JOIN artifact_runs r ON r.environment = e.id AND r.ended_at IS NULL
+                     LEFT JOIN verdicts v
+                       ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                   WHERE e.organization = $1 AND e.counted_at = e.evaluated_at
+                   GROUP BY e.id) AS s
+                 WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
+                   OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
+                   OR artifacts <> compliant + non_compliant + unknown_artifacts",
+            ),
         ];
         let start: Option<i64> = on!(self, |connection| {
             sqlx::query_scalar(START).bind(organization).fetch_optional(connection).await?
@@ -144,6 +174,12 @@ impl Transaction {
                 query.push_bind(organization).push(" AND x.").push(time).push(" >= ").push_bind(since);
                 query.push(" AND x.").push(time).push(" >= COALESCE(e.horizon_at, 0)");
                 query.build_query_scalar().fetch_one(connection).await?
+            });
+            counts.insert(kind.to_owned(), count);
+        }
+        for (kind, select) in UNEXPLAINED {
+            let count: i64 = on!(self, |connection| {
+                sqlx::query_scalar(select).bind(organization).fetch_one(connection).await?
             });
             counts.insert(kind.to_owned(), count);
         }

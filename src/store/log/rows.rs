@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sqlx::types::Uuid;
 use sqlx::{Column as _, Row as _};
 
+use super::contradictions::is_latest_contradicted;
 use crate::domain::evidence::log::Kind;
 use crate::store::from_row::all_from_rows;
 use crate::store::transaction::on;
@@ -37,7 +38,7 @@ pub(super) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 7] = [
+const KINDS: [RowKind; 13] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -112,13 +113,15 @@ const KINDS: [RowKind; 7] = [
             ("x.content", Text),
             // Not NULL only if a latest attestation differs from the attestation that the report linked.
             (
-                "CAST(CASE WHEN EXISTS
+                concat!(
+                    "CAST(CASE WHEN EXISTS
                    (SELECT 1 FROM attested_artifacts y JOIN attestations a ON a.id = y.attestation
-                      JOIN latest_attestations l ON l.organization = y.organization AND l.fingerprint = y.fingerprint
-                        AND l.flow = a.flow AND l.name = a.name AND l.attestation = a.id
-                    WHERE y.organization = x.organization AND y.fingerprint = x.fingerprint AND y.report = x.id
-                      AND (l.is_compliant <> a.is_compliant OR l.created_at <> a.created_at))
-                   THEN 1 END AS BIGINT) AS is_latest_contradicted",
+                      LEFT JOIN latest_attestations l ON l.organization = y.organization AND l.fingerprint = y.fingerprint
+                        AND l.flow = a.flow AND l.name = a.name
+                    WHERE y.organization = x.organization AND y.fingerprint = x.fingerprint AND y.report = x.id AND ",
+                    is_latest_contradicted!(),
+                    ") THEN 1 END AS BIGINT) AS is_latest_contradicted"
+                ),
                 Integer,
             ),
         ],
@@ -158,6 +161,7 @@ const KINDS: [RowKind; 7] = [
             ("x.author", Text),
             ("x.expires_at", Integer),
             ("x.created_at", Integer),
+            ("x.pattern", Text),
         ],
     },
     RowKind {
@@ -191,6 +195,110 @@ const KINDS: [RowKind; 7] = [
             ("x.version", Integer),
             ("x.content", Text),
             ("x.created_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::PolicyVersion,
+        end: Some(Kind::PolicyVersionEnd),
+        table: "policy_versions",
+        from: "policy_versions x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.name", Text),
+            ("x.version", Integer),
+            ("x.description", Text),
+            ("x.comment", Text),
+            ("x.content", Text),
+            ("x.needs_trails", Boolean),
+            ("x.is_declared", Boolean),
+            ("x.created_by", Text),
+            ("x.created_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::Attachment,
+        end: Some(Kind::AttachmentEnd),
+        table: "policy_attachments",
+        from: "policy_attachments x",
+        opened_at: "attached_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.environment", Text),
+            ("x.policy", Text),
+            ("x.is_declared", Boolean),
+            ("x.attached_by", Text),
+            ("x.attached_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::Ownership,
+        end: Some(Kind::OwnershipEnd),
+        table: "flow_ownerships",
+        from: "flow_ownerships x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.flow", Text),
+            ("x.content", Text),
+            ("x.created_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::Token,
+        end: Some(Kind::TokenEnd),
+        table: "tokens",
+        from: "tokens x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.name", Text),
+            ("x.sha256", Bytes),
+            ("x.role", Text),
+            ("x.scope", Text),
+            ("x.approves", Text),
+            ("x.can_create", Boolean),
+            ("x.expires_at", Integer),
+            ("x.created_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::Repository,
+        end: None,
+        table: "repositories",
+        from: "repositories x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.provider", Text),
+            ("x.name", Text),
+            ("x.url", Text),
+            ("x.external_id", Text),
+            ("x.created_at", Integer),
+            ("x.flow", Text),
+            ("x.reported_by", Text),
+            ("x.closed_at", Integer),
+        ],
+    },
+    RowKind {
+        kind: Kind::Trail,
+        end: None,
+        table: "trails",
+        from: "trails x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.flow", Text),
+            ("x.name", Text),
+            ("x.created_at", Integer),
+            ("x.created_by", Text),
+            ("x.description", Text),
+            ("x.origin_url", Text),
+            ("x.user_data", Text),
+            ("x.external_urls", Text),
+            ("x.git_commit_info", Text),
+            ("x.repository", Id),
+            ("x.template", Id),
         ],
     },
 ];

@@ -42,11 +42,19 @@ fn service(request: &Request) -> Reply {
         ["trails", ..] => ok(json!([responses::trail("build-42")])),
         ["attestations", _, _] => ok(json!([responses::attestation("id")])),
         ["environments", _, _, "access-review"] => ok(json!({"requirements": [], "alternatives": []})),
+        ["environments", _] => ok(json!([{"name": "prod"}])),
+        ["environments", _, _] if request.method == "GET" => ok(json!({"name": "prod"})),
+        ["environments", _, _, "events"] | ["snapshots", _, _] => ok(json!([{"index": 1}])),
+        ["snapshots", ..] | ["env-diff", _] => ok(json!({"index": 1})),
         ["attestations" | "environments", ..] => Reply::json(201, ""),
         ["approvals", ..] => ok(responses::approval()),
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),
         ["organizations", ..] => ok(json!([responses::notification()])),
         ["actions", ..] => ok(responses::action()),
+        ["asserts", ..] => ok(json!({"compliant": true})),
+        ["policies", _, "check"] => ok(json!({
+            "before": "COMPLIANT", "after": "COMPLIANT", "artifacts_total": 0, "changed_total": 0, "artifacts": [],
+        })),
         ["log", ..] => ok(log()),
         ["repos", ..] => {
             let mut both = live(DIGEST);
@@ -141,6 +149,7 @@ fn examples_run() {
         let program = program.file("checkpoint", page["checkpoint"].as_str().unwrap());
         let program = program.file("acme.jsonl", format!("{}\n{end}\n", page["entries"][0]));
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
+        let program = program.file("strict.yaml", "a policy");
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);
         let outcome = program.args(words.iter().skip(1).map(String::as_str)).run();
         let expected = if words.iter().any(|word| word == "--fail-on-failures") { 9 } else { 0 };

@@ -48,7 +48,7 @@ async fn review_lists_the_tokens_that_may_fulfil_each_requirement(database: Data
     let web = json!({"name": "web", "role": "attest", "scope": {"environments": [], "flows": ["web"]}, "expires_at": 32_474_736_000_i64});
     assert_eq!(review["requirements"][1]["tokens"][1], web);
     assert_eq!(review["requirements"][2]["in_bootstrap_file"], true);
-    assert_eq!(tokens(&review["alternatives"]), [vec![], vec![], vec!["admin", "reporter"]]);
+    assert_eq!(tokens(&review["alternatives"]), [vec!["admin"], vec![], vec!["admin", "reporter"]]);
     assert_eq!((&review["artifact"], &review["compliance"]), (&Value::Null, &Value::Null));
     let text = review.to_string();
     for secret in [ADMIN, READER, "sha256", "0123456789abcdef"] {

@@ -87,7 +87,20 @@ async fn approval_keeps_its_number_through_change_and_withdrawal(database: Datab
     let list = service.read(&format!("/artifacts/acme/cart/{}/approvals", digest('a'))).await;
     let states: Vec<_> =
         list.as_array().unwrap().iter().map(|a| (&a["release_number"], &a["state"])).collect();
-    assert_eq!(states, [(&json!(2), &json!("PENDING")), (&json!(1), &json!("UNAPPROVED"))]);
+    assert_eq!(states, [(&json!(1), &json!("UNAPPROVED")), (&json!(2), &json!("PENDING"))]);
+    // The list of the flow begins with the latest; older clients page it, and count from the latest approval.
+    let numbers = async |query: &str| {
+        let listed = service.read(&format!("/approvals/acme/cart{query}")).await;
+        let numbers = listed.as_array().unwrap().iter().map(|one| one["release_number"].as_i64().unwrap());
+        numbers.collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("").await, [2, 1]);
+    assert_eq!(numbers("?page=2&per_page=1").await, [1]);
+    assert_eq!(numbers("?page=3&per_page=1").await, [0; 0]);
+    for (number, expected) in [(-1, 2), (-2, 1)] {
+        let found = service.read(&format!("/approvals/acme/cart/{number}")).await;
+        assert_eq!(found["release_number"], expected);
+    }
     // Earlier states are kept.
     let history = "SELECT state FROM approvals WHERE number = 1 ORDER BY modified_at";
     assert_eq!(service.database.rows(history).await, ["PENDING", "APPROVED"]);
@@ -105,12 +118,12 @@ async fn invalid_request_names_the_parameter(database: Database) {
     let service =
         TestService::start_with(database, options(declared(1, &approval(1, "state: PENDING")))).await;
     for (path, field, message) in [
-        ("/approvals/acme/cart/x", "approval_number", "expected an integer from 1"),
-        ("/approvals/acme/cart/0", "approval_number", "expected an integer from 1"),
+        ("/approvals/acme/cart/x", "approval_number", "expected an integer from 1, or -1 for the latest"),
         ("/approvals/acme/cart/+1", "approval_number", "expected an integer from 1"),
         ("/approvals/acme/cart/99999999999999999999", "approval_number", "expected an integer from 1"),
         ("/approvals/acme/-cart/1", "flow_name", "letter or digit"),
         ("/approvals/acme/cart/1?x=1", "x", "unknown parameter"),
+        ("/approvals/acme/cart?per_page=501", "per_page", "1 to 500"),
         ("/actions/acme/-1", "action_number", "expected an integer from 1"),
         ("/actions/acme/1?x=1", "x", "unknown parameter: expected none"),
         ("/organizations/acme/environments_notifications?page=1", "page", "unknown parameter"),
@@ -121,6 +134,12 @@ async fn invalid_request_names_the_parameter(database: Database) {
     }
     for (path, message) in [
         ("/approvals/acme/cart/2", "approval 2 of flow \"cart\" not found"),
+        ("/approvals/acme/cart/0", "approval 0 of flow \"cart\" not found"),
+        ("/approvals/acme/cart/-2", "approval -2 of flow \"cart\" not found"),
+        (
+            &format!("/approvals/acme/cart/{}", i64::MIN),
+            "approval -9223372036854775808 of flow \"cart\" not found",
+        ),
         ("/approvals/acme/web/1", "flow \"web\" not found"),
         (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "flow \"web\" not found"),
         ("/actions/acme/1", "action 1 not found"),
@@ -138,6 +157,8 @@ async fn approvals_of_another_organization_are_hidden(database: Database) {
     for path in ["/approvals/stranger/cart/1", "/organizations/stranger/environments_notifications"] {
         service.get(READER, path).await.expect(403);
     }
+    service.get(super::STRANGER, "/approvals/stranger/cart").await.expect(404);
+    service.get(super::STRANGER, "/approvals/acme/cart").await.expect(403);
     let path = format!("/artifacts/stranger/cart/{}/approvals", digest('a'));
     assert_eq!(service.get(super::STRANGER, &path).await.expect(404).status, 404);
 }

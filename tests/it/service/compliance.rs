@@ -145,7 +145,7 @@ async fn attestation_counts_only_within_the_limits_of_each_environment(database:
     service.reload(&file(2, 9)).await;
     assert_eq!(reasons(&service).await, [prod, stage, test]);
     let page = Browser::read_page(&service, "/ui/acme/environments/prod").await;
-    assert!(page.contains("of <bdi>cart</bdi> with at least 9 tests"), "{page}");
+    assert!(page.contains("unit of the flow cart must pass, have at least 9 tests that ran"), "{page}");
 }
 
 async fn approval_applies_to_its_environment_or_to_any(database: Database) {

@@ -93,7 +93,16 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         // The test of the operation checks its link.
         ("/api/v2/environments/{org}/{env_name}", Vec::new()),
-        // Policies have no links.
+        (
+            "/api/v2/asserts/{org}/fingerprint/{fingerprint}",
+            vec![format!("/asserts/acme/fingerprint/{}", digest('a'))],
+        ),
+        ("/api/v2/environments/{org}", vec!["/environments/acme".to_owned()]),
+        ("/api/v2/snapshots/{org}/{env_name}/{snapshot}", vec!["/snapshots/acme/test/1".to_owned()]),
+        // These have no links.
+        ("/api/v2/snapshots/{org}/{env_name}", Vec::new()),
+        ("/api/v2/environments/{org}/{env_name}/events", Vec::new()),
+        ("/api/v2/env-diff/{org}", Vec::new()),
         ("/api/v2/policies/{org}", Vec::new()),
         ("/api/v2/policies/{org}/{policy_name}", Vec::new()),
         (
@@ -104,6 +113,7 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
             "/api/v2/repos/{org}/live-artifacts/{repo_name}",
             vec!["/repos/acme/live-artifacts/group/cart".to_owned()],
         ),
+        ("/api/v2/approvals/{org}/{flow_name}", vec!["/approvals/acme/cart".to_owned()]),
         ("/api/v2/approvals/{org}/{flow_name}/{approval_number}", vec!["/approvals/acme/cart/1".to_owned()]),
         (
             "/api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals",
@@ -200,11 +210,27 @@ async fn follow(service: &TestService, browser: &mut Browser<'_>, response: &Val
             assert!(heading(&page).starts_with(&text("attestation_name")), "{page}");
             "attestation".to_owned()
         }
+        "html_url" if !resource["policy_evaluations"].is_null() => {
+            assert!(page.contains(&format!("sha256:{}", digest('a'))), "{page}");
+            "asserted artifact".to_owned()
+        }
         "html_url" if !resource["flow"].is_null() => {
             assert_eq!(heading(&page), text("name"));
             let flow = resource["flow"]["name"].as_str().unwrap();
             assert!(page.contains(&format!("<bdi>{flow}</bdi>")), "{page}");
             "trail".to_owned()
+        }
+        "html_url" if !resource["org"].is_null() => {
+            assert_eq!(heading(&page), text("name"));
+            "environment".to_owned()
+        }
+        "html_url" if !resource["environment"].is_null() => {
+            assert_eq!(heading(&page), text("environment"));
+            "environment".to_owned()
+        }
+        "html_url" => {
+            assert!(page.contains(&format!("sha256:{}", text("fingerprint"))), "{page}");
+            "artifact".to_owned()
         }
         "_links.html.href" if !resource["is_silent"].is_null() => {
             assert_eq!(heading(&page), text("name"));
@@ -242,9 +268,10 @@ async fn every_link_in_a_response_leads_to_its_resource(database: Database) {
     }
     let counts: Vec<_> = kinds.iter().map(|(kind, hrefs)| (kind.as_str(), hrefs.len())).collect();
     let expected = [
-        ("artifact", 1),
+        ("artifact", 2),
+        ("asserted artifact", 1),
         ("attestation", 5),
-        ("environment", 2),
+        ("environment", 3),
         ("live artifact", 1),
         ("operation 1", 1),
         ("operation 4", 1),

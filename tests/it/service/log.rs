@@ -25,7 +25,7 @@ const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINz8b6hf6IYX
 const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAhbdtikCBkBmkaAkB/WslPXu0h5uYIBequ7LkINxWSnE=\n-----END PUBLIC KEY-----\n";
 const OTHER_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEw9esnFpYOwOT8p4k1nqpv3898pnb\nBBfa9v+MQdhxaU6d9XumdAXTO7pYgbZbSKlkNan8tS/MxwHFm8pLStlLUg==\n-----END PUBLIC KEY-----\n";
 
-/// A policy, an allow-list entry, an approval and a template.
+/// Policies, allow-list entries, an approval, a template and an ownership.
 fn declared() -> String {
     let (allowed, target, base) = (digest('f'), digest('a'), digest('b'));
     bootstrap(
@@ -36,10 +36,15 @@ fn declared() -> String {
         template: {{attestations: [{{name: unit, type: junit}}]}}
         approvals: [{{number: 1, artifact: {target}, base: {base}, name: \"cart:1\", state: APPROVED,
                       approvals: [{{by: kim, at: 2026-09-01T12:00:00Z, comment: fine}}]}}]
+      - {{name: web, repositories: [acme/web]}}
+    policies: [{{name: rules, text: \"_schema: x/v1\"}}]
     environments:
       - name: prod
         policy: {{attestations: [{{flow: cart, name: unit}}]}}
-        allowed: [{{artifact: {allowed}, reason: of the nodes, author: ops}}]"
+        policies: [rules]
+        allowed:
+          - {{artifact: {allowed}, reason: of the nodes, author: ops}}
+          - {{image: registry.k8s.io/pause, reason: of the nodes, author: ops}}"
         ),
     )
 }
@@ -49,11 +54,15 @@ fn options() -> Options {
 }
 
 async fn attest(service: &TestService, digit: char, name: &str) {
+    attest_commit(service, digit, name, Some(&json!({"sha1": COMMIT}))).await;
+}
+
+async fn attest_commit(service: &TestService, digit: char, name: &str, commit: Option<&Value>) {
     let data = json!({
         "attestation_name": name, "artifact_fingerprint": digest(digit),
         "junit_results": [{"name": "suite", "total": 3, "failures": 0, "errors": 0, "skipped": 0, "duration": 1.0,
                            "timestamp": 1_790_000_000.0}],
-        "git_commit_info": {"sha1": COMMIT}, "repo_info": {"name": "acme/cart", "url": "https://example.com/acme/cart"},
+        "git_commit_info": commit, "repo_info": {"name": "acme/cart", "url": "https://example.com/acme/cart"},
         "user_data": {"run": 7},
     });
     let form = form(&data)
@@ -61,9 +70,20 @@ async fn attest(service: &TestService, digit: char, name: &str) {
     service.attest(ATTESTER, "cart", "t", form).await.expect(201);
 }
 
-/// Two attestations of one name, and three reports, of which the last ends an artifact.
+/// A trail, attestations, the report of an artifact, and three reports of an environment, of which the last ends an artifact.
+/// The report of the artifact adds a commit to the origin that an attestation named.
 async fn record_changes(service: &TestService) {
+    let described = form(&json!({"name": "begun", "description": "a release"}));
+    let begin = service.request(Method::PUT, ATTESTER, "/trails/acme/cart").multipart(described);
+    Response::from_request(begin).await.expect(201);
     attest(service, 'a', "unit").await;
+    attest_commit(service, 'd', "unit", None).await;
+    let body = json!({"fingerprint": digest('d'), "filename": "cart:2", "git_commit": COMMIT,
+                      "git_commit_info": {"sha1": COMMIT, "message": "m", "author": "a", "branch": "b", "timestamp": 1},
+                      "repo_info": {"name": "acme/cart", "url": "https://example.com/acme/cart"}});
+    let request = service.request(Method::POST, ATTESTER, "/artifacts/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(body.to_string());
+    Response::from_request(request).await.expect(201);
     attest(service, 'a', "unit").await;
     for (digits, status) in [("ab", 201), ("a", 201), ("af", 201)] {
         let pods: Vec<_> = digits.chars().map(|digit| pod(&format!("p{digit}"), "cart:1", digit)).collect();
@@ -123,8 +143,23 @@ async fn unchanged_log_is_verified_page_by_page(database: Database) {
     assert_eq!(walked, entries(&service).await);
     let kinds: std::collections::BTreeSet<_> =
         walked.iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
-    let expected =
-        ["allowance", "approval", "attestation", "audit", "environment", "policy", "start", "template"];
+    let expected = [
+        "allowance",
+        "approval",
+        "artifact",
+        "attestation",
+        "audit",
+        "environment",
+        "ownership",
+        "policy",
+        "policy-attachment",
+        "policy-version",
+        "repository",
+        "start",
+        "template",
+        "token",
+        "trail",
+    ];
     assert!(kinds.iter().eq(&expected), "{kinds:?}");
     // A restart with the same bootstrap file adds nothing.
     let service = TestService::start_with(service.stop().await, options()).await;
@@ -154,7 +189,15 @@ async fn closed_declarations_are_verified(database: Database) {
     service.reload(&bootstrap(2, "")).await;
     log(&service, &["verify"]).await.expect(0, &[]);
     let kinds: Vec<_> = entries(&service).await.iter().map(|entry| entry["kind"].clone()).collect();
-    for kind in ["policy-end", "allowance-end", "approval-end", "template-end"] {
+    for kind in [
+        "policy-end",
+        "policy-version-end",
+        "policy-attachment-end",
+        "allowance-end",
+        "approval-end",
+        "template-end",
+        "ownership-end",
+    ] {
         assert!(kinds.contains(&json!(kind)), "{kind}: {kinds:?}");
     }
     service.database.execute("UPDATE policies SET closed_at = closed_at + 1").await;
@@ -176,6 +219,8 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
     let content = |content: &str| format!("content = {}", database.bytes(&hex::encode(content)));
     let only_a = format!("fingerprint IN ({a}, {other})");
     let file = "<testsuites unit/>";
+    let of_reader = database.bytes(&Fingerprint::from_content(READER.as_bytes()).to_string());
+    let reader = format!("sha256 IN ({other}, {of_reader})");
     let cases = [
         ("attestations", text("results"), "TRUE", "attestation"),
         ("attestations", text("reported_by"), "TRUE", "attestation"),
@@ -193,6 +238,10 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
             "TRUE",
             "attestation",
         ),
+        ("latest_attestations", text("kind"), "TRUE", "attestation"),
+        ("latest_attestations", text("name"), "TRUE", "attestation"),
+        ("provenance", ("flow = 'other'".into(), "flow = 'cart'".into()), "TRUE", "attestation"),
+        ("provenance", artifact(), only_a.as_str(), "attestation"),
         ("claims", text("commit_sha"), "TRUE", "attestation"),
         ("provenance", text("commit_sha"), "TRUE", "attestation"),
         ("trails", text("created_by"), "TRUE", "attestation"),
@@ -211,6 +260,16 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("allowances", text("reason"), "TRUE", "allowance"),
         ("approvals", text("content"), "TRUE", "approval"),
         ("flow_templates", text("content"), "TRUE", "template"),
+        ("policy_versions", text("content"), "TRUE", "policy-version"),
+        ("policy_attachments", text("environment"), "TRUE", "policy-attachment"),
+        ("allowances", text("pattern"), "pattern IS NOT NULL", "allowance"),
+        ("flow_ownerships", text("content"), "TRUE", "ownership"),
+        ("tokens", text("scope"), "name = 'reporter'", "token"),
+        ("tokens", (format!("sha256 = {other}"), format!("sha256 = {of_reader}")), reader.as_str(), "token"),
+        ("repositories", text("url"), "TRUE", "repository"),
+        ("trails", text("git_commit_info"), "git_commit_info IS NOT NULL", "trail"),
+        ("trails", text("description"), "description IS NOT NULL", "trail"),
+        ("trails", ("description = 'x'".into(), "description = NULL".into()), "name = 't'", "trail"),
         ("audit", text("change"), "organization = 'acme'", "audit"),
         ("log_entries", number("at"), "sequence = 4 AND organization = 'acme'", ""),
     ];
@@ -225,6 +284,18 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         }
         service.database.execute(&format!("UPDATE {table} SET {undo} WHERE {condition}")).await;
     }
+    // The commit that the report of an artifact added, changed where it is recorded and where it counts.
+    let only_d = format!("fingerprint = {}", database.bytes(&digest('d')));
+    let set_commit = |commit: &str| {
+        ["claims", "provenance"]
+            .map(|table| format!("UPDATE {table} SET commit_sha = '{commit}' WHERE {only_d};"))
+            .concat()
+    };
+    service.database.execute(&set_commit(&"9".repeat(40))).await;
+    log(&service, &["verify"])
+        .await
+        .expect(11, &["error: entry ", " (artifact ", "does not match its record"]);
+    service.database.execute(&set_commit(COMMIT)).await;
     log(&service, &["verify"]).await.expect(0, &[]);
 }
 
@@ -235,16 +306,74 @@ async fn removed_and_added_rows_are_found(database: Database) {
     let past = service.database.rows("SELECT CAST(MAX(at) AS TEXT) FROM log_entries").await;
     let later: i64 = past[0].parse::<i64>().unwrap() + 2 * 3_600_000_000;
     let id = service.database.uuid(uuid::Uuid::now_v7());
-    service
-        .database
-        .execute(&format!(
-            "INSERT INTO audit (id, organization, at, actor, change) VALUES ({id}, 'acme', {later}, 'x', 'y')"
-        ))
-        .await;
-    let found = log(&service, &["verify"]).await;
-    found.expect(11, &["1 rows of kind audit are stored, and the log has 0: rows were added or removed"]);
-    service.database.execute(&format!("DELETE FROM audit WHERE id = {id}")).await;
+    let (sha256, trail) = (service.database.bytes(&digest('9')), "last_modified_at, created_by");
+    for (table, columns, values, kind) in [
+        ("audit", "at, actor, change", "'x', 'y'", "audit"),
+        (
+            "tokens",
+            "created_at, name, sha256, role, scope",
+            &format!("'x', {sha256}, 'admin', '{{}}'"),
+            "token",
+        ),
+        ("trails", &format!("created_at, flow, name, {trail}"), "'cart', 'x', 1, 'x'", "trail"),
+        ("flow_ownerships", "created_at, flow, content", "'cart', '{}'", "ownership"),
+    ] {
+        let insert = format!(
+            "INSERT INTO {table} (id, organization, {columns}) VALUES ({id}, 'acme', {later}, {values})"
+        );
+        service.database.execute(&insert).await;
+        let found = log(&service, &["verify"]).await;
+        let message =
+            format!("1 rows of kind {kind} are stored, and the log has 0: rows were added or removed");
+        found.expect(11, &[&message]);
+        service.database.execute(&format!("DELETE FROM {table} WHERE id = {id}")).await;
+    }
     log(&service, &["verify"]).await.expect(0, &[]);
+    // Rows that end or follow from others, without an entry.
+    let (a, other) = (service.database.bytes(&digest('a')), service.database.bytes(&digest('9')));
+    let open =
+        format!("IS NULL AND environment IN (SELECT environment FROM artifact_runs WHERE fingerprint = {a})");
+    for (kind, change, undo) in [
+        (
+            "pod-end",
+            format!("UPDATE pod_runs SET ended_at = {later} WHERE pod = 'more' AND ended_at {open}"),
+            format!("UPDATE pod_runs SET ended_at = NULL WHERE ended_at = {later}"),
+        ),
+        (
+            "artifact-end",
+            format!("UPDATE artifact_runs SET ended_at = {later} WHERE fingerprint = {a} AND ended_at {open}"),
+            format!("UPDATE artifact_runs SET ended_at = NULL WHERE ended_at = {later}"),
+        ),
+        (
+            "unexplained-compliance",
+            format!("UPDATE verdicts SET until_at = {later} WHERE fingerprint = {a} AND until_at {open}"),
+            format!("UPDATE verdicts SET until_at = NULL WHERE until_at = {later}"),
+        ),
+        (
+            "unexplained-compliance",
+            "UPDATE environments SET compliant_artifacts = compliant_artifacts + 1 WHERE name = 'prod'".to_owned(),
+            "UPDATE environments SET compliant_artifacts = compliant_artifacts - 1 WHERE name = 'prod'".to_owned(),
+        ),
+        (
+            "gap",
+            format!("INSERT INTO gaps (environment, from_at, to_at) SELECT id, 1, {later} FROM environments"),
+            "DELETE FROM gaps".to_owned(),
+        ),
+        (
+            "unexplained-latest-attestation",
+            format!(
+                "INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at, is_compliant)
+                 SELECT organization, {other}, flow, name, attestation, created_at, is_compliant FROM latest_attestations LIMIT 1"
+            ),
+            format!("DELETE FROM latest_attestations WHERE fingerprint = {other}"),
+        ),
+    ] {
+        service.database.execute(&change).await;
+        let found = log(&service, &["verify"]).await;
+        found.expect(11, &[&format!("1 rows of kind {kind} are stored, and the log has 0")]);
+        service.database.execute(&undo).await;
+        log(&service, &["verify"]).await.expect(0, &[]);
+    }
     // Records that the retention did not remove, although the database says so.
     for (table, horizon, kind) in
         [("environments", "horizon_at", "environment"), ("organizations", "audit_removed_before", "audit")]
@@ -295,6 +424,10 @@ async fn changed_chain_is_found(database: Database) {
     let truncated = log(&service, &["verify", "--since", since]).await;
     truncated
         .expect(11, &["the log has 5 entries, and the checkpoint ", "entries were removed from its end"]);
+    for table in ["log_entries", "log_heads"] {
+        service.database.execute(&format!("DELETE FROM {table} WHERE organization = 'acme'")).await;
+    }
+    log(&service, &["verify"]).await.expect(11, &["entry 1 is not the start of a log of this organization"]);
 }
 
 async fn signature_and_export_are_verified(database: Database) {

@@ -226,7 +226,7 @@ async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Databas
     let mut options = options(&targets, &files);
     // Half of the senders, the share of one organization, are fewer than the stalled targets.
     options.limits.delivery.max_targets = 4;
-    options.limits.delivery.timeout = Duration::from_millis(200);
+    options.limits.delivery.timeout = Duration::from_secs(2);
     let hour = Duration::from_hours(1);
     options.limits.delivery.backoff = Backoff { initial: hour, max: hour, ..Backoff::default() };
     let service = TestService::start_with(database, options).await;

@@ -11,7 +11,7 @@ use super::{
     ADMIN, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod, report,
 };
 
-async fn put(service: &TestService, token: &str, path: &str, body: &Value) -> Response {
+pub(super) async fn put(service: &TestService, token: &str, path: &str, body: &Value) -> Response {
     Response::from_request(
         service
             .request(Method::PUT, token, path)
@@ -21,7 +21,7 @@ async fn put(service: &TestService, token: &str, path: &str, body: &Value) -> Re
     .await
 }
 
-async fn put_form(
+pub(super) async fn put_form(
     service: &TestService,
     token: &str,
     path: &str,
@@ -35,7 +35,7 @@ async fn put_form(
     Response::from_request(service.request(Method::PUT, token, path).multipart(sent)).await
 }
 
-async fn report_artifact(service: &TestService, token: &str, body: &Value) -> Response {
+pub(super) async fn report_artifact(service: &TestService, token: &str, body: &Value) -> Response {
     Response::from_request(
         service
             .request(Method::POST, token, "/artifacts/acme/cart")
@@ -45,7 +45,7 @@ async fn report_artifact(service: &TestService, token: &str, body: &Value) -> Re
     .await
 }
 
-fn artifact(digit: char, trail: &str) -> Value {
+pub(super) fn artifact(digit: char, trail: &str) -> Value {
     json!({"fingerprint": digest(digit), "filename": "registry/cart:1", "git_commit": "c".repeat(40),
            "git_commit_info": {"sha1": "c".repeat(40), "branch": ""}, "build_url": "proj/_build/1",
            "commit_url": "https://git.example.com/c", "repo_url": "https://git.example.com/acme/cart",
@@ -59,7 +59,7 @@ trail:
   artifacts: [{name: app, attestations: [{name: unit, type: junit}]}]
 ";
 
-async fn begin(service: &TestService, trail: &str) {
+pub(super) async fn begin(service: &TestService, trail: &str) {
     put_form(service, ATTESTER, "/flows/acme/template_file", &json!({"name": "cart"}), Some(TEMPLATE)).await;
     put_form(service, ATTESTER, "/trails/acme/cart", &json!({"name": trail}), None).await.expect(201);
 }

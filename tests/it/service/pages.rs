@@ -6,6 +6,7 @@ mod artifact;
 mod attestation;
 mod compare;
 mod environment;
+mod policies;
 mod search;
 mod timeline;
 mod trail;

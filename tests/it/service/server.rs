@@ -57,12 +57,19 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
     let expected = [
         ("delete", "/api/v2/environments/{org}/{env_name}/policies"),
         ("get", "/api/v2/actions/{org}/{action_number}"),
+        ("get", "/api/v2/approvals/{org}/{flow_name}"),
         ("get", "/api/v2/approvals/{org}/{flow_name}/{approval_number}"),
         ("get", "/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}"),
         ("get", "/api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals"),
+        ("get", "/api/v2/asserts/{org}/fingerprint/{fingerprint}"),
         ("get", "/api/v2/attestations/{org}/{flow_name}"),
         ("get", "/api/v2/audit/{org}"),
+        ("get", "/api/v2/env-diff/{org}"),
+        ("get", "/api/v2/environments/{org}"),
         ("get", "/api/v2/environments/{org}/{env_name}/access-review"),
+        ("get", "/api/v2/environments/{org}/{env_name}/events"),
+        ("get", "/api/v2/snapshots/{org}/{env_name}"),
+        ("get", "/api/v2/snapshots/{org}/{env_name}/{snapshot}"),
         ("get", "/api/v2/log/{org}"),
         ("get", "/api/v2/organizations/{org}/environments_notifications"),
         ("get", "/api/v2/policies/{org}"),
@@ -72,6 +79,7 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         ("post", "/api/v2/approvals/{org}/{flow_name}"),
         ("post", "/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit"),
         ("post", "/api/v2/environments/{org}/{env_name}/policies"),
+        ("post", "/api/v2/policies/{org}/check"),
         ("put", "/api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw"),
         ("put", "/api/v2/environments/{org}/{env_name}/report/K8S"),
         ("put", "/api/v2/policies/{org}"),
@@ -99,6 +107,7 @@ async fn openapi_document_lists_the_routes_and_needs_no_token(database: Database
         let path = path.replace("{org}", "acme").replace("{flow_name}", "cart").replace("{trail_name}", "t");
         let path = path.replace("{env_name}", "prod").replace("{repo_name}", "cart");
         let path = path.replace("{action_number}", "1").replace("{approval_number}", "1");
+        let path = path.replace("{snapshot}", "1");
         let path = path.replace("{fingerprint}", &super::digest('a'));
         let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
         Response::from_request(service.http.request(method, format!("{}{path}", service.base)))

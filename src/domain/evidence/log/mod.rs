@@ -57,84 +57,89 @@ pub struct Head {
     pub hash: Fingerprint,
 }
 
-/// The kind of a record. A kind's records never change: a new column is added only if it may be NULL, since records omit
-/// NULL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+/// Declares the kinds of records with their names.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident $name:literal,)*) => {
+        /// The kind of a record. A kind's records never change: a new column is added only if it may be NULL, since records
+        /// omit NULL.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind { $($(#[$doc])* $kind,)* }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// The name of the kind in an entry.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+        }
+    };
+}
+
+kinds! {
     /// The first entry: the log covers changes from its time on.
-    Start,
+    Start "start",
     /// A report, or changed verdicts of an environment.
-    Environment,
+    Environment "environment",
     /// An attestation.
-    Attestation,
+    Attestation "attestation",
     /// The report of an artifact.
-    Artifact,
+    Artifact "artifact",
     /// An entry of the audit log.
-    Audit,
-    /// A version of a policy.
-    Policy,
-    /// The end of a version of a policy.
-    PolicyEnd,
+    Audit "audit",
+    /// A version of the unnamed policy of an environment.
+    Policy "policy",
+    /// The end of a version of an unnamed policy.
+    PolicyEnd "policy-end",
+    /// A version of a named policy.
+    PolicyVersion "policy-version",
+    /// The end of a version of a named policy.
+    PolicyVersionEnd "policy-version-end",
+    /// The attachment of a policy to an environment.
+    Attachment "policy-attachment",
+    /// The end of the attachment of a policy.
+    AttachmentEnd "policy-attachment-end",
     /// An allow-list entry.
-    Allowance,
+    Allowance "allowance",
     /// The end of an allow-list entry.
-    AllowanceEnd,
+    AllowanceEnd "allowance-end",
     /// A state of an approval.
-    Approval,
+    Approval "approval",
     /// The end of a state of an approval.
-    ApprovalEnd,
+    ApprovalEnd "approval-end",
     /// A version of a flow's template.
-    Template,
+    Template "template",
     /// The end of a version of a flow's template.
-    TemplateEnd,
+    TemplateEnd "template-end",
+    /// The repositories and images that a flow owns.
+    Ownership "ownership",
+    /// The end of an ownership.
+    OwnershipEnd "ownership-end",
+    /// A token.
+    Token "token",
+    /// The end of a token.
+    TokenEnd "token-end",
+    /// A new or changed repository.
+    Repository "repository",
+    /// A new or changed trail.
+    Trail "trail",
     /// The retention removed records from before a time.
-    Removal,
+    Removal "removal",
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 14] = [
-        Self::Start,
-        Self::Environment,
-        Self::Attestation,
-        Self::Artifact,
-        Self::Audit,
-        Self::Policy,
-        Self::PolicyEnd,
-        Self::Allowance,
-        Self::AllowanceEnd,
-        Self::Approval,
-        Self::ApprovalEnd,
-        Self::Template,
-        Self::TemplateEnd,
-        Self::Removal,
-    ];
-
-    /// The name of the kind in an entry.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Environment => "environment",
-            Self::Attestation => "attestation",
-            Self::Artifact => "artifact",
-            Self::Audit => "audit",
-            Self::Policy => "policy",
-            Self::PolicyEnd => "policy-end",
-            Self::Allowance => "allowance",
-            Self::AllowanceEnd => "allowance-end",
-            Self::Approval => "approval",
-            Self::ApprovalEnd => "approval-end",
-            Self::Template => "template",
-            Self::TemplateEnd => "template-end",
-            Self::Removal => "removal",
-        }
-    }
-
     /// The kind with this name; `None` for a kind of a later version.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether its rows change: only the last entry of a row matches its record.
+    #[must_use]
+    pub fn is_revised(self) -> bool {
+        matches!(self, Self::Repository | Self::Trail)
     }
 }
 
@@ -269,7 +274,7 @@ mod tests {
     #[test]
     fn kinds_and_removals_round_trip() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+            assert_eq!(Kind::parse(kind.as_str()), Some(*kind));
         }
         let removal = Removal { subject: Removal::history("e"), before: 7 };
         assert_eq!(removal.id(), "history/e/7");

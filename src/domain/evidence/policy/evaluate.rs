@@ -214,10 +214,9 @@ impl ApprovalRule {
         if !self.required {
             return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
         }
-        let applicable =
-            facts.evidence.approvals.iter().filter(|approval| {
-                approval.environment.as_ref().is_none_or(|name| name == facts.environment)
-            });
+        let applicable = facts.evidence.approvals.iter().filter(|approval| {
+            approval.environment.as_ref().is_none_or(|name| Some(name) == facts.environment)
+        });
         // An approval without names, as earlier clients sent it, counts as one person.
         let mut persons: BTreeSet<&str> = BTreeSet::new();
         for approval in applicable {

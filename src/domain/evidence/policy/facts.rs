@@ -9,8 +9,8 @@ use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 /// An artifact in an environment, with its evidence.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The environment.
-    pub environment: &'a EnvironmentName,
+    /// The environment; `None` if the policies are evaluated for none, so that only approvals for all environments count.
+    pub environment: Option<&'a EnvironmentName>,
     /// The image's name.
     pub name: &'a str,
     /// The artifact.
@@ -112,6 +112,12 @@ impl AllowListEntry {
 }
 
 impl AllowList {
+    /// Whether an entry is for this artifact and no other.
+    #[must_use]
+    pub fn names(&self, artifact: &Fingerprint) -> bool {
+        self.0.iter().any(|entry| entry.subject == AllowListSubject::Artifact(*artifact))
+    }
+
     /// The valid entries for an artifact.
     pub fn valid<'a>(
         &'a self,

@@ -173,7 +173,10 @@ impl Policy {
             }
             rules.push(Rule::Approval(approval));
         }
-        Ok(Self { name: Some(name), rules })
+        match expression::compile_patterns(rules.iter().flat_map(Rule::conditions)) {
+            Ok(()) => Ok(Self { name: Some(name), rules }),
+            Err(problem) => invalid("artifacts", problem),
+        }
     }
 }
 

@@ -133,7 +133,8 @@ impl PolicyEvaluation<'_> {
 }
 
 impl RuleEvaluation<'_> {
-    fn reasons(&self, name: Option<&PolicyVersion>) -> impl Iterator<Item = String> {
+    /// Why the artifact does not satisfy the rule, after the name and version of the policy if these are given.
+    pub fn reasons(&self, name: Option<&PolicyVersion>) -> impl Iterator<Item = String> {
         let is_failed = self.outcome == Outcome::NotSatisfied;
         let reasons = self.resolutions.iter().filter(move |found| is_failed && found.kind.is_reason());
         reasons.map(move |found| match name {

@@ -188,3 +188,63 @@ impl fmt::Display for AttestationRule {
         }
     }
 }
+
+/// The rule in words.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flow_rule = |f: &mut fmt::Formatter<'_>, rule: &FlowRule, what: &str, requirement: &str| {
+            if !rule.required {
+                return write!(f, "{what} is not required");
+            }
+            f.write_str(requirement)?;
+            for (number, Exception(condition)) in rule.exceptions.iter().enumerate() {
+                write!(f, "{}{}", if number == 0 { ", except if " } else { " or if " }, condition.text())?;
+            }
+            Ok(())
+        };
+        match self {
+            Self::Provenance(rule) => flow_rule(f, rule, "provenance", "a flow must hold the artifact"),
+            Self::TrailCompliance(rule) => {
+                let requirement = "each trail of the artifact must comply with its template";
+                flow_rule(f, rule, "compliance of trails", requirement)
+            }
+            Self::Attestation(rule) => rule.describe(f),
+            Self::Approval(rule) if !rule.required => f.write_str("an approval is not required"),
+            Self::Approval(rule) => {
+                let persons = if rule.count == 1 { "person" } else { "persons" };
+                let others = if rule.not_author { " other than the author" } else { "" };
+                write!(f, "{} {persons}{others} must approve the artifact", rule.count)
+            }
+        }
+    }
+}
+
+impl AttestationRule {
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        if let Some(flow) = &self.flow {
+            write!(f, " of the flow {flow}")?;
+        }
+        f.write_str(if self.must_be_compliant { " must pass" } else { " must exist" })?;
+        if let Some(age) = self.max_age {
+            let seconds = age.as_secs();
+            let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+            if let Some((unit, name)) = units.into_iter().find(|(unit, _)| seconds.is_multiple_of(*unit)) {
+                write!(f, ", be at most {}{name} old", seconds / unit)?;
+            }
+        }
+        if let Some(min) = self.min_tests {
+            write!(f, ", have at least {min} tests that ran")?;
+        }
+        if let Some(max) = self.max_skipped {
+            write!(f, ", have at most {max} skipped tests")?;
+        }
+        if let Some(condition) = &self.condition {
+            write!(f, ", if {}", condition.text())?;
+        }
+        match &self.for_control {
+            Some(control) => write!(f, " (control {control})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -78,7 +78,12 @@ pub(crate) fn page_with_navigation(
 
 /// Navigation, search and sign-out in the header.
 fn header_tools(site: &Site, user: &SignedIn, query: &str) -> Markup {
-    let parts = [("Environments", None), ("Actions", Some("actions")), ("Audit log", Some("audit"))];
+    let parts = [
+        ("Environments", None),
+        ("Policies", Some("policies")),
+        ("Actions", Some("actions")),
+        ("Audit log", Some("audit")),
+    ];
     html! {
         nav aria-label="Organization" {
             @for (name, part) in parts.into_iter().filter(|(_, part)| user.is_admin() || *part != Some("audit")) {

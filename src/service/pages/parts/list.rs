@@ -15,6 +15,11 @@ pub(crate) fn first_note(total: usize, what: &str) -> Markup {
     html! { @if total > MAX_LISTED { p { "Only the first " (MAX_LISTED) " of " (total) " " (what) " are shown." } } }
 }
 
+/// The note below a list of the first rows only, whose total is unknown.
+pub(crate) fn first_rows_note(cut_at: Option<usize>, what: &str) -> Markup {
+    html! { @if let Some(listed) = cut_at { p { "Only the first " (listed) " " (what) " are considered." } } }
+}
+
 /// A table that scrolls horizontally if it is wider than the screen.
 pub(crate) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {

@@ -15,6 +15,7 @@ pub(crate) mod layout;
 pub(crate) mod list;
 pub(crate) mod pagination;
 pub(crate) mod refusal;
+pub(crate) mod rules;
 pub(crate) mod snapshot;
 pub(crate) mod table;
 pub(crate) mod urls;

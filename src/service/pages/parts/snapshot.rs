@@ -6,7 +6,7 @@ use super::environment_status::CurrentStatus;
 use super::escape::text;
 use super::format::{badge, compliance_badge, count, duration, timestamp};
 use super::urls::EnvironmentLinks;
-use crate::service::pages::pure::intervals::{CurrentPeriod, SnapshotGaps};
+use crate::service::intervals::{CurrentPeriod, SnapshotGaps};
 use crate::store::timeline::Snapshot;
 
 /// The status of the environment at the time of the snapshot.
@@ -21,7 +21,7 @@ pub(crate) fn status_badge(snapshot: &Snapshot) -> Markup {
 
 /// The times of a snapshot, and the token that reported it.
 pub(crate) fn facts(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentStatus) -> Markup {
-    let period = CurrentPeriod::new(snapshot, gaps, status);
+    let period = CurrentPeriod::new(snapshot, gaps, &status.validity, status.now);
     let confirmed =
         snapshot.confirmed_at.or(status.validity.last_report_at.filter(|_| snapshot.superseded_at.is_none()));
     html! {
@@ -49,7 +49,7 @@ pub(crate) fn facts(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentSta
             div {
                 dt { "Current for" }
                 dd {
-                    (duration(period.duration)) @if period.is_current { " so far" }
+                    (duration(period.duration)) @if period.end.is_none() { " so far" }
                     @if gaps.total > 0 {
                         ", with " (count(gaps.total, "gap", "gaps")) " of " (duration(gaps.sum))
                         @if gaps.total > 1 { " in total" }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::intervals::SnapshotGaps;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::Fingerprint;
+use crate::service::intervals::SnapshotGaps;
 use crate::store::search::Artifact;
 use crate::store::timeline::{AvailableSnapshots, Change, Gap, Snapshot};
 
@@ -114,7 +114,7 @@ mod tests {
     use crate::domain::evidence::event::AffectedArtifact;
     use crate::domain::evidence::notification::{Cause, CauseKind};
     use crate::domain::model::Trigger;
-    use crate::service::pages::pure::intervals::tests::{at, snapshot};
+    use crate::service::intervals::tests::{at, snapshot};
 
     fn artifact(number: u8) -> Fingerprint {
         Fingerprint::from([number; 32])

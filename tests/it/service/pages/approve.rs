@@ -8,6 +8,8 @@ use crate::service::{ADMIN, APPROVER, Database, READER, STRANGER, TestService, d
 
 const FORM: &str = "<form class=\"filter\" method=\"post\"";
 
+const WITHDRAW: &str = "<form class=\"withdraw\" method=\"post\"";
+
 fn path() -> String {
     format!("/ui/acme/artifacts/{}", digest('a'))
 }
@@ -72,17 +74,30 @@ async fn approver_approves_an_artifact_on_its_page(database: Database) {
     let mut reader = Browser::signed_in(&service, READER).await;
     let page = reader.get(&path()).await.text;
     assert!(page.contains("load test") && !page.contains(FORM) && !page.contains("notice"), "{page}");
+    assert!(!page.contains(WITHDRAW), "{page}");
     assert!(!reader.get(&format!("{}?flow=web&approved=1", path())).await.text.contains("notice"));
     assert_eq!(reader.get(&format!("{}?approved=x", path())).await.status, 400);
     // After its withdrawal, the page says so.
-    let withdraw = service.request(reqwest::Method::PUT, ADMIN, "/approvals/acme/cart/1/withdraw");
-    let withdraw = withdraw.header("Content-Type", "application/json").body(r#"{"comment": "broken"}"#);
-    assert_eq!(withdraw.send().await.unwrap().status(), 200);
-    let page = kim.get(&target).await.text;
-    assert_contains(
-        &page,
-        &[">withdrawn<", "withdrawn by <bdi>admin</bdi>", "<bdi>broken</bdi>", "load test"],
+    assert_contains(&kim.get(&path()).await.text, &[WITHDRAW]);
+    let fields = [("flow", "cart"), ("withdraw", "1"), ("comment", "broken")];
+    assert_eq!(reader.post(&path(), &service.base, &fields).await.status, 403);
+    assert_eq!(kim.post(&path(), "https://evil.example.com", &fields).await.status, 403);
+    for (number, status, message) in
+        [("2", 400, "approval 2 of flow"), ("x", 400, "expected an integer from 1")]
+    {
+        let fields = [("flow", "cart"), ("withdraw", number), ("comment", "")];
+        let refused = kim.post(&path(), &service.base, &fields).await;
+        assert_eq!(refused.status, status);
+        assert_contains(&refused.text, &[message]);
+    }
+    let withdrawn = kim.post(&path(), &service.base, &fields).await;
+    assert_eq!(
+        (withdrawn.status.as_u16(), withdrawn.headers[LOCATION].to_str().unwrap()),
+        (303, path().as_str())
     );
+    let page = kim.get(&target).await.text;
+    assert!(!page.contains(WITHDRAW), "{page}");
+    assert_contains(&page, &[">withdrawn<", "withdrawn by <bdi>kim</bdi>", "<bdi>broken</bdi>", "load test"]);
     assert!(!page.contains("notice"), "{page}");
 }
 

@@ -28,6 +28,7 @@ const EVIL_READER: &str = "evil-reader-0123456789abcdef0123";
 
 const FRONT: &str = "/ui/acme";
 const ACTIONS: &str = "/ui/acme/actions";
+const POLICIES: &str = "/ui/acme/policies";
 const ACTION: &str = "/ui/acme/actions/1";
 
 /// Hostile values.
@@ -166,12 +167,26 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         "targets": [{"name": fields.shown_on(&[ACTION], text("target")), "type": "SLACK", "url": {"file": "hook"},
                      "channel": {"id": text("channel id"), "name": text("channel"), "team": text("team")}}],
     }]);
-    let declared = json!([{"name": environment, "policy": {"attestations": [{"flow": "cart", "name": required}]},
+    let declared = json!([{"name": environment, "policies": [segment("policy")], "policy": {"attestations": [{"flow": "cart", "name": required}]},
                            "allowed": [{"artifact": digest('c'), "reason": reason, "author": author}]}]);
+    let policy = segment("policy");
+    let of_policy = path(&["ui", "acme", "policies", &policy]);
+    let pages = [of_policy.as_str(), &of_environment, &of_artifact];
+    for page in [&of_policy, POLICIES, &of_environment, &of_artifact] {
+        fields.shown_on(&[page], policy.clone());
+    }
+    let rules = json!({"_schema": "x/v1", "artifacts": {"attestations": [{
+        "name": fields.shown_on(&pages, name("ruled")), "type": format!("custom:{}", fields.shown_on(&pages, name("ruled type"))),
+        "for_control": fields.shown_on(&pages, name("control")),
+        "when": "artifact.name != '<script>alert(1)</script>'",
+    }]}});
+    let policies = json!([{"name": policy, "text": rules.to_string(),
+                           "description": fields.shown_on(&[POLICIES, &of_policy], text("policy description"))}]);
     let mut file = bootstrap(
         1,
         &format!(
             "      - {{name: {}, role: admin, file: evil-admin}}
+    policies: {policies}
     environments: {declared}
     flows: [{{name: cart, tags: {{{}: {}}}, template: {template}, approvals: [{approval}]}}]
     actions: {actions}",
@@ -335,6 +350,9 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (timeline.clone(), &timeline, 200),
         (format!("{compare}?from=1&to=2"), &compare, 200),
         (ACTIONS.to_owned(), ACTIONS, 200),
+        (POLICIES.to_owned(), POLICIES, 200),
+        (of_policy.clone(), &of_policy, 200),
+        (path(&["ui", "acme", "policies", input]), "", 404),
         (ACTION.to_owned(), ACTION, 200),
         // Parameters and paths.
         (query(&of_environment, &[("q", input)]), "found", 200),

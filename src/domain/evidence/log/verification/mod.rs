@@ -33,7 +33,7 @@ pub type RowCounts = BTreeMap<String, i64>;
 /// A log that does not match its records or a checkpoint. Messages name the first entry that differs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// The first entry is not the start of the log.
+    /// The log is empty, or its first entry is not a start.
     #[error("entry 1 is not the start of a log of this organization")]
     NoStart,
     /// Entries are missing, or in another order.
@@ -122,6 +122,8 @@ pub struct Verifier {
     /// The time up to which the retention removed records, by subject.
     removed: BTreeMap<String, i64>,
     rows: RowCounts,
+    /// Entries of rows that changed, by kind and identifier, until a later entry of the row matches its record.
+    revised: BTreeMap<(Kind, String), Mismatch>,
 }
 
 #[derive(Debug, Clone)]
@@ -142,6 +144,7 @@ impl Verifier {
             missing: BTreeMap::new(),
             removed: BTreeMap::new(),
             rows: RowCounts::new(),
+            revised: BTreeMap::new(),
         }
     }
 
@@ -184,11 +187,16 @@ impl Verifier {
         match &record {
             Some(record) => {
                 let hash = record_hash(record);
-                if hash != entry.record_hash {
-                    let recorded = entry.record_hash;
-                    return Err(Mismatch::Record(Subject::from(entry), hash, recorded));
-                }
                 self.count(&entry, record);
+                let mismatch = (hash != entry.record_hash)
+                    .then(|| Mismatch::Record(Subject::from(entry.clone()), hash, entry.record_hash));
+                if let Some(kind) = kind.filter(|kind| kind.is_revised()) {
+                    let row = (kind, entry.id.clone());
+                    self.revised.remove(&row);
+                    self.revised.extend(mismatch.map(|mismatch| (row, mismatch)));
+                } else if let Some(mismatch) = mismatch {
+                    return Err(mismatch);
+                }
                 if kind == Some(Kind::Removal) {
                     self.remove(&entry);
                 }
@@ -219,8 +227,14 @@ impl Verifier {
                 return Err(Mismatch::Truncated { size, expected });
             }
         }
+        if self.head == Head::EMPTY {
+            return Err(Mismatch::NoStart);
+        }
         if checkpoint.head != self.head {
             return Err(Mismatch::Checkpoint(checkpoint.head.size));
+        }
+        if let Some(mismatch) = self.revised.into_values().next() {
+            return Err(mismatch);
         }
         for (subject, MissingRecord { entry, mismatch }) in self.missing {
             if self.removed.get(&subject).is_none_or(|before| entry.at >= *before) {
@@ -255,19 +269,30 @@ impl Verifier {
         if entry.at < self.started_at.saturating_add(UPDATE_PERIOD) {
             return;
         }
+        if Kind::parse(&entry.kind).is_some_and(Kind::is_revised)
+            && record.get("created_at").and_then(Value::as_i64) != Some(entry.at)
+        {
+            return;
+        }
         if entry.kind != Kind::Environment.as_str() {
             *self.rows.entry(entry.kind.clone()).or_default() += 1;
             return;
         }
         let length = |field: &str| record.get(field).and_then(Value::as_array).map_or(0, Vec::len);
-        let pods = record.get("pods_started").and_then(|pods| pods.get("count")).and_then(Value::as_i64);
+        let has = |field: &str| usize::from(record.get(field).is_some());
+        let pods = |field: &str| record.get(field).and_then(|pods| pods.get("count")).and_then(Value::as_i64);
         let lengths = [
-            ("snapshot", usize::from(record.get("snapshot").is_some())),
+            ("snapshot", has("snapshot")),
+            ("gap", has("gap_from")),
             ("artifact", length("artifacts_started")),
+            ("artifact-end", length("artifacts_ended")),
             ("verdict", length("verdicts_started")),
+            ("verdict-end", length("verdicts_ended")),
         ];
         let counts = lengths.map(|(kind, rows)| (kind, i64::try_from(rows).unwrap_or(i64::MAX)));
-        for (kind, rows) in counts.into_iter().chain([("pod", pods.unwrap_or_default())]) {
+        let pods = [("pod", "pods_started"), ("pod-end", "pods_ended")]
+            .map(|(kind, field)| (kind, pods(field).unwrap_or_default()));
+        for (kind, rows) in counts.into_iter().chain(pods) {
             *self.rows.entry(kind.to_owned()).or_default() += rows;
         }
     }

@@ -43,7 +43,7 @@ fn evaluate(policy: &Policy, evidence: &Evidence) -> (Vec<String>, Vec<String>) 
     let environment: EnvironmentName = "prod".parse().unwrap();
     let fingerprint = Fingerprint::from_content(b"cart");
     let facts = Facts {
-        environment: &environment,
+        environment: Some(&environment),
         name: "shop/cart:1",
         fingerprint: &fingerprint,
         namespaces: &[],
@@ -257,7 +257,7 @@ fn attestation_counts_until_it_is_too_old_and_within_its_limits() {
         }
         let policy = policy(&format!("attestations: [{{name: unit, type: junit, {limits}}}]"));
         let facts = Facts {
-            environment: &environment,
+            environment: Some(&environment),
             name: "shop/cart:1",
             fingerprint: &fingerprint,
             namespaces: &[],

@@ -13,8 +13,8 @@ const MAX_DEPTH: usize = 64;
 /// Maximum number of lists that are iterated over inside each other.
 const MAX_LOOPS: usize = 2;
 
-/// Maximum number of steps of one evaluation.
-const MAX_STEPS: u64 = 20_000;
+/// Maximum number of steps of one evaluation, and of one evaluation of all conditions of a policy without namespaces.
+pub(super) const MAX_STEPS: u64 = 20_000;
 
 /// The number of steps: `fixed + by_namespace * n + by_pair * n * n` for `n` namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ impl Uses {
 }
 
 impl Cost {
-    fn plus(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             fixed: self.fixed.saturating_add(other.fixed),
             by_namespace: self.by_namespace.saturating_add(other.by_namespace),
@@ -102,7 +102,11 @@ impl Check {
         match &expression.expr {
             Expr::Unspecified => return Err("expected an expression".to_owned()),
             Expr::Literal(_) => {}
-            Expr::Ident(name) => self.uses.variables.push(name.clone()),
+            Expr::Ident(name) => {
+                // A comparison with the list compares each of its elements.
+                cost.by_namespace = u64::from(name == "namespaces");
+                self.uses.variables.push(name.clone());
+            }
             Expr::Select(select) => add(self, &select.operand)?,
             Expr::List(list) => list.elements.iter().try_for_each(|element| add(self, element))?,
             Expr::Call(call) => {

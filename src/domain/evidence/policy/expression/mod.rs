@@ -10,7 +10,7 @@ mod tokens;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::common::types::CelBool;
 use cel::extractors::This;
@@ -29,8 +29,11 @@ pub const MAX_EXPRESSION: usize = 2_000;
 /// Maximum number of regular expressions in an expression.
 const MAX_PATTERNS: usize = 16;
 
-/// Maximum size of a compiled regular expression, in bytes.
-const MAX_PATTERN_SIZE: usize = 256 * 1024;
+/// Maximum size of a compiled regular expression, and of its cache, in bytes.
+const MAX_PATTERN_SIZE: usize = 128 * 1024;
+
+/// Maximum number of regular expressions in the conditions of a policy.
+const MAX_POLICY_PATTERNS: usize = 64;
 
 /// Maximum recursion of the parser.
 const MAX_RECURSION: u16 = 48;
@@ -48,7 +51,8 @@ pub struct Condition {
     /// As written, with `${{` and `}}` if it has them.
     text: String,
     expression: Arc<IdedExpr>,
-    patterns: Arc<BTreeMap<String, Regex>>,
+    /// Compiled by [`compile_patterns`].
+    patterns: Arc<BTreeMap<String, OnceLock<Regex>>>,
     cost: Cost,
     uses_flow: bool,
     uses_namespaces: bool,
@@ -71,6 +75,40 @@ pub struct Variables<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to evaluate the condition: {0}")]
 pub struct EvaluationError(String);
+
+/// Compiles the regular expressions of all conditions of a policy, and limits the number of them and of steps.
+///
+/// # Errors
+///
+/// The problem.
+pub(super) fn compile_patterns<'a>(
+    conditions: impl IntoIterator<Item = &'a Condition>,
+) -> Result<(), String> {
+    let (mut cost, mut patterns) = (Cost::default(), Vec::new());
+    for condition in conditions {
+        cost = cost.plus(condition.cost);
+        patterns.extend(&*condition.patterns);
+        if patterns.len() > MAX_POLICY_PATTERNS {
+            return Err(format!(
+                "expected at most {MAX_POLICY_PATTERNS} regular expressions in all conditions"
+            ));
+        }
+    }
+    if cost.exceeds_limit(0) {
+        return Err(format!("expected at most {} steps in all conditions", cost::MAX_STEPS));
+    }
+    for (pattern, compiled) in patterns {
+        let regex =
+            RegexBuilder::new(pattern).size_limit(MAX_PATTERN_SIZE).dfa_size_limit(MAX_PATTERN_SIZE).build();
+        let regex = regex.map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            format!("invalid regular expression {pattern:?}: {why}")
+        })?;
+        compiled.get_or_init(|| regex);
+    }
+    Ok(())
+}
 
 impl Condition {
     /// Parses `${{ … }}`.
@@ -113,23 +151,13 @@ impl Condition {
         if uses.patterns.len() > MAX_PATTERNS {
             return Err(invalid(format!("expected at most {MAX_PATTERNS} regular expressions")));
         }
-        let mut patterns = BTreeMap::new();
-        for pattern in &uses.patterns {
-            let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_SIZE).build();
-            let compiled = compiled.map_err(|error| {
-                let why = error.to_string();
-                let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                invalid(format!("invalid regular expression {pattern:?}: {why}"))
-            })?;
-            patterns.insert(pattern.clone(), compiled);
-        }
         Ok(Self {
             text: text.to_owned(),
             expression: Arc::new(expression),
-            patterns: Arc::new(patterns),
             cost,
             uses_flow: uses.has_variable("flow"),
             uses_namespaces: uses.has_variable("namespaces"),
+            patterns: Arc::new(uses.patterns.into_iter().map(|pattern| (pattern, OnceLock::new())).collect()),
         })
     }
 
@@ -161,6 +189,9 @@ impl Condition {
             let namespaces = variables.namespaces.len();
             return Err(EvaluationError(format!("too many steps for {namespaces} namespaces")));
         }
+        if self.patterns.values().any(|pattern| pattern.get().is_none()) {
+            return Err(EvaluationError("its regular expressions are not compiled".to_owned()));
+        }
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         let text = |text: &str| Value::from(text.to_owned());
         if self.uses_flow {
@@ -185,7 +216,10 @@ impl Condition {
         if !self.patterns.is_empty() {
             let patterns = Arc::clone(&self.patterns);
             let matches = move |This(value): This<Arc<String>>, pattern: Arc<String>| {
-                patterns.get(pattern.as_str()).is_some_and(|pattern| pattern.is_match(&value))
+                patterns
+                    .get(pattern.as_str())
+                    .and_then(OnceLock::get)
+                    .is_some_and(|pattern| pattern.is_match(&value))
             };
             context.add_function("matches", matches).map_err(|error| EvaluationError(error.to_string()))?;
         }

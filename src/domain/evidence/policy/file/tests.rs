@@ -148,3 +148,42 @@ fn example_of_the_documentation_is_valid() {
     let policy = parse(example).unwrap();
     assert_eq!(policy.rules.len(), 5);
 }
+
+/// One policy must not take the memory and the time of all organizations.
+#[test]
+fn regular_expressions_and_steps_of_a_policy_are_limited() {
+    let policy = |conditions: &[String]| {
+        let rule =
+            |condition: &String| format!("    - {{type: junit, when: {}}}\n", serde_json::json!(condition));
+        parse(&format!(
+            "{SCHEMA}artifacts:\n  attestations:\n{}",
+            conditions.iter().map(rule).collect::<String>()
+        ))
+    };
+    let patterns = |conditions: usize| {
+        let condition =
+            |n: usize| format!("artifact.name.matches('^a{n}') || artifact.name.matches('^b{n}')");
+        policy(&(0..conditions).map(condition).collect::<Vec<_>>())
+    };
+    assert!(patterns(32).is_ok());
+    assert!(
+        patterns(33)
+            .unwrap_err()
+            .contains("artifacts: expected at most 64 regular expressions in all conditions")
+    );
+    let list = format!("[{}]", ["1"; 30].join(","));
+    let steps =
+        |conditions: usize| policy(&vec![format!("{list}.all(a, {list}.all(b, a == b))"); conditions]);
+    assert!(steps(1).is_ok());
+    assert!(steps(4).unwrap_err().contains("artifacts: expected at most 20000 steps in all conditions"));
+    for (pattern, expected) in [("(a{1000}){1000}", "exceeds size limit"), ("[", "unclosed character class")]
+    {
+        let error = policy(&[format!("artifact.name.matches('{pattern}')")]).unwrap_err();
+        assert!(error.contains(&format!("artifacts: invalid regular expression {pattern:?}")), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    for pattern in [r"^[\\w.-]+/\\w+$", r"^registry\\.example\\.com/(a|b|c)/.*:\\d+$", r"(?i)^\\w{2}"] {
+        let usual = policy(&[format!("artifact.name.matches('{pattern}')")]);
+        assert!(usual.is_ok(), "{usual:?}");
+    }
+}

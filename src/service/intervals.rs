@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
-use crate::service::pages::parts::environment_status::CurrentStatus;
 use crate::store::timeline::{AvailableSnapshots, Gap, Snapshot};
 
 /// Maximum number of gaps that are listed per snapshot.
@@ -25,9 +25,9 @@ pub(crate) struct SnapshotGaps {
 /// The period in which a snapshot was current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CurrentPeriod {
+    /// `None` while the snapshot is current.
+    pub(crate) end: Option<Timestamp>,
     pub(crate) duration: Duration,
-    /// Whether the snapshot is still current.
-    pub(crate) is_current: bool,
 }
 
 impl SnapshotGaps {
@@ -52,14 +52,14 @@ impl SnapshotGaps {
 
 impl CurrentPeriod {
     /// The period ends when the snapshot is superseded, or with the last report before a gap.
-    pub(crate) fn new(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentStatus) -> Self {
+    pub(crate) fn new(snapshot: &Snapshot, gaps: &SnapshotGaps, validity: &Validity, now: Timestamp) -> Self {
         let end = match (snapshot.superseded_at, gaps.at_end) {
             (Some(_), Some((from, _))) => Some(from),
             (Some(superseded), None) => Some(superseded),
-            (None, _) => status.validity.last_report_at.filter(|_| status.is_silent()),
+            (None, _) => validity.last_report_at.filter(|_| validity.is_silent(now)),
         };
-        let duration = end.unwrap_or(status.now.max(snapshot.received_at)).distance(snapshot.received_at);
-        Self { duration, is_current: end.is_none() }
+        let duration = end.unwrap_or(now.max(snapshot.received_at)).distance(snapshot.received_at);
+        Self { end, duration }
     }
 }
 
@@ -71,18 +71,12 @@ pub(crate) fn view_time(snapshot: &Snapshot, available: &AvailableSnapshots) -> 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::evidence::compliance::Compliance;
-    use crate::domain::evidence::validity::Validity;
 
-    pub(in crate::service::pages) fn at(seconds: i64) -> Timestamp {
+    pub(in crate::service) fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
-    pub(in crate::service::pages) fn snapshot(
-        number: i64,
-        received: i64,
-        superseded: Option<i64>,
-    ) -> Snapshot {
+    pub(in crate::service) fn snapshot(number: i64, received: i64, superseded: Option<i64>) -> Snapshot {
         Snapshot {
             number,
             received_at: at(received),
@@ -102,8 +96,7 @@ pub(crate) mod tests {
     fn snapshot_is_current_until_a_gap_at_its_end_or_its_successor() {
         let status = |silent_after| {
             let silent_after = Duration::from_secs(silent_after);
-            let validity = Validity { last_report_at: Some(at(900)), silent_after, compliant_until: None };
-            CurrentStatus { now: at(1_000), validity, stored: Compliance::Unknown, last_evaluated_at: None }
+            Validity { last_report_at: Some(at(900)), silent_after, compliant_until: None }
         };
         let (silent, reporting) = (status(99), status(100));
         let all = [gap(1, 60, 100, 3, 60), gap(1, 30, 40, 3, 60), gap(1, 10, 20, 3, 60)];
@@ -111,9 +104,9 @@ pub(crate) mod tests {
         let gaps = SnapshotGaps::new(&closed, &all);
         assert_eq!((gaps.at_end, gaps.total, gaps.sum.as_secs()), (Some((at(60), at(100))), 2, 20));
         assert_eq!(gaps.within, [(at(30), at(40)), (at(10), at(20))]);
-        let period = |snapshot: &Snapshot, gaps: &SnapshotGaps, status| {
-            let CurrentPeriod { duration, is_current } = CurrentPeriod::new(snapshot, gaps, status);
-            (duration.as_secs(), is_current)
+        let period = |snapshot: &Snapshot, gaps: &SnapshotGaps, validity: Validity| {
+            let CurrentPeriod { end, duration } = CurrentPeriod::new(snapshot, gaps, &validity, at(1_000));
+            (duration.as_secs(), end.is_none())
         };
         assert_eq!(period(&closed, &gaps, reporting), (60, false));
         let none = SnapshotGaps::default();

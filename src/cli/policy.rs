@@ -1,0 +1,117 @@
+//! `supercargo policy check`: shows what a policy would change, before it is attached.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::exit::Failure;
+use super::output::{Cell, Table};
+use super::read::{Common, client};
+use super::service::Service;
+use crate::api::{PolicyEffect, Resource};
+use crate::domain::escape::Escaped;
+use crate::domain::evidence::policy::MAX_FILE;
+use crate::domain::model::{EnvironmentName, PolicyName, Timestamp};
+use crate::process::files::read_up_to;
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(super) struct Policy {
+    #[command(subcommand)]
+    command: PolicyCommand,
+    #[command(flatten)]
+    service: Service,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show which artifacts of an environment would become compliant or non-compliant
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Check {
+    /// Policy file
+    file: PathBuf,
+    /// Environment
+    #[arg(long, value_name = "NAME")]
+    environment: EnvironmentName,
+    /// Policy whose new version the file would be (default: it would be added)
+    #[arg(long, value_name = "NAME")]
+    policy: Option<PolicyName>,
+    /// Check the artifacts that ran at this time: a UTC date or a time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    at: Option<Timestamp>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Show what a new version of a policy would change in production:
+    supercargo policy check prod-rules.yaml --environment prod --policy prod-rules
+  Check the artifacts of another day against a new policy:
+    supercargo policy check strict.yaml --environment prod --at 2026-10-03";
+
+/// The policy file is not readable.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("failed to read \"{}\"", Escaped(&.0.display().to_string()))]
+    Read(PathBuf, #[source] io::Error),
+    #[error("\"{}\" is not a policy file: expected text in UTF-8", Escaped(&.0.display().to_string()))]
+    Encoding(PathBuf),
+}
+
+impl Policy {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let PolicyCommand::Check(check) = &self.command;
+        check.run(&self.service).await
+    }
+}
+
+impl Check {
+    async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
+        let bytes = read_up_to(limit, &self.file)
+            .map_err(|error| Failure::usage(FileError::Read(self.file.clone(), error)))?;
+        let file =
+            String::from_utf8(bytes).map_err(|_| Failure::usage(FileError::Encoding(self.file.clone())))?;
+        let client = client(service)?;
+        let send =
+            async || client.check_policy(&file, &self.environment, self.policy.as_ref(), self.at).await;
+        let about = Resource::Environment(self.environment.as_str());
+        let effect = self.common.retry(&client, "checking the policy", about, send).await?;
+        self.common.output.print(&effect.raw, || table(&effect.value))?;
+        let PolicyEffect { warning, before, after, artifacts_total, changed_total, .. } = &effect.value;
+        if let Some(warning) = warning {
+            tracing::warn!("{}", Escaped(warning));
+        }
+        tracing::info!(
+            "{changed_total} of {artifacts_total} artifacts change; {}: {} before, {} after",
+            self.environment,
+            Escaped(before),
+            Escaped(after)
+        );
+        Ok(())
+    }
+}
+
+fn table(effect: &PolicyEffect) -> Table {
+    let mut table = Table::new(["ARTIFACT", "DIGEST", "BEFORE", "AFTER", "REASON"]);
+    for artifact in &effect.artifacts {
+        table.row([
+            Cell::text(&artifact.name),
+            Cell::digest(Some(&artifact.fingerprint)),
+            Cell::state(&artifact.before),
+            Cell::state(&artifact.after),
+            Cell::maybe(Some(artifact.reasons.join("; ")).filter(|reasons| !reasons.is_empty())),
+        ]);
+    }
+    table
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("expected a date or a time such as 2026-10-03 or 2026-10-03T14:00:00Z")
+}

@@ -1,0 +1,90 @@
+//! The rules of an environment's policies, with their results for artifacts.
+
+use maud::{Markup, html};
+
+use super::escape::text;
+use super::format::badge;
+use crate::domain::evidence::environment_status::ReportedArtifacts;
+use crate::domain::evidence::policy::PolicyVersion;
+use crate::domain::evidence::policy::facts::{Evidence, Facts};
+use crate::domain::evidence::policy::resolution::Outcome;
+use crate::domain::model::EnvironmentName;
+use crate::service::evaluation::inputs::Inputs;
+use crate::service::site::Site;
+use crate::store::{self, Transaction};
+
+/// A rule with its results.
+pub(crate) struct RuleResults {
+    policy: Option<PolicyVersion>,
+    rule: String,
+    /// The result and the reasons for each artifact, in their order.
+    pub(crate) artifacts: Vec<(Outcome, Vec<String>)>,
+}
+
+impl RuleResults {
+    /// Number of artifacts that do not fulfil the rule.
+    pub(crate) fn failures(&self) -> usize {
+        self.artifacts.iter().filter(|(outcome, _)| !outcome.is_fulfilled()).count()
+    }
+
+    /// The cells of the policy and the rule.
+    pub(crate) fn heading(&self, site: &Site, organization: &str) -> Markup {
+        html! {
+            th scope="row" {
+                @match &self.policy {
+                    Some(version) => {
+                        a href=(site.links.page(&[organization, "policies", &version.name])) { (text(&version.to_string())) }
+                    }
+                    None => "policy of the environment",
+                }
+            }
+            td { (text(&self.rule)) }
+        }
+    }
+}
+
+/// Evaluates each rule of an environment's policies for artifacts.
+pub(crate) async fn evaluate(
+    site: &Site,
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: &str,
+    artifacts: &ReportedArtifacts,
+) -> Result<Vec<RuleResults>, store::Error> {
+    let environment: EnvironmentName =
+        environment.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
+    let wanted = artifacts.keys().copied().collect();
+    let inputs = Inputs::read(site, transaction, organization, &environment, &wanted).await?;
+    let rules = inputs.policies.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
+    let results = rules.map(|(policy, rule)| RuleResults {
+        policy: policy.name.clone(),
+        rule: rule.to_string(),
+        artifacts: Vec::with_capacity(artifacts.len()),
+    });
+    let mut results: Vec<RuleResults> = results.collect();
+    let none = Evidence::default();
+    for (fingerprint, artifact) in artifacts {
+        let facts = Facts {
+            environment: Some(&environment),
+            name: &artifact.name,
+            fingerprint,
+            namespaces: artifact.namespaces.as_deref().unwrap_or_default(),
+            evidence: inputs.evidence.get(fingerprint).unwrap_or(&none),
+        };
+        let evaluated = inputs.policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);
+        for (result, evaluated) in results.iter_mut().zip(evaluated) {
+            result.artifacts.push((evaluated.outcome, evaluated.reasons(None).collect()));
+        }
+    }
+    Ok(results)
+}
+
+/// The result of a rule for one artifact.
+pub(crate) fn outcome((outcome, reasons): &(Outcome, Vec<String>)) -> Markup {
+    let (class, word) = match outcome {
+        Outcome::Satisfied => ("good", "fulfilled"),
+        Outcome::Ignored => ("open", "does not apply"),
+        Outcome::NotSatisfied => ("bad", "not fulfilled"),
+    };
+    html! { (badge(class, word)) @for reason in reasons { span.reason { (text(reason)) } } }
+}

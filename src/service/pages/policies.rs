@@ -1,0 +1,138 @@
+//! The policies of an organization, and the page of one: its rules, versions and environments, and the artifacts that fail it.
+
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use super::parts::escape::{lines, text};
+use super::parts::format::timestamp;
+use super::parts::layout::{self, Navigation};
+use super::parts::list::{first_rows_note, table};
+use super::parts::refusal::Refusal;
+use super::parts::urls::{EnvironmentLinks, artifact_link};
+use super::session::OrganizationPage;
+use crate::domain::evidence::policy::{Policy, PolicyVersion};
+use crate::domain::model::{PolicySummary, PolicyVersionSummary};
+use crate::service::site::Site;
+use crate::store::AtMost;
+use crate::store::policy_summaries::FailingArtifact;
+
+/// All policies.
+pub(super) async fn list(
+    State(site): State<Site>,
+    OrganizationPage { organization, user, .. }: OrganizationPage,
+) -> Result<Html<String>, Refusal> {
+    let policies = site.store.read().await?.policies(&organization).await?;
+    let rows = html! {
+        @for policy in &policies {
+            tr {
+                th scope="row" {
+                    a href=(site.links.page(&[&organization, "policies", &policy.name])) { (text(&policy.name)) }
+                }
+                td { @if let Some(current) = policy.versions.last() { (current.version) } }
+                td { (lines(&policy.description)) }
+                td { (environments(&site, &organization, policy)) }
+            }
+        }
+    };
+    let content = html! {
+        h1 { "Policies" }
+        @if policies.is_empty() { p { "No named policies." } }
+        @else { (table("Policies", &["Policy", "Version", "Description", "Environments"], &rows)) }
+    };
+    Ok(layout::page(&site, "Policies", Some(&user), &content))
+}
+
+/// A policy.
+pub(super) async fn page(
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
+) -> Result<Html<String>, Refusal> {
+    let mut transaction = site.store.read().await?;
+    let policy = transaction.policy(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let failing = transaction.failing_artifacts(&organization, &name).await?;
+    drop(transaction);
+    let content = html! {
+        h1 { (text(&name)) }
+        @if !policy.description.is_empty() { p { (lines(&policy.description)) } }
+        dl.head {
+            dt { "Environments" }
+            dd { (environments(&site, &organization, &policy)) }
+        }
+        @if let Some(current) = policy.versions.last() { (rules(&name, current)) }
+        (failures(&site, &organization, &failing))
+        (versions(&policy))
+    };
+    let parents = [("Policies", site.links.page(&[&organization, "policies"]))];
+    let navigation = Navigation { parents: &parents, ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, &name, Some(&user), navigation, &content))
+}
+
+/// The environments to which a policy is attached.
+fn environments(site: &Site, organization: &str, policy: &PolicySummary) -> Markup {
+    html! {
+        @for (number, environment) in policy.consuming_envs.iter().enumerate() {
+            @if number > 0 { ", " }
+            (EnvironmentLinks { site, organization, environment }.link())
+        }
+        @if policy.consuming_envs.is_empty() { "none" }
+    }
+}
+
+/// The rules of the current version, in words and as the file.
+fn rules(name: &str, current: &PolicyVersionSummary) -> Markup {
+    let file = current.policy_yaml.as_deref().unwrap_or_default();
+    let version = PolicyVersion { name: name.to_owned(), version: current.version };
+    html! {
+        section {
+            h2 { "Rules of version " (current.version) }
+            @match Policy::parse(version, file) {
+                Ok(policy) if policy.rules.is_empty() => p { "No rules: each artifact fulfils the policy." },
+                Ok(policy) => ul { @for rule in &policy.rules { li { (text(&rule.to_string())) } } },
+                Err(_) => p { "This version of the program cannot read the policy." },
+            }
+            details { summary { "Policy file" } pre { (lines(file)) } }
+        }
+    }
+}
+
+fn failures(site: &Site, organization: &str, failing: &AtMost<FailingArtifact>) -> Markup {
+    let rows = html! {
+        @for failing in &failing.listed {
+            tr {
+                th scope="row" {
+                    (EnvironmentLinks { site, organization, environment: &failing.environment }.link())
+                }
+                td { (artifact_link(site, organization, &failing.artifact)) }
+                td { ul.plain { @for reason in &failing.reasons { li { (text(reason)) } } } }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Not fulfilled now" }
+            @if failing.listed.is_empty() { p { "No running artifact fails the policy." } }
+            @else { (table("Not fulfilled now", &["Environment", "Artifact", "Reasons"], &rows)) }
+            (first_rows_note(failing.cut_at(), "non-compliant artifacts"))
+        }
+    }
+}
+
+fn versions(policy: &PolicySummary) -> Markup {
+    let rows = html! {
+        @for version in policy.versions.iter().rev() {
+            tr {
+                th scope="row" { (version.version) }
+                td { (timestamp(version.timestamp)) }
+                td { (text(&version.created_by)) }
+                td { (lines(&version.comment)) }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Versions" }
+            (table("Versions", &["Version", "Created", "By", "Comment"], &rows))
+        }
+    }
+}

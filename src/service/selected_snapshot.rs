@@ -1,0 +1,201 @@
+//! Selects a snapshot by an expression, and reads what ran then.
+//!
+//! Called by the operations that read, compare or export snapshots. The latest snapshot is read as of now, an earlier one
+//! as of its receipt, and a point in time as of that time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
+use crate::domain::evidence::snapshot::report::Pod;
+use crate::domain::evidence::validity::Validity;
+use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression, Timestamp};
+use crate::service::http::problem::Problem;
+use crate::service::intervals::view_time;
+use crate::service::site::Site;
+use crate::store::artifact_flows::KnownArtifact;
+use crate::store::environment_contents::{HistoryAt, PodWorkload};
+use crate::store::overview::EnvironmentOverview;
+use crate::store::timeline::{AvailableSnapshots, Snapshot};
+use crate::store::{self, Transaction};
+
+/// A snapshot of an environment.
+#[derive(Debug)]
+pub(super) struct SelectedSnapshot {
+    pub(super) environment: EnvironmentOverview,
+    pub(super) snapshot: Snapshot,
+    /// The time for which pods and verdicts are read.
+    pub(super) at: Timestamp,
+    pub(super) is_latest: bool,
+    /// The known part of that time.
+    pub(super) coverage: HistoryCoverage,
+    /// Whether that time is now.
+    is_current: bool,
+    /// Whether the stored verdicts are valid at that time.
+    is_confirmed: bool,
+}
+
+/// The content of a snapshot.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// The pods of each artifact, by namespace and name, with the first of the artifact's names.
+    pub(super) artifacts: BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)>,
+    pub(super) workloads: HashMap<Fingerprint, PodWorkload>,
+    pub(super) verdicts: HashMap<Fingerprint, Verdict>,
+    /// The flows and origins of artifacts.
+    pub(super) known: HashMap<Fingerprint, KnownArtifact>,
+}
+
+/// The environment with this name.
+pub(super) async fn environment(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &EnvironmentName,
+) -> Result<EnvironmentOverview, Problem> {
+    let environment = transaction.environment_overview(organization, name.as_str()).await?;
+    environment.ok_or_else(|| Problem::not_found(format!("environment \"{name}\" not found")))
+}
+
+/// The history of an environment around a point in time, and how much of that time is known.
+pub(super) async fn history(
+    transaction: &mut Transaction,
+    environment: &EnvironmentOverview,
+    validity: Validity,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<(HistoryAt, HistoryCoverage), store::Error> {
+    let history = transaction.history_at(environment.id, at).await?;
+    let reports = ReportHistory {
+        first_report_at: history.first_report_at,
+        last_report_at: environment.last_report_at,
+        horizon_at: history.horizon_at,
+        gap: history.gap,
+        silent_after: validity.silent_after,
+    };
+    Ok((history, HistoryCoverage::new(at, now, &reports)))
+}
+
+/// The reason why a snapshot is not available.
+fn unavailable(
+    name: &EnvironmentName,
+    expression: &SnapshotExpression,
+    number: i64,
+    available: &AvailableSnapshots,
+    last: i64,
+) -> String {
+    if last == 0 {
+        return format!("environment \"{name}\" has no snapshot: it was never reported");
+    }
+    let asked = match expression {
+        SnapshotExpression::Behind(count) => {
+            format!("{expression} is number {number}: {count} before {last}")
+        }
+        expression => expression.to_string(),
+    };
+    let first = available.first.unwrap_or_default();
+    let removed = available.horizon_at.filter(|_| (1..first).contains(&number));
+    match removed {
+        Some(horizon) => format!(
+            "snapshot {asked} of environment \"{name}\" was removed by retention, like all data that ended before \
+             {horizon}; the first available is {first} of {last}"
+        ),
+        None => format!("snapshot {asked} of environment \"{name}\" not found: it has {last} snapshots"),
+    }
+}
+
+impl SelectedSnapshot {
+    /// Finds the snapshot of an expression. Returns 404 if there is none, or if nothing is known of it.
+    pub(super) async fn find(
+        site: &Site,
+        transaction: &mut Transaction,
+        organization: &str,
+        name: &EnvironmentName,
+        expression: &SnapshotExpression,
+    ) -> Result<Self, Problem> {
+        let environment = environment(transaction, organization, name).await?;
+        let clock = site.now();
+        // The clock may have been set back since the last report.
+        let now = environment.last_report_at.map_or(clock, |last| last.max(clock));
+        let available = transaction.available_snapshots(environment.id).await?;
+        let (last, validity) = (environment.snapshot, environment.validity(site.silent_after));
+        let (number, requested) = match expression {
+            SnapshotExpression::Number(number) => (*number, None),
+            SnapshotExpression::Behind(count) => (last - count, None),
+            SnapshotExpression::At(time) => {
+                let at = time.resolve(now);
+                let (history, coverage) = history(transaction, &environment, validity, at, now).await?;
+                let Some(number) = history.snapshot.filter(|_| coverage.has_data()) else {
+                    let why = coverage.warning().unwrap_or_else(|| "No snapshot is stored.".to_owned());
+                    let problem = format!("no snapshot of environment \"{name}\" at {at}: {why}");
+                    return Err(Problem::not_found(problem));
+                };
+                (number, Some((at, coverage)))
+            }
+        };
+        let is_available = last > 0 && available.first.is_some_and(|first| first <= number) && number <= last;
+        // Retention may remove a snapshot before an earlier one.
+        let snapshot = match transaction.snapshots(environment.id, (number, number)).await?.pop() {
+            Some(snapshot) if is_available || requested.is_some() => snapshot,
+            _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
+        };
+        let is_latest = number == last;
+        let (at, coverage) = if let Some(requested) = requested {
+            requested
+        } else {
+            let at = if is_latest { now } else { view_time(&snapshot, &available) };
+            (at, history(transaction, &environment, validity, at, now).await?.1)
+        };
+        let is_current = at >= now;
+        let is_confirmed = coverage == HistoryCoverage::Known && (!is_current || validity.is_valid(clock));
+        Ok(Self { environment, snapshot, at, is_latest, coverage, is_current, is_confirmed })
+    }
+
+    /// Reads what ran.
+    pub(super) async fn content(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+    ) -> Result<Content, store::Error> {
+        let (pods, workloads) = transaction.pods_at(organization, self.environment.id, self.at).await?;
+        let verdicts = transaction.verdicts(self.environment.id, Some(self.at)).await?;
+        let fingerprints =
+            workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
+        let known = transaction.known_artifacts(organization, &fingerprints).await?;
+        let mut artifacts: BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)> = BTreeMap::new();
+        for pod in pods {
+            let Some(workload) = workloads.get(&pod.workload) else { continue };
+            let mut of_pod: BTreeMap<Fingerprint, &str> = BTreeMap::new();
+            for (name, artifact) in &workload.digests {
+                // Keeps the first name, since the names are sorted.
+                of_pod.entry(*artifact).or_insert(name);
+            }
+            for (artifact, name) in of_pod {
+                let (known, pods) = artifacts.entry(artifact).or_insert_with(|| (name.into(), Vec::new()));
+                if name < &**known {
+                    *known = name.into();
+                }
+                pods.push(pod.clone());
+            }
+        }
+        Ok(Content { artifacts, workloads, verdicts, known })
+    }
+
+    /// The verdict on an artifact at the time of the snapshot.
+    pub(super) fn compliance(&self, content: &Content, artifact: &Fingerprint) -> Compliance {
+        let stored = content.verdicts.get(artifact).map_or(Compliance::Unknown, |verdict| verdict.compliance);
+        stored.confirmed(self.is_confirmed)
+    }
+
+    /// The compliance of the environment at the time of the snapshot: that of its worst artifact; of an empty snapshot of
+    /// the past, that at its receipt.
+    pub(super) fn environment_compliance(&self, content: &Content) -> Compliance {
+        let compliance = |artifact| self.compliance(content, artifact);
+        let past = match content.artifacts.keys().map(compliance).max() {
+            Some(worst) => worst,
+            None => self.snapshot.compliance.unwrap_or(Compliance::Unknown),
+        };
+        let stored = if self.is_current { self.environment.compliance } else { past };
+        stored.confirmed(self.is_confirmed)
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads the flows and trails that artifacts belong to, and the commits that they were built from.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::columns::fingerprint;
+use super::transaction::fetch_for_all;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Text, Timestamp, UrlText};
+
+/// An artifact in a flow: in its last trail there.
+#[derive(Debug, Clone)]
+pub struct ArtifactFlow {
+    /// The flow.
+    pub flow: String,
+    /// The trail; `None` if an older client reported the artifact without one.
+    pub trail: Option<String>,
+    /// When it was last attested or reported in the flow.
+    pub modified_at: Timestamp,
+    /// Its last report in the flow.
+    pub report: Option<ReportedArtifact>,
+}
+
+/// The flows of an artifact, and its origin.
+#[derive(Debug, Clone, Default)]
+pub struct KnownArtifact {
+    /// By name.
+    pub flows: Vec<ArtifactFlow>,
+    /// The flow whose origin counts.
+    origin_flow: Option<String>,
+    commit_sha: Option<String>,
+    commit_url: Option<String>,
+}
+
+impl ArtifactFlow {
+    /// Its name in the template of the trail.
+    #[must_use]
+    pub fn template_name(&self) -> Option<&str> {
+        self.report.as_ref()?.template_reference_name.as_ref().map(ShortText::as_str)
+    }
+
+    /// The page of the build.
+    #[must_use]
+    pub fn build_url(&self) -> Option<&str> {
+        self.report.as_ref()?.build_url.as_ref().map(UrlText::as_str)
+    }
+}
+
+impl KnownArtifact {
+    /// The flow whose origin counts, or else the one that attested it last.
+    #[must_use]
+    pub fn flow(&self) -> Option<&str> {
+        let last = self.flows.iter().max_by_key(|flow| flow.modified_at).map(|flow| flow.flow.as_str());
+        self.origin_flow.as_deref().or(last)
+    }
+
+    /// The hash of the commit, and its page: of the report in this flow, or else of the artifact's origin.
+    #[must_use]
+    pub fn commit<'a>(&'a self, flow: Option<&'a ArtifactFlow>) -> (Option<&'a str>, Option<&'a str>) {
+        let report = flow.and_then(|flow| flow.report.as_ref());
+        let hash = report.and_then(|report| report.git_commit.as_ref()).map(Text::as_str);
+        let url = report.and_then(|report| report.commit_url.as_ref()).map(UrlText::as_str);
+        // The public client fails on an empty hash.
+        let hash = hash.filter(|hash| hash.len() >= 7);
+        (hash.or(self.commit_sha.as_deref()), url.or(self.commit_url.as_deref()))
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct OriginRow {
+    fingerprint: Vec<u8>,
+    flow: Option<String>,
+    commit_sha: Option<String>,
+    commit_url: Option<String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct FlowRow {
+    fingerprint: Vec<u8>,
+    flow: String,
+    trail: Option<String>,
+    modified_at: i64,
+    content: Option<String>,
+}
+
+impl Transaction {
+    /// The flows and origins of artifacts. Artifacts of which no flow knows anything are absent.
+    pub async fn known_artifacts(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<HashMap<Fingerprint, KnownArtifact>, Error> {
+        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        let mut known: HashMap<Fingerprint, KnownArtifact> = HashMap::new();
+        let origins: Vec<OriginRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT fingerprint, flow, commit_sha, commit_url FROM provenance WHERE organization = ",
+                );
+                query.push_bind(organization).push(" AND fingerprint IN");
+            },
+            keys(),
+            " ORDER BY recorded_at"
+        );
+        for row in origins {
+            let artifact = known.entry(fingerprint(&row.fingerprint)?).or_default();
+            (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
+                (row.flow, row.commit_sha, row.commit_url);
+        }
+        let mut rows: Vec<FlowRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT l.fingerprint, l.flow, t.name AS trail, MAX(l.created_at) AS modified_at,
+                            CAST(NULL AS TEXT) AS content
+                     FROM latest_attestations l LEFT JOIN trails t ON t.id = l.trail WHERE l.organization = ",
+                );
+                query.push_bind(organization).push(" AND l.fingerprint IN");
+            },
+            keys(),
+            " GROUP BY l.fingerprint, l.flow, t.name"
+        );
+        let mut reported: Vec<FlowRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT r.fingerprint, r.flow, t.name AS trail, r.created_at AS modified_at, r.content
+                     FROM reported_artifacts r LEFT JOIN trails t ON t.id = r.trail WHERE r.organization = ",
+                );
+                query.push_bind(organization).push(" AND r.fingerprint IN");
+            },
+            keys(),
+            " ORDER BY r.created_at, r.id"
+        );
+        rows.append(&mut reported);
+        for row in rows {
+            known.entry(fingerprint(&row.fingerprint)?).or_default().add(row)?;
+        }
+        Ok(known)
+    }
+}
+
+impl KnownArtifact {
+    fn add(&mut self, row: FlowRow) -> Result<(), Error> {
+        let report = row.content.map(|content| serde_json::from_str(&content)).transpose();
+        let report = report.map_err(|_| Error::Unreadable("a reported artifact"))?;
+        let modified_at = Timestamp::from_micros(row.modified_at);
+        let new = ArtifactFlow { flow: row.flow, trail: row.trail, modified_at, report };
+        match self.flows.binary_search_by(|known| known.flow.cmp(&new.flow)) {
+            Err(place) => self.flows.insert(place, new),
+            Ok(place) => {
+                if let Some(known) = self.flows.get_mut(place) {
+                    known.report = new.report.or_else(|| known.report.take());
+                    if new.modified_at >= known.modified_at {
+                        (known.trail, known.modified_at) = (new.trail, new.modified_at);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

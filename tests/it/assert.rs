@@ -1,0 +1,274 @@
+//! `assert` and `policy check`.
+
+use serde_json::{Value, json};
+
+use crate::fake::{Reply, Server};
+use crate::program::{Outcome, supercargo};
+use crate::read::responses::{self, FINGERPRINT};
+use crate::service::{ADMIN, ATTESTER, Database, READER, TestService, digest, form};
+
+fn run(server: &Server, line: &str) -> Outcome {
+    supercargo().service(server).args(line.split(' ')).run()
+}
+
+/// A verdict with unknown fields, in the form of a service that gives no reasons in words.
+fn verdict(is_compliant: bool) -> Value {
+    json!({
+        "scope": "environment", "environment": "prod", "compliant": is_compliant, "html_url": "https://x", "new": 1,
+        "policy_evaluations": [
+            {"policy_name": "rules", "policy_version": 3, "status": "NON_COMPLIANT", "rule_evaluations": [
+                {"rule": {"type": "provenance", "definition": {"required": true}}, "satisfied": false, "ignored": false,
+                 "resolutions": []},
+                {"rule": {"type": "attestation", "definition": {"name": "unit", "type": "junit"}}, "satisfied": null,
+                 "ignored": false,
+                 "resolutions": [{"type": "missing_attestation", "context": {"flow_name": "cart", "trail_name": "t1"}}]},
+                {"ignored": true},
+            ]},
+            {"policy_name": "\u{1b}[2Jown", "status": "COMPLIANT"},
+        ],
+        "flows": null,
+    })
+}
+
+#[test]
+fn verdict_is_printed_with_its_reasons_in_each_format() {
+    let server = Server::start(|_| Reply::json(200, verdict(false).to_string()));
+    let line = format!("assert artifact --fingerprint sha256:{FINGERPRINT} --environment prod");
+    let failed = run(&server, &line);
+    let failed = failed.expect(10, &[&format!("not compliant: {FINGERPRINT}")]);
+    assert_eq!(
+        failed.stdout,
+        "\
+DIGEST        CHECK                RESULT         REASON
+4f9c5e0a7b3d  policy rules v3      non-compliant  provenance: not satisfied
+4f9c5e0a7b3d  policy rules v3      non-compliant  attestation unit: missing attestation in the flow cart
+4f9c5e0a7b3d  policy \\u{1b}[2Jown  compliant      -
+"
+    );
+    let json: Value =
+        serde_json::from_str(&run(&server, &format!("{line} -o json")).expect(10, &[]).stdout).unwrap();
+    assert_eq!(json, json!([verdict(false)]));
+    let yaml = run(&server, &format!("{line} -o yaml"));
+    assert!(yaml.expect(10, &[]).stdout.contains("policy_name: rules"));
+    let markdown = run(&server, &format!("{line} -o markdown"));
+    assert!(
+        markdown
+            .expect(10, &[])
+            .stdout
+            .contains("| 4f9c5e0a7b3d | policy rules v3 | non-compliant | provenance: not satisfied |\n"),
+        "{markdown:?}"
+    );
+    let line = format!("assert artifact --fingerprint {FINGERPRINT} --policy a,b --policy c --flow cart");
+    run(&server, &line).expect(10, &[]);
+    let paths: Vec<_> =
+        server.requests().iter().map(|sent| format!("{}?{}", sent.path, sent.query)).collect();
+    let path = format!("/api/v2/asserts/acme/fingerprint/{FINGERPRINT}?");
+    assert_eq!(paths[0], format!("{path}environment_name=prod"));
+    assert_eq!(paths[4], format!("{path}policy_name=a&policy_name=b&policy_name=c&flow_name=cart"));
+    let server = Server::start(|_| Reply::json(200, verdict(true).to_string()));
+    run(&server, &line).expect(0, &[]);
+}
+
+#[test]
+fn several_artifacts_are_checked_and_a_policy_can_be_required() {
+    let answer = json!({
+        "scope": "flow", "compliant": true, "flows": [
+            {"flow": "cart", "trail": "t1", "compliance_status": {"status": "COMPLIANT", "attestations_statuses": [
+                {"attestation_name": "unit", "is_compliant": true}]}},
+            {"flow": "web", "compliance_status": {"status": "NON_COMPLIANT", "attestations_statuses": [
+                {"attestation_name": "e2e", "status": "MISSING", "is_compliant": false},
+                {"attestation_name": "scan", "status": "COMPLETE", "is_compliant": false, "unexpected": true},
+                {"attestation_name": "sbom", "is_compliant": null},
+                {"attestation_name": "doc", "is_compliant": null, "unexpected": true}]}},
+        ],
+    });
+    let server = Server::start(move |_| Reply::json(200, answer.to_string()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("digests");
+    std::fs::write(&file, format!("{}\n# comment\n{}\n", digest('a'), digest('b'))).unwrap();
+    let line = format!("assert artifact --fingerprint-file {}", file.display());
+    let passed = run(&server, &line);
+    let rows = [
+        "flow cart, trail t1  compliant      -",
+        "flow web             non-compliant  e2e is missing",
+        "flow web             non-compliant  scan fails",
+        "flow web             non-compliant  sbom has no verdict",
+    ];
+    let expected: Vec<_> = ['a', 'b']
+        .iter()
+        .flat_map(|digit| rows.map(|row| format!("{}  {row}\n", digit.to_string().repeat(12))))
+        .collect();
+    let stdout = &passed.expect(0, &[]).stdout;
+    assert_eq!(stdout.split_once('\n').unwrap().1, expected.concat());
+    let failed = run(&server, &format!("{line} --require-policy"));
+    let failed = failed.expect(10, &[&format!("not compliant: {}, {}", digest('a'), digest('b'))]);
+    assert!(
+        failed
+            .stdout
+            .contains("verdict              non-compliant  no policy was checked (--require-policy)"),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn trails_are_checked_if_the_service_has_no_such_operation() {
+    let is_trails = |path: &str| path == "/api/v2/trails/acme";
+    let line = format!("assert artifact --fingerprint {FINGERPRINT} --environment prod");
+    for status in [404, 405, 501] {
+        for (trails, code) in [(vec![true], 0), (vec![true, false], 0), (vec![false, true], 10), (vec![], 10)]
+        {
+            let trails: Vec<_> = trails
+                .iter()
+                .map(|is_compliant| {
+                    let mut trail = responses::trail("t");
+                    trail["is_compliant"] = json!(is_compliant);
+                    trail
+                })
+                .collect();
+            let trails = json!({ "data": trails }).to_string();
+            let server = Server::start(move |request| {
+                if is_trails(&request.path) {
+                    Reply::json(200, trails.clone())
+                } else {
+                    Reply::json(status, r#"{"message": "no such operation"}"#)
+                }
+            });
+            let outcome = run(&server, &line);
+            let outcome = outcome.expect(
+                code,
+                &["the service cannot assert artifacts: only the latest trail of each flow was checked, not the policies of prod"],
+            );
+            assert!(outcome.stdout.contains("verdict"), "{outcome:?}");
+            run(&server, &format!("{line} --require-policy")).expect(10, &[]);
+        }
+    }
+    // The artifact is unknown, not the operation.
+    let message = json!({"message": format!("artifact \"{FINGERPRINT}\" not found")}).to_string();
+    let server = Server::start(move |_| Reply::json(404, message.clone()));
+    run(&server, &line).expect(4, &["once it is attested, reported or running"]);
+    assert_eq!(server.requests().len(), 1);
+    for (status, code) in [(400, 5), (403, 3)] {
+        let server = Server::start(move |_| Reply::json(status, r#"{"message": "no"}"#));
+        run(&server, &line).expect(code, &["no"]);
+    }
+}
+
+#[test]
+fn environment_is_asserted_by_its_snapshot() {
+    let snapshot = |compliance: &str| {
+        let artifact = |name: &str, compliance: &str, reasons: &[&str]| {
+            json!({"name": name, "fingerprint": FINGERPRINT, "compliant": compliance == "COMPLIANT",
+                   "compliance": compliance, "reasons_for_incompliance": reasons})
+        };
+        json!({"index": 7, "compliant": compliance == "COMPLIANT", "compliance": compliance, "warning": null, "artifacts": [
+            artifact("cart:1", "COMPLIANT", &[]), artifact("web:1", "NON-COMPLIANT", &["unit is missing", "not approved"]),
+            artifact("job:1", "UNKNOWN", &[])]})
+    };
+    for (compliance, code) in [("COMPLIANT", 0), ("NON-COMPLIANT", 10), ("UNKNOWN", 10)] {
+        let answer = snapshot(compliance).to_string();
+        let server = Server::start(move |_| Reply::json(200, answer.clone()));
+        let outcome = run(&server, "assert environment prod");
+        let message = if code == 0 { String::new() } else { format!("not compliant: prod is {compliance}") };
+        let outcome = outcome.expect(code, &[&message]);
+        assert_eq!(
+            outcome.stdout,
+            "\
+ARTIFACT  DIGEST        COMPLIANCE     REASON
+web:1     4f9c5e0a7b3d  NON-COMPLIANT  unit is missing; not approved
+job:1     4f9c5e0a7b3d  UNKNOWN        -
+"
+        );
+        run(&server, "assert environment prod#7").expect(code, &[]);
+        run(&server, "assert environment prod@2w -o json").expect(code, &[]);
+        let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
+        let expected =
+            ["-1", "%237", "@2w"].map(|expression| format!("/api/v2/snapshots/acme/prod/{expression}"));
+        assert_eq!(paths, expected);
+    }
+    let server = Server::start(|_| Reply::json(404, r#"{"message": "environment \"prod\" not found"}"#));
+    run(&server, "assert environment prod").expect(4, &["not found"]);
+    run(&server, "assert environment prod#").expect(2, &["prod#7, prod~1 or prod@2w"]);
+    run(&server, "assert environment #7").expect(2, &[]);
+}
+
+#[test]
+fn invalid_arguments_are_rejected_before_a_request() {
+    let server = Server::start(|_| Reply::json(200, "{}"));
+    for (line, text) in [
+        ("assert artifact".to_owned(), "--fingerprint"),
+        ("assert artifact --fingerprint abc".to_owned(), "64 hexadecimal digits"),
+        (
+            format!("assert artifact --fingerprint {FINGERPRINT} --environment a --policy b"),
+            "cannot be used with",
+        ),
+        (format!("assert artifact --fingerprint {FINGERPRINT} --environment a/b"), "a/b"),
+        (format!("assert artifact --fingerprint {FINGERPRINT} --policy a/b"), "a/b"),
+        ("policy check missing.yaml --environment prod".to_owned(), "missing.yaml"),
+        ("policy check missing.yaml".to_owned(), "--environment"),
+        ("policy check missing.yaml --environment prod --at yesterday".to_owned(), "2026-10-03"),
+    ] {
+        run(&server, &line).expect(2, &[text]);
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policy_is_checked_attached_and_asserted_with_the_real_service() {
+    use crate::service::policies::{attach, policy_file, put, run as report};
+    let service = TestService::start(Database::sqlite()).await;
+    report(&service, "prod", "ab").await;
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+    });
+    service.attest(ADMIN, "cart", "t1", form(&data)).await.expect(201);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tested.yaml");
+    let rules = "attestations: [{name: unit, type: junit}]";
+    std::fs::write(&file, policy_file(rules)).unwrap();
+    let url = service.base.clone();
+    let run = move |token: &str, line: &str| {
+        let program = supercargo().env("SUPERCARGO_BASE_URL", &url).env("SUPERCARGO_ORG", "acme");
+        program.env("SUPERCARGO_TOKEN", token).args(line.split(' ')).run()
+    };
+    let program = run.clone();
+    let check = format!("policy check {} --environment prod", file.display());
+    tokio::task::spawn_blocking(move || {
+        let effect = program(READER, &check);
+        let effect =
+            effect.expect(0, &["2 of 2 artifacts change; prod: UNKNOWN before, NON-COMPLIANT after"]);
+        assert_eq!(
+            effect.stdout,
+            "\
+ARTIFACT     DIGEST        BEFORE   AFTER          REASON
+shop/cart:b  bbbbbbbbbbbb  UNKNOWN  NON-COMPLIANT  candidate v1: unit (junit) is missing
+shop/cart:a  aaaaaaaaaaaa  UNKNOWN  COMPLIANT      -
+"
+        );
+        program(ATTESTER, &check).expect(3, &["requires a token with role read or admin"]);
+        program(READER, &check.replace("prod", "nowhere")).expect(4, &["environment \"nowhere\" not found"]);
+        let unpoliced = format!("assert artifact --fingerprint {} --environment prod", digest('b'));
+        let passed = program(READER, &unpoliced);
+        assert!(passed.expect(0, &[]).stdout.contains("nothing was checked"), "{passed:?}");
+        program(READER, &format!("{unpoliced} --require-policy")).expect(10, &[]);
+    })
+    .await
+    .unwrap();
+    put(&service, ADMIN, "tested", rules).await.expect(201);
+    attach(&service, "prod", &["tested"]).await.expect(200);
+    tokio::task::spawn_blocking(move || {
+        for (digit, code, row) in [
+            ('a', 0, "policy tested v1  compliant  -"),
+            ('b', 10, "policy tested v1  non-compliant  tested v1: unit (junit) is missing"),
+        ] {
+            let line = format!(
+                "assert artifact --fingerprint {} --environment prod --require-policy",
+                digest(digit)
+            );
+            let outcome = run(READER, &line);
+            assert!(outcome.expect(code, &[]).stdout.contains(row.trim_end()), "{outcome:?}");
+        }
+    })
+    .await
+    .unwrap();
+}
