@@ -110,6 +110,7 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), pages::use_session))
         .layer(from_fn_with_state(app.clone(), response::limit_memory))
         .merge(pages::router(&app))
         // Handlers limit their bodies themselves.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::approve;
@@ -12,7 +11,7 @@ use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, count, result_badge, timestamp};
-use super::parts::layout;
+use super::parts::layout::{self, HtmlPage};
 use super::parts::list::{first_rows_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::rules::{self, RuleResults};
@@ -59,7 +58,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &approve::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;

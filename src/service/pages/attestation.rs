@@ -1,7 +1,6 @@
 //! The page of an attestation: failed tests first, then results, facts and user data.
 
 use axum::extract::State;
-use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
@@ -9,7 +8,7 @@ use super::parts::attested_artifacts::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::latest_note;
 use super::parts::refusal::Refusal;
 use super::parts::urls;
@@ -27,7 +26,7 @@ pub(super) async fn page(
         String,
         String,
     )>,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
     let attested = transaction.attestation(&organization, id).await?;

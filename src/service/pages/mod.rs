@@ -36,6 +36,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::parts::refusal::Refusal;
 use self::session::Browser;
+pub(super) use self::session::use_session;
 use super::app::App;
 use super::http::context::RequestContext;
 use super::http::problem::{Problem, panicked};
@@ -88,7 +89,7 @@ pub(super) fn router(app: &App) -> Router<App> {
 /// can frame a page, no link reveals its page, and no cache keeps it. Turns every error into a page, whether a handler or
 /// axum returned it.
 async fn secure(State(site): State<Site>, context: RequestContext, request: Request, next: Next) -> Response {
-    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                           form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     // No name contains a NUL, and PostgreSQL rejects it.
     let is_valid = !request.uri().path().contains("%00");

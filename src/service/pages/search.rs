@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::escape::text;
 use super::parts::format::timestamp;
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks, artifact_link};
 use super::session::OrganizationPage;
@@ -28,7 +27,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &["q"])?;
     let query: String =
         parameters.text("q").unwrap_or_default().trim().chars().take(MAX_QUERY_CHARS).collect();

@@ -1,14 +1,13 @@
 //! The page of a trail: its compliance with the flow's template, and its attestations with their results.
 
 use axum::extract::State;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::attested_artifacts::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{MAX_LISTED, first_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::urls;
@@ -26,7 +25,7 @@ use crate::store::trails::Filter;
 pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: (flow, name), user, .. }: OrganizationPage<(String, String)>,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
     let filter = Filter { flow: Some(&flow), name: Some(&name), ..Filter::default() };
     let mut transaction = site.store.read().await?;

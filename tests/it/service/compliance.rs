@@ -405,7 +405,8 @@ async fn shutdown_leaves_queued_environments_to_the_next_start(database: Databas
     TestService::start_and_shut_down(&database, &options).await;
     assert_eq!(counts(&database).await, ["NON-COMPLIANT 3", "all 3"]);
     let service = TestService::start_with(database, options).await;
-    super::eventually("the queue is empty", async || counts(&service.database).await == ["NON-COMPLIANT 3"]).await;
+    super::eventually("the queue is empty", async || counts(&service.database).await == ["NON-COMPLIANT 3"])
+        .await;
 }
 
 async fn attestation_of_many_running_artifacts_queues_their_environments(database: Database) {
