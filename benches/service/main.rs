@@ -28,6 +28,7 @@ mod cluster;
 mod database;
 mod figures;
 mod pages;
+mod reading;
 mod scaling;
 mod server;
 
@@ -45,7 +46,7 @@ const CLIENTS: usize = 8;
 
 /// Arguments that select parts.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
-const OPERATIONS: [&str; 6] = ["unchanged", "changed", "live", "trails", "gate", "pages"];
+const OPERATIONS: [&str; 7] = ["unchanged", "changed", "live", "trails", "gate", "reading", "pages"];
 /// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
@@ -77,7 +78,8 @@ fn main() {
     for engine in &engines {
         let database = engine.create();
         let organizations = SIZES.map(|(name, _)| Organization::new(name, ""));
-        let others = [pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
+        let others =
+            [reading::organization(), pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
         let organizations: Vec<_> = organizations.into_iter().chain(others).collect();
         let server = Server::start(&database, &organizations);
         bench(engine.name(), &database, &server);
@@ -106,6 +108,9 @@ fn bench(name: &str, database: &Database, server: &Server) {
     }
     if is_selected(&OPERATIONS, "gate") {
         gate(database, server);
+    }
+    if is_selected(&OPERATIONS, "reading") {
+        reading::measure(database, server);
     }
     if is_selected(&OPERATIONS, "pages") {
         pages::pages(server);
@@ -338,7 +343,7 @@ fn gate(database: &Database, server: &Server) {
             budget.record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
         }
     }
-    let bodies = [cluster::report(0..1_000), cluster::report(1..1_001)];
+    let bodies = [cluster::report(0..1_000, 1), cluster::report(1..1_001, 1)];
     let mut connection = server.connect();
     connection.report(GATE, "prod", &bodies[1]).expect(201);
     let (cpu, samples) = (server.cpu(), 200);
