@@ -351,8 +351,8 @@ pub(crate) async fn diff_snapshots(
         sides.push((selected, content));
     }
     drop(transaction);
-    let size = sides.iter().map(|(_, content): &Side| content.min_bytes()).sum::<u64>() / 4;
-    Ok(stream(&cpu, size, move |to| match sides.as_slice() {
+    let min_bytes = sides.iter().map(|(_, content): &Side| content.min_bytes()).sum::<u64>() / 4;
+    Ok(stream(&cpu, min_bytes, move |to| match sides.as_slice() {
         [one, other] => serde_json::to_writer(to, &SnapshotDiff::new(one, other)),
         _ => Ok(()),
     }))

@@ -44,13 +44,13 @@ pub(super) async fn page(
     let parents = [(environment.as_str(), links.page())];
     let fingerprint = artifact.map(|artifact| artifact.to_string());
     let query: Vec<_> = fingerprint.iter().map(|fingerprint| ("fingerprint", fingerprint.as_str())).collect();
-    let option =
-        fingerprint.iter().map(|fingerprint| format!(" --fingerprint {fingerprint}")).collect::<String>();
+    let arguments = ["get", "access-review", &environment].into_iter();
+    let option = fingerprint.iter().flat_map(|digest| ["--fingerprint", digest]);
     let alternate = Alternate::new(
         &site,
         &["environments", &organization, &environment, "access-review"],
         &query,
-        &format!("get access-review {environment}{option}"),
+        &arguments.chain(option).collect::<Vec<_>>(),
     );
     let navigation = Navigation { parents: &parents, alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Access review", Some(&user), navigation, &content))

@@ -59,7 +59,7 @@ pub(super) async fn list(
         @else { div.roomy { (table("Actions", &columns, &rows)) } }
     };
     let path = ["organizations", &organization, "environments_notifications"];
-    let alternate = Alternate::new(&site, &path, &[], "list notifications");
+    let alternate = Alternate::new(&site, &path, &[], &["list", "notifications"]);
     let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Actions", Some(&user), navigation, &content))
 }
@@ -116,7 +116,7 @@ pub(super) async fn page(
         }
     };
     let path = ["actions", &organization, &number.to_string()];
-    let alternate = Alternate::new(&site, &path, &[], &format!("get action {number}"));
+    let alternate = Alternate::new(&site, &path, &[], &["get", "action", &number.to_string()]);
     let navigation = Navigation {
         alternate: Some(&alternate),
         parents: &[("Actions", site.links.page(&[&organization, "actions"]))],

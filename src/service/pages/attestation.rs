@@ -8,7 +8,7 @@ use super::parts::attested_artifacts::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};
-use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::list::latest_note;
 use super::parts::refusal::Refusal;
 use super::parts::urls;

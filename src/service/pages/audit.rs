@@ -52,7 +52,7 @@ pub(super) async fn page(
         @else { (table("Audit log", &["Time", "By", "Change"], &rows)) }
         (pagination.links(|page| format!("{path}?page={page}")))
     };
-    let alternate = Alternate::new(&site, &["audit", &organization], &[], "list audit");
+    let alternate = Alternate::new(&site, &["audit", &organization], &[], &["list", "audit"]);
     let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Audit log", Some(&user), navigation, &content))
 }

@@ -99,10 +99,13 @@ pub(super) async fn page(
     };
     let [from, to] = [selected.0, selected.1].map(|number| format!("{name}#{number}"));
     let query = [("snappish1", from.as_str()), ("snappish2", &to)];
-    let alternate = Alternate::new(&site, &["env-diff", &organization], &query, &format!("diff {from} {to}"));
+    let alternate = Alternate::new(&site, &["env-diff", &organization], &query, &["diff", &from, &to]);
     let navigation = Navigation {
         parents: &[(&name, links.page()), ("Timeline", links.timeline(1))],
-        alternate: http_status.is_success().then_some(&alternate).filter(|_| last > 0),
+        alternate: http_status
+            .is_success()
+            .then_some(&alternate)
+            .filter(|_| last > 0 && links.is_in_expressions()),
         ..Navigation::default()
     };
     Ok((http_status, layout::page_with_navigation(&site, "Comparison", Some(&user), navigation, &content))

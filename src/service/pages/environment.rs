@@ -144,7 +144,8 @@ pub(super) async fn page(
     };
     let alternate = alternate(&site, &organization, &name, environment.snapshot, past);
     let is_live = past.is_none();
-    let navigation = Navigation { alternate: Some(&alternate), is_live, ..Navigation::default() };
+    let alternate = Some(&alternate).filter(|_| links.is_in_expressions());
+    let navigation = Navigation { alternate, is_live, ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, &name, Some(&user), navigation, &content))
 }
 
@@ -152,20 +153,15 @@ pub(super) async fn page(
 fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Option<Past>) -> Alternate {
     let snapshot = |expression: &str, suffix: &str| {
         let path = ["snapshots", organization, name, expression];
-        Alternate::new(site, &path, &[], &format!("get snapshot {name}{suffix}"))
+        Alternate::new(site, &path, &[], &["get", "snapshot", &format!("{name}{suffix}")])
     };
     match past {
         Some(past) if past.coverage.has_data() => {
-            let expression = format!("@{}", past.at);
+            let expression = format!("@{}", rfc3339_exact(past.at));
             snapshot(&expression, &expression)
         }
         None if last > 0 => snapshot("-1", ""),
-        _ => Alternate::new(
-            site,
-            &["environments", organization, name],
-            &[],
-            &format!("get environment {name}"),
-        ),
+        _ => Alternate::new(site, &["environments", organization, name], &[], &["get", "environment", name]),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) async fn page(
         }
         (pagination.links(|page| format!("{}?page={page}", site.links.page(&[&organization]))))
     };
-    let alternate = Alternate::new(&site, &["environments", &organization], &[], "list environments");
+    let alternate = Alternate::new(&site, &["environments", &organization], &[], &["list", "environments"]);
     let navigation = Navigation {
         is_organization_page: true,
         alternate: Some(&alternate),

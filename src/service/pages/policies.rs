@@ -39,7 +39,7 @@ pub(super) async fn list(
         @if policies.is_empty() { p { "No named policies." } }
         @else { (table("Policies", &["Policy", "Version", "Description", "Environments"], &rows)) }
     };
-    let alternate = Alternate::new(&site, &["policies", &organization], &[], "list policies");
+    let alternate = Alternate::new(&site, &["policies", &organization], &[], &["list", "policies"]);
     let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Policies", Some(&user), navigation, &content))
 }
@@ -66,7 +66,7 @@ pub(super) async fn page(
     };
     let parents = [("Policies", site.links.page(&[&organization, "policies"]))];
     let path = ["policies", &organization, &name];
-    let alternate = Alternate::new(&site, &path, &[], &format!("get policy {name}"));
+    let alternate = Alternate::new(&site, &path, &[], &["get", "policy", &name]);
     let navigation = Navigation { parents: &parents, alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, &name, Some(&user), navigation, &content))
 }

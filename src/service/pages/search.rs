@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::parts::escape::text;
 use super::parts::format::timestamp;
-use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks, artifact_link};
 use super::session::OrganizationPage;

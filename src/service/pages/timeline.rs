@@ -78,7 +78,7 @@ pub(super) async fn page(
         }
     };
     let path = ["snapshots", &organization, &name];
-    let alternate = Alternate::new(&site, &path, &[], &format!("list snapshots {name}"));
+    let alternate = Alternate::new(&site, &path, &[], &["list", "snapshots", &name]);
     let navigation = Navigation {
         parents: &[(&name, timeline.links.page())],
         alternate: Some(&alternate),

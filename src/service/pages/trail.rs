@@ -7,7 +7,7 @@ use super::parts::attested_artifacts::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};
-use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::list::{MAX_LISTED, first_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::urls;

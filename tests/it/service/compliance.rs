@@ -397,16 +397,19 @@ async fn attestation_of_an_artifact_in_many_environments_queues_those_above_the_
 }
 
 async fn shutdown_leaves_queued_environments_to_the_next_start(database: Database) {
-    let (service, declared) = start_many(database, 3, &[digest('a')]).await;
+    let (service, declared) = start_many(database, 120, &[digest('a')]).await;
     let queue = "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
                  SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments WHERE compliance <> 'UNKNOWN'";
     service.database.execute(queue).await;
     let (database, options) = (service.stop().await, options(bootstrap(1, &declared)));
+    // A start evaluates up to 100.
     TestService::start_and_shut_down(&database, &options).await;
-    assert_eq!(counts(&database).await, ["NON-COMPLIANT 3", "all 3"]);
+    assert_eq!(counts(&database).await, ["NON-COMPLIANT 120", "all 20"]);
     let service = TestService::start_with(database, options).await;
-    super::eventually("the queue is empty", async || counts(&service.database).await == ["NON-COMPLIANT 3"])
-        .await;
+    super::eventually("the queue is empty", async || {
+        counts(&service.database).await == ["NON-COMPLIANT 120"]
+    })
+    .await;
 }
 
 async fn attestation_of_many_running_artifacts_queues_their_environments(database: Database) {

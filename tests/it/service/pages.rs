@@ -155,7 +155,7 @@ async fn session_reads_the_data_of_its_pages_and_writes_nothing(database: Databa
     assert_eq!(page.headers["link"], link);
     assert!(page.text.contains("<code><bdi>supercargo get snapshot prod</bdi></code>"), "{}", page.text);
     let data = browser.get("/api/v2/snapshots/acme/prod/-1").await.expect(200);
-    assert_eq!(data.json(), service.read("/snapshots/acme/prod/-1").await);
+    assert_eq!(data.json()["artifacts"], service.read("/snapshots/acme/prod/-1").await["artifacts"]);
     let cookie = browser.cookie.clone().unwrap();
     let request = |method: Method, path: &str| {
         let url = format!("{}/api/v2{path}", service.base);

@@ -1,5 +1,7 @@
 //! The frame of every page: head, header with navigation and search, breadcrumbs and footer.
 
+use std::borrow::Cow;
+
 use axum::http::header::LINK;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
@@ -37,9 +39,19 @@ pub(crate) struct Alternate {
 
 impl Alternate {
     /// The operation with this path and query, and the command with these arguments.
-    pub(crate) fn new(site: &Site, path: &[&str], query: &[(&str, &str)], command: &str) -> Self {
-        Self { url: site.links.data(path, query), command: format!("supercargo {command}") }
+    pub(crate) fn new(site: &Site, path: &[&str], query: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let words: Vec<_> = ["supercargo"].iter().chain(arguments).map(|word| quoted(word)).collect();
+        Self { url: site.links.data(path, query), command: words.join(" ") }
     }
+}
+
+/// An argument as shells read it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@#~/".contains(c);
+    if word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''")).into()
 }
 
 /// A rendered page.
