@@ -39,10 +39,12 @@ impl Environment {
         if let Some(warning) = &value.warning {
             tracing::warn!("{}", Escaped(warning));
         }
+        let result = format!("{name} is {}", Escaped(value.compliance()));
         if value.compliant {
+            tracing::info!("{result}");
             return Ok(());
         }
-        Err(Failure::not_compliant(format!("{name} is {}", Escaped(value.compliance()))))
+        Err(Failure::not_compliant(result))
     }
 }
 
