@@ -7,6 +7,7 @@ pub(crate) mod access_log;
 pub(crate) mod body;
 pub(crate) mod context;
 pub(crate) mod form;
+pub(crate) mod hex_prefix;
 pub(crate) mod json;
 pub(crate) mod links;
 pub(crate) mod openapi;
