@@ -11,7 +11,7 @@ use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, count, result_badge, timestamp};
-use super::parts::layout::{self, HtmlPage};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{first_rows_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::rules::{self, RuleResults};
@@ -92,7 +92,12 @@ pub(super) async fn page(
         (approvals(&site, &user, artifact, &known))
         (past_runs(&site, &organization, &known.past_runs))
     };
-    Ok(layout::page(&site, name, Some(&user), &content))
+    let path = ["search", &organization, "sha", &digest];
+    let alternate = Alternate::new(&site, &path, &[], &["get", "artifact", &digest]);
+    // The operation knows no artifacts that only have approvals.
+    let is_known = !(known.names.listed.is_empty() && known.flows.is_empty());
+    let navigation = Navigation { alternate: Some(&alternate).filter(|_| is_known), ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, name, Some(&user), navigation, &content))
 }
 
 impl ArtifactData {

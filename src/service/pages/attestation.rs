@@ -8,7 +8,7 @@ use super::parts::attested_artifacts::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};
-use super::parts::layout::{self, HtmlPage, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::latest_note;
 use super::parts::refusal::Refusal;
 use super::parts::urls;
@@ -69,8 +69,15 @@ pub(super) async fn page(
             (data("User data", attested.user_data.as_str()))
         }
     };
-    let navigation =
-        Navigation { parents: &[(&flow, String::new()), (&trail, trail_url)], ..Navigation::default() };
+    let id = id.to_string();
+    let query = [("attestation_id", id.as_str())];
+    let alternate =
+        Alternate::new(&site, &["attestations", &organization], &query, &["get", "attestation", &id]);
+    let navigation = Navigation {
+        parents: &[(&flow, String::new()), (&trail, trail_url)],
+        alternate: Some(&alternate),
+        ..Navigation::default()
+    };
     Ok(layout::page_with_navigation(&site, &attested.name, Some(&user), navigation, &content))
 }
 

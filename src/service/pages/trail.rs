@@ -7,7 +7,7 @@ use super::parts::attested_artifacts::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};
-use super::parts::layout::{self, HtmlPage, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{MAX_LISTED, first_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::urls;
@@ -52,7 +52,13 @@ pub(super) async fn page(
             (latest_note(attestations.cut_at(), "attestations"))
         }
     };
-    let navigation = Navigation { parents: &[(&flow, String::new())], ..Navigation::default() };
+    let alternate =
+        Alternate::new(&site, &["trails", &organization, &flow, &name], &[], &["get", "trail", &flow, &name]);
+    let navigation = Navigation {
+        parents: &[(&flow, String::new())],
+        alternate: Some(&alternate),
+        ..Navigation::default()
+    };
     Ok(layout::page_with_navigation(&site, &trail.name, Some(&user), navigation, &content))
 }
 
