@@ -84,7 +84,7 @@ pub(crate) struct SnapshotContent<'a> {
 struct RunningArtifacts<'a> {
     selected: &'a SelectedSnapshot,
     content: &'a Content,
-    /// Those that started with the snapshot.
+    /// The artifacts that started with the snapshot.
     started: &'a BTreeSet<Fingerprint>,
     links: &'a Links,
     organization: &'a str,
