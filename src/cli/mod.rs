@@ -63,7 +63,8 @@ Exit codes:
      not be empty has no pods
   9  attested, but not all tests passed (--fail-on-failures)
   10 not compliant (assert)
-  11 the log does not match the records or a checkpoint (log verify)";
+  11 the log does not match the records or a checkpoint (log verify), a statement
+     its signature (verify), or a file its SHA-256 (download)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -77,6 +78,12 @@ enum Command {
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
+    /// Save the file that is attached to an attestation
+    Download(read::Download),
+    /// Export what ran in an environment as a signed statement
+    Export(read::Export),
+    /// Verify an exported statement, without the service
+    Verify(read::Verify),
     /// Wait until artifacts run, or have stopped running
     Wait(wait::Wait),
     /// Attest test results
@@ -188,6 +195,9 @@ impl Cli {
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Diff(diff) => diff.run().await.map_err(|failure| vec![failure]),
+            Command::Download(download) => download.run().await.map_err(|failure| vec![failure]),
+            Command::Export(export) => export.run().await.map_err(|failure| vec![failure]),
+            Command::Verify(verify) => verify.run().map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
             Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
             Command::Assert(assert) => assert.run().await.map_err(|failure| vec![failure]),

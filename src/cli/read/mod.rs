@@ -9,15 +9,19 @@ mod attestations;
 mod audit;
 mod columns;
 mod common;
+mod download;
 mod environments;
 mod live;
 mod pages;
 mod period;
+mod statement;
 mod trails;
 
 pub(super) use self::approvals::fields as approval_fields;
-pub(super) use self::common::{Common, client};
+pub(super) use self::common::{Common, Requests, client};
+pub(super) use self::download::Download;
 pub(super) use self::environments::Diff;
+pub(super) use self::statement::{Export, Verify};
 
 use clap::{Args, Subcommand};
 

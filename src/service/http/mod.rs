@@ -4,6 +4,7 @@
 //! [`Problem`](problem::Problem).
 
 pub(crate) mod access_log;
+pub(crate) mod attached_file;
 pub(crate) mod body;
 pub(crate) mod context;
 pub(crate) mod form;

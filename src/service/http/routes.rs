@@ -21,9 +21,10 @@ use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, allow_list, approvals, approve, asserts, attestations, audit, begin_trail,
-    check_policy, create_environment, environment_events, environment_policies, environments, flows,
-    live_artifacts, log, policies, report, report_artifact, repositories, snapshots, trails, user,
+    access_review, actions, allow_list, approvals, approve, asserts, attachments, attestations, audit,
+    begin_trail, check_policy, create_environment, environment_events, environment_policies, environments,
+    flows, live_artifacts, log, policies, report, report_artifact, repositories, snapshots, statement,
+    trails, user,
 };
 use crate::service::pages;
 
@@ -46,6 +47,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
             OpenApiRouter::new()
                 .routes(routes!(trails::list_trails))
                 .routes(routes!(attestations::list_attestations))
+                .routes(routes!(attachments::download_attachment))
                 .routes(routes!(actions::list_notifications))
                 .routes(routes!(live_artifacts::live_artifacts))
                 .routes(routes!(audit::list_audit))
@@ -72,6 +74,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environment_events::list_events))
                 .routes(routes!(snapshots::list_snapshots))
                 .routes(routes!(snapshots::get_snapshot))
+                .routes(routes!(statement::export_statement))
                 .routes(routes!(snapshots::diff_snapshots))
                 .routes(routes!(allow_list::allow_artifact))
                 .routes(routes!(flows::create_flow))

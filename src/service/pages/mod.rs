@@ -67,6 +67,7 @@ pub(super) fn router(app: &App) -> Router<App> {
             "/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",
             get(attestation::page),
         )
+        .route("/{organization}/attachments/{attestation}", get(attestation::file))
         .route("/{organization}/actions", get(actions::list))
         .route("/{organization}/actions/{number}", get(actions::page))
         .route("/{organization}/policies", get(policies::list))
@@ -104,8 +105,9 @@ async fn secure(State(site): State<Site>, context: RequestContext, request: Requ
         response = page;
     }
     let headers = response.headers_mut();
+    // A download has a policy of its own.
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     let mut set = |name: HeaderName, value| headers.insert(name, HeaderValue::from_static(value));
-    set(CONTENT_SECURITY_POLICY, POLICY);
     set(X_FRAME_OPTIONS, "DENY");
     set(X_CONTENT_TYPE_OPTIONS, "nosniff");
     // With "no-referrer", browsers send "null" as the Origin of a form (Fetch Standard, section 3.2).

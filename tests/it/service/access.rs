@@ -90,6 +90,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/approvals/{org}/{flow_name}: approve, read, admin
     GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: approve, read, admin
     GET /api/v2/asserts/{org}/fingerprint/{fingerprint}: approve, read, admin
+    GET /api/v2/attachments/{org}/{attestation_id}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
     GET /api/v2/audit/{org}: admin
     GET /api/v2/env-diff/{org}: approve, read, admin
@@ -102,6 +103,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/policies/{org}/{policy_name}: approve, read, admin
     GET /api/v2/policies/{org}: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
+    GET /api/v2/snapshots/{org}/{env_name}/{snapshot}/statement: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}: report, approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}: approve, read, admin
     GET /api/v2/trails/{org}: approve, read, admin
