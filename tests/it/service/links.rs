@@ -90,7 +90,6 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
         ("/api/v2/log/{org}", Vec::new()),
         ("/api/v2/user/default-org", Vec::new()),
-        ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         // The test of the operation checks its link.
         ("/api/v2/environments/{org}/{env_name}", Vec::new()),
         (
@@ -106,6 +105,7 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/environments/{org}/{env_name}/events", Vec::new()),
         ("/api/v2/env-diff/{org}", Vec::new()),
         ("/api/v2/policies/{org}", Vec::new()),
+        ("/api/v2/policies/{org}/check", Vec::new()),
         ("/api/v2/policies/{org}/{policy_name}", Vec::new()),
         (
             "/api/v2/organizations/{org}/environments_notifications",
