@@ -70,14 +70,16 @@ Exit codes:
 enum Command {
     /// Watch the pods of a cluster and report them
     Agent(agent::Agent),
-    /// List environments, snapshots, events, trails, attestations and other resources
+    /// List environments, flows, trails, artifacts, attestations, policies and other resources
     #[command(alias = "ls")]
     List(read::List),
-    /// Show an environment, a snapshot and other resources
+    /// Show an environment, a snapshot, a trail, an artifact and other resources
     #[command(alias = "show")]
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
+    /// Search artifacts by the start of a commit hash or digest
+    Search(read::Search),
     /// Save the file that is attached to an attestation
     Download(read::Download),
     /// Export what ran in an environment as a signed statement
@@ -195,6 +197,7 @@ impl Cli {
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Diff(diff) => diff.run().await.map_err(|failure| vec![failure]),
+            Command::Search(search) => search.run().await.map_err(|failure| vec![failure]),
             Command::Download(download) => download.run().await.map_err(|failure| vec![failure]),
             Command::Export(export) => export.run().await.map_err(|failure| vec![failure]),
             Command::Verify(verify) => verify.run().map_err(|failure| vec![failure]),

@@ -185,6 +185,92 @@ e9           gone                             -             -        A-NEW-WORD 
     );
 }
 
+/// One row of each list, and the fields of each object.
+#[test]
+fn flows_artifacts_policies_and_search_results_are_tables() {
+    let flow = json!({"name": "cart", "description": "", "latest_state": "INCOMPLETE", "tags": {"team": "shop"},
+                      "latest_activity_at": 1_790_000_000, "new": 1});
+    let artifact = json!({"filename": "cart:1", "fingerprint": FINGERPRINT, "git_commit": COMMIT, "state": "COMPLIANT",
+                          "created_at": 1_790_000_000});
+    let policy = json!({"name": "rules", "description": "strict", "created_at": 1_790_000_000,
+                        "consuming_envs": ["prod", "test"],
+                        "versions": [{"version": 1, "comment": "a"},
+                                     {"version": 2, "comment": "b", "created_by": "bob", "timestamp": 1_790_000_000}]});
+    let found = json!({"resolved_to": {"type": "commit"}, "artifacts": [
+        {"name": "cart:1", "fingerprint": FINGERPRINT, "flow": "cart", "git_commit": COMMIT,
+         "compliance_state": "COMPLIANT", "running_in": ["prod", "test"], "exited_from": []},
+        {"name": "cart:2", "fingerprint": FINGERPRINT, "has_provenance": false},
+    ]});
+    let trail = json!({"name": "t", "compliance_state": "NON-COMPLIANT", "events": [
+        {"type": "trail_reported", "timestamp": 1_790_000_000},
+        {"type": "artifact_attestation_reported", "timestamp": 1_790_000_000, "template_reference_name": "unit",
+         "target_artifact": "app", "is_compliant": false},
+        {"type": "artifact_started_running", "timestamp": 1_790_000_000, "environment_name": "prod", "snapshot_index": 7},
+    ]});
+    let attestation = json!({"data": [{"attestation_name": "unit", "attestation_type": "junit", "is_compliant": true,
+                                       "has_audit_package": true}]});
+    let table = |answer: &Value, line: &str, path: &str| table_of(answer, answer, line, path);
+    let expected = "\
+NAME  DESCRIPTION  COMPLIANCE  ACTIVITY  TAGS
+cart  -            INCOMPLETE  AGO team=shop
+";
+    assert_eq!(table(&json!([flow]), "list flows", "flows/acme"), expected);
+    let path = "flows/acme?search_by_name=CA&case_sensitive=false";
+    assert_eq!(table(&json!([flow]), "list flows --name CA", path), expected);
+    let expected = "\
+ARTIFACT  DIGEST        COMMIT   COMPLIANCE  CREATED
+cart:1    4f9c5e0a7b3d  4f1c2e7  COMPLIANT   AGO
+";
+    let (list, page) = (json!({"data": [artifact]}), "page=1&per_page=20");
+    assert_eq!(table(&list, "list artifacts", &format!("artifacts/acme?{page}")), expected);
+    let path = format!("artifacts/acme?flow_name=cart&{page}");
+    assert_eq!(table(&list, "list artifacts --flow cart", &path), expected);
+    let path = format!("artifacts/acme?repo_name=acme%2Fcart&{page}");
+    assert_eq!(table(&list, "list artifacts --repository acme/cart", &path), expected);
+    assert_eq!(
+        table(&json!([policy]), "list policies", "policies/acme"),
+        "\
+NAME   DESCRIPTION  ENVIRONMENTS  VERSIONS  CREATED
+rules  strict       prod, test    2         AGO
+"
+    );
+    assert_eq!(
+        table(&policy, "get policy rules", "policies/acme/rules"),
+        "\
+name          rules
+description   strict
+environments  prod, test
+created       AGO
+version       2
+changed       AGO
+by            bob
+comment       b
+"
+    );
+    let rows = "\
+ARTIFACT  DIGEST        FLOW  COMMIT   COMPLIANCE  RUNNING IN  EXITED FROM
+cart:1    4f9c5e0a7b3d  cart  4f1c2e7  COMPLIANT   prod, test  -
+cart:2    4f9c5e0a7b3d  -     -        -           -           -
+";
+    assert_eq!(table(&found, "search 4f1c2e7", "search/acme/sha/4f1c2e7"), rows);
+    let path = format!("search/acme/sha/{FINGERPRINT}");
+    assert_eq!(table(&found, &format!("get artifact sha256:{FINGERPRINT}"), &path), rows);
+    assert_eq!(
+        table(&trail, "get trail cart t", "trails/acme/cart/t"),
+        "\
+WHEN        EVENT                          NAME  TARGET  COMPLIANCE     ENVIRONMENT  SNAPSHOT
+AGO trail_reported                 -     -       -              -            -
+AGO artifact_attestation_reported  unit  app     non-compliant  -            -
+AGO artifact_started_running       -     -       -              prod         7
+"
+    );
+    let (line, path) = ("get attestation 0197-ab", "attestations/acme?attestation_id=0197-ab");
+    let shown = table_of(&attestation, &attestation["data"][0], line, path);
+    assert!(shown.starts_with("name           unit\ntype           junit\ncompliance     compliant\n"), "{shown}");
+    let missing = run(&service_with(&json!({"data": []})), line);
+    assert_eq!(missing.expect(4, &["attestation \"0197-ab\" not found"]).stdout, "");
+}
+
 #[test]
 fn command_aliases_are_accepted() {
     let (live, list) = (responses::live_artifacts(), json!([]));
@@ -390,6 +476,16 @@ fn invalid_arguments_are_rejected_before_a_request() {
             &["expected a name with its owners, for example acme/cart, got a URL"],
         ),
         ("list approvals cart xyz", &["64"]),
+        ("list artifacts --flow cart --repository acme/cart", &["--flow", "--repository"]),
+        ("list artifacts --all --page 2", &["--all", "--page"]),
+        ("list flows --name", &["--name"]),
+        ("get policy a/b", &["a/b"]),
+        ("get trail cart", &["<TRAIL>"]),
+        ("get trail cart a/b", &["a/b"]),
+        ("get artifact 4f9c", &["64"]),
+        ("get attestation ../x", &["expected the identifier of an attestation"]),
+        ("search 4f9", &["expected 5 to 64 hexadecimal digits"]),
+        ("search ../..", &["expected 5 to 64 hexadecimal digits"]),
         ("get action seven", &["seven"]),
         ("get live-artifacts acme/cart --provider=", &["--provider", "1 to 255 bytes"]),
         ("get live-artifacts ../cart", &["relative path"]),
