@@ -52,14 +52,15 @@ fn deployment(n: usize, revision: usize) -> String {
     json
 }
 
-/// Report of one pod per artifact, about 400 bytes each.
-pub(super) fn report(artifacts: impl IntoIterator<Item = u64>) -> Vec<u8> {
+/// Report of the same number of pods of each artifact, about 400 bytes each.
+pub(super) fn report(artifacts: impl IntoIterator<Item = u64>, pods_each: usize) -> Vec<u8> {
     let mut json = r#"{"type":"K8S","artifacts":["#.to_owned();
-    for (n, artifact) in artifacts.into_iter().enumerate() {
+    let pods = artifacts.into_iter().flat_map(|artifact| (0..pods_each).map(move |pod| (artifact, pod)));
+    for (n, (artifact, pod)) in pods.enumerate() {
         let comma = if n == 0 { "" } else { "," };
         write!(
             json,
-            r#"{comma}{{"podName":"service-{artifact:07}-0","namespace":"team-{:04}","digests":{{"registry.example.com/acme/service-{artifact:07}:1.0.0":"{}"}},"creationTimestamp":1700000000,"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"service-{artifact:07}","uid":"6d5f8b7c-9d00-4000-8000-{artifact:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
+            r#"{comma}{{"podName":"service-{artifact:07}-{pod}","namespace":"team-{:04}","digests":{{"registry.example.com/acme/service-{artifact:07}:1.0.0":"{}"}},"creationTimestamp":1700000000,"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"service-{artifact:07}","uid":"6d5f8b7c-9d00-4000-8000-{artifact:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
             artifact / 40,
             digest(artifact),
         )

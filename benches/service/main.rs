@@ -28,6 +28,7 @@ mod cluster;
 mod database;
 mod figures;
 mod pages;
+mod reading;
 mod scaling;
 mod server;
 
@@ -45,7 +46,7 @@ const CLIENTS: usize = 8;
 
 /// Arguments that select parts.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
-const OPERATIONS: [&str; 6] = ["unchanged", "changed", "live", "trails", "gate", "pages"];
+const OPERATIONS: [&str; 7] = ["unchanged", "changed", "live", "trails", "gate", "reading", "pages"];
 /// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
@@ -77,7 +78,8 @@ fn main() {
     for engine in &engines {
         let database = engine.create();
         let organizations = SIZES.map(|(name, _)| Organization::new(name, ""));
-        let others = [pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
+        let others =
+            [reading::organization(), pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
         let organizations: Vec<_> = organizations.into_iter().chain(others).collect();
         let server = Server::start(&database, &organizations);
         bench(engine.name(), &database, &server);
@@ -106,6 +108,9 @@ fn bench(name: &str, database: &Database, server: &Server) {
     }
     if is_selected(&OPERATIONS, "gate") {
         gate(database, server);
+    }
+    if is_selected(&OPERATIONS, "reading") {
+        reading::measure(database, server);
     }
     if is_selected(&OPERATIONS, "pages") {
         pages::pages(server);
@@ -321,7 +326,7 @@ fn policy_of_ten_rules() -> String {
     )
 }
 
-/// Measures the gate for one of 10,000 artifacts.
+/// Measures the gate for one of 10,000 artifacts, and reports of 1,000 of them under the same policy.
 fn gate(database: &Database, server: &Server) {
     seed_trails(database, GATE, 90_000_000, 10_000);
     let budget = Budget::find("serve.gate");
@@ -338,6 +343,14 @@ fn gate(database: &Database, server: &Server) {
             budget.record(figures.p99, &format!("p50 {median:.1} ms; {cpu:.1} ms CPU"));
         }
     }
+    let bodies = [cluster::report(0..1_000, 1), cluster::report(1..1_001, 1)];
+    let mut connection = server.connect();
+    connection.report(GATE, "prod", &bodies[1]).expect(201);
+    let (cpu, samples) = (server.cpu(), 200);
+    let responses = (0..samples).map(|n| connection.report(GATE, "prod", &bodies[n % 2]).expect(201));
+    let times = responses.map(|response| response.milliseconds).collect();
+    let figures = Figures::new(times, (server.cpu() - cpu) * 1e3 / samples as f64, bodies[0].len());
+    figures.print("changed report, ten rules, 1,000 artifacts", "");
 }
 
 /// Organizations and their rows. A million rows takes seconds on SQLite, which needs no round trips.

@@ -138,6 +138,9 @@ impl Drop for Server {
     }
 }
 
+/// In place of the length of a chunked response.
+const CHUNKED: usize = usize::MAX;
+
 /// Text of the token with this name.
 pub(super) fn token(name: &str) -> String {
     format!("{name:0>64}")
@@ -267,10 +270,14 @@ impl Connection {
             end = end.or_else(|| {
                 let at = self.received[..filled].windows(4).position(|four| four == b"\r\n\r\n")?;
                 heading = String::from_utf8_lossy(&self.received[..at]).to_lowercase();
-                let (_, length) = heading.split_once("content-length: ").expect("response with a length");
-                Some(at + 4 + length.lines().next().unwrap().parse::<usize>().unwrap())
+                let length = heading.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next());
+                // Otherwise the response ends with an empty chunk.
+                Some(length.map_or(CHUNKED, |length| at + 4 + length.parse::<usize>().unwrap()))
             });
             match end {
+                Some(CHUNKED) if self.received[..filled].ends_with(b"\r\n0\r\n\r\n") => break filled,
+                Some(CHUNKED) if filled == self.received.len() => self.received.resize(filled * 2, 0),
+                Some(CHUNKED) => {}
                 Some(end) if filled >= end => break end,
                 Some(end) if end > self.received.len() => self.received.resize(end, 0),
                 _ => {}

@@ -8,6 +8,7 @@ mod approval;
 mod approve;
 mod assert;
 mod attest;
+mod completion;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
@@ -152,9 +153,11 @@ enum LogFormat {
 }
 
 impl Cli {
-    /// Parses the arguments of the process. Exits after `--help` and `--version`, and on a usage error.
+    /// Parses the arguments of the process. Exits after `--help`, `--version` and the completion of a shell, and on a usage
+    /// error.
     #[must_use]
     pub fn from_args() -> Self {
+        completion::complete(|| with_variables(Self::command()));
         let mut command = with_variables(Self::command());
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let cli = matches

@@ -257,8 +257,7 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let (caller, permits) =
-            admit(app, &context, &parts.headers, &organization, P::operation(&rest)).await?;
+        let (caller, permits) = admit(app, &context, parts, &organization, P::operation(&rest)).await?;
         let cpu = app.cpu.get(&organization);
         // SQLite has one writer: other organizations would wait while its holder waits for a thread.
         if P::operation(&rest).is_read() || app.site.store.max_writers() > 1 {
@@ -273,13 +272,18 @@ impl FromRequestParts<App> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let context = RequestContext::from_request_parts(parts, app).await?;
-        Ok(Self(authenticate(app, &context, &parts.headers).await?.organization))
+        Ok(Self(authenticate(app, &context, parts).await?.organization))
     }
 }
 
+/// The hash of a token in place of a request's `Authorization`: that of the session, for the data of a page.
+#[derive(Clone, Copy)]
+pub(super) struct SessionToken(pub(super) Fingerprint);
+
 /// The token of a request. Returns 401 without a valid one, and 429 after too many requests without one.
-async fn authenticate(app: &App, context: &RequestContext, headers: &HeaderMap) -> Result<Token, Problem> {
-    let hash = bearer(headers).map(Fingerprint::from_content);
+async fn authenticate(app: &App, context: &RequestContext, parts: &Parts) -> Result<Token, Problem> {
+    let session = parts.extensions.get().map(|SessionToken(token)| *token);
+    let hash = session.or_else(|| bearer(&parts.headers).map(Fingerprint::from_content));
     app.limiter.check(context.peer, hash)?;
     let Some(token) = find_token(app, hash).await? else {
         app.limiter.refused(context.peer, hash);
@@ -295,11 +299,11 @@ async fn authenticate(app: &App, context: &RequestContext, headers: &HeaderMap) 
 async fn admit(
     app: &App,
     context: &RequestContext,
-    headers: &HeaderMap,
+    parts: &Parts,
     organization: &str,
     operation: Operation<'_>,
 ) -> Result<(Caller, Permits), Problem> {
-    let token = authenticate(app, context, headers).await?;
+    let token = authenticate(app, context, parts).await?;
     let permitted = match &token.organization {
         home if home == organization => token.role.permits(&token.scope, operation),
         _ => Err(Denial::Organization),

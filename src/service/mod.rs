@@ -6,6 +6,7 @@
 mod access;
 pub(crate) mod addresses;
 mod app;
+mod artifact_details;
 pub mod bootstrap;
 mod creation;
 mod evaluation;
@@ -17,6 +18,7 @@ pub(crate) mod invitation;
 mod limits;
 mod log_signer;
 mod maintenance;
+mod missing;
 pub mod notify;
 mod operations;
 mod pages;

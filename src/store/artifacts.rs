@@ -27,6 +27,8 @@ pub struct CurrentRun {
     pub pods: Option<i64>,
     /// When it started.
     pub started_at: Timestamp,
+    /// The first snapshot that contains it.
+    pub first_snapshot: i64,
     /// The current verdict.
     pub verdict: Verdict,
 }
@@ -54,6 +56,7 @@ struct CurrentRunRow {
     namespaces: Option<String>,
     pods: Option<i64>,
     started_at: i64,
+    first_snapshot: i64,
     compliance: Option<String>,
     is_allowed: Option<bool>,
     reasons: Option<String>,
@@ -71,6 +74,7 @@ impl CurrentRunRow {
                 .transpose()?,
             pods: self.pods,
             started_at: Timestamp::from_micros(self.started_at),
+            first_snapshot: self.first_snapshot,
             verdict: verdict(self.compliance.as_deref(), is_allowed, self.reasons.as_deref())?,
         })
     }
@@ -153,7 +157,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
                    (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at, e.absence,
-                   r.name AS image, r.namespaces, r.pods, r.started_at, v.compliance, v.is_allowed, v.reasons
+                   r.name AS image, r.namespaces, r.pods, r.started_at, r.first_snapshot, v.compliance, v.is_allowed, v.reasons
             FROM artifact_runs r JOIN environments e ON e.id = r.environment
               LEFT JOIN verdicts v
                 ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL

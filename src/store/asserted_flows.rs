@@ -1,12 +1,12 @@
-//! Reads what the flows that hold an artifact require of it and know about it.
+//! Reads what the flows that hold artifacts require of them and know about them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::from_row::all_from_rows;
+use super::columns::fingerprint;
 use super::trails::{AttestationRow, COLUMNS, Trail, TrailRow};
-use super::transaction::{fetch_for_all, on};
+use super::transaction::fetch_for_all;
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
 use crate::domain::model::{Fingerprint, Template};
@@ -28,6 +28,7 @@ pub struct AssertedFlow {
 
 #[derive(sqlx::FromRow)]
 struct OwnRow {
+    fingerprint: Vec<u8>,
     flow: String,
     #[sqlx(flatten)]
     attestation: AttestationRow,
@@ -35,89 +36,119 @@ struct OwnRow {
 
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
+    fingerprint: Vec<u8>,
     flow: String,
     trail: Option<Uuid>,
     name: String,
     template_name: Option<String>,
 }
 
+/// An artifact in a flow.
+type Key = (Fingerprint, String);
+
+/// Flows by name, by artifact.
+type AssertedFlows = BTreeMap<Fingerprint, BTreeMap<String, AssertedFlow>>;
+
 impl Transaction {
-    /// The flows that hold an artifact, by name; with `flow`: only this one.
-    pub async fn flows_of_artifact(
+    /// The flows that hold artifacts; with `flow`: only this one.
+    pub async fn flows_of_artifacts(
         &mut self,
         organization: &str,
-        artifact: Fingerprint,
+        artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
-    ) -> Result<BTreeMap<String, AssertedFlow>, Error> {
-        const OWN: &str = "
-            SELECT l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant, a.has_verdict, a.targets
-            FROM latest_attestations l JOIN attestations a ON a.id = l.attestation
-            WHERE l.organization = $1 AND l.fingerprint = $2 ORDER BY a.created_at, a.id";
-        const REPORTED: &str = "
-            SELECT flow, trail, name, template_name FROM reported_artifacts
-            WHERE organization = $1 AND fingerprint = $2 ORDER BY created_at, id";
-        let key = artifact.bytes().as_slice();
-        let mut own: Vec<OwnRow> = on!(self, |connection| {
-            let select = sqlx::query(OWN).bind(organization).bind(key);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let mut reported: Vec<ReportedRow> = on!(self, |connection| {
-            let select = sqlx::query(REPORTED).bind(organization).bind(key);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        if let Some(flow) = flow {
-            own.retain(|row| row.flow == flow);
-            reported.retain(|row| row.flow == flow);
+    ) -> Result<AssertedFlows, Error> {
+        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        let own: Vec<OwnRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT l.fingerprint, l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant,
+                            a.has_verdict, a.targets
+                     FROM latest_attestations l JOIN attestations a ON a.id = l.attestation WHERE l.organization = ",
+                );
+                query.push_bind(organization).push(" AND l.fingerprint IN");
+            },
+            keys(),
+            " ORDER BY a.created_at, a.id"
+        );
+        let reported: Vec<ReportedRow> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT fingerprint, flow, trail, name, template_name FROM reported_artifacts WHERE organization = ",
+                );
+                query.push_bind(organization).push(" AND fingerprint IN");
+            },
+            keys(),
+            " ORDER BY created_at, id"
+        );
+        let is_wanted = |of: &str| flow.is_none_or(|flow| flow == of);
+        let mut attested: Vec<(Key, LatestAttestation, Uuid)> = Vec::new();
+        for OwnRow { fingerprint: artifact, flow, attestation } in own {
+            if is_wanted(&flow) {
+                let trail = attestation.trail;
+                attested.push(((fingerprint(&artifact)?, flow), attestation.parse()?, trail));
+            }
+        }
+        let mut reports: Vec<(Key, ReportedRow)> = Vec::new();
+        for row in reported.into_iter().filter(|row| is_wanted(&row.flow)) {
+            reports.push(((fingerprint(&row.fingerprint)?, row.flow.clone()), row));
         }
         // The last trail of each flow replaces earlier ones.
-        let mut trails: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
-        trails.extend(reported.iter().map(|row| (row.flow.clone(), None)));
-        trails.extend(own.iter().map(|row| (row.flow.clone(), Some(row.attestation.trail))));
-        let with_trail = reported.iter().filter(|row| row.trail.is_some());
-        trails.extend(with_trail.map(|row| (row.flow.clone(), row.trail)));
-        let mut by_id = self.trails_with_own_attestations(organization, &trails).await?;
+        let mut trails: BTreeMap<Key, Option<Uuid>> = BTreeMap::new();
+        trails.extend(reports.iter().map(|(key, _)| (key.clone(), None)));
+        trails.extend(attested.iter().map(|(key, _, trail)| (key.clone(), Some(*trail))));
+        let with_trail = reports.iter().filter(|(_, row)| row.trail.is_some());
+        trails.extend(with_trail.map(|(key, row)| (key.clone(), row.trail)));
+        let ids: BTreeSet<Uuid> = trails.values().flatten().copied().collect();
+        let by_id = self.trails_with_own_attestations(organization, &ids).await?;
         let current = trails
             .iter()
             .filter(|(_, id)| id.and_then(|id| by_id.get(&id)).is_none_or(|trail| trail.template.is_none()));
-        let current: BTreeSet<&str> = current.map(|(flow, _)| flow.as_str()).collect();
-        let mut templates = self.templates(organization, current).await?;
-        let mut flows: BTreeMap<String, AssertedFlow> = BTreeMap::new();
-        for (flow, id) in &trails {
-            let trail = id.and_then(|id| by_id.remove(&id));
-            let known = flows.entry(flow.clone()).or_default();
-            if let Some(Trail { name, template, latest, .. }) = trail {
-                (known.trail, known.template, known.attestations) = (Some(name), template, latest);
-            }
-            known.template = known.template.take().or_else(|| templates.remove(flow));
+        let current: BTreeSet<&str> = current.map(|((_, flow), _)| flow.as_str()).collect();
+        let templates = self.templates(organization, current).await?;
+        let mut flows: BTreeMap<Key, AssertedFlow> = BTreeMap::new();
+        for (key, id) in &trails {
+            let trail = id.and_then(|id| by_id.get(&id));
+            let template = trail.and_then(|trail| trail.template.as_ref()).or_else(|| templates.get(&key.1));
+            let known = AssertedFlow {
+                trail: trail.map(|trail| trail.name.clone()),
+                template: template.cloned(),
+                attestations: trail.map(|trail| trail.latest.clone()).unwrap_or_default(),
+                ..AssertedFlow::default()
+            };
+            flows.insert(key.clone(), known);
         }
-        for ReportedRow { flow, trail, name, template_name } in reported {
-            let is_current = trails.get(&flow) == Some(&trail);
-            let known = flows.entry(flow).or_default();
+        for (key, ReportedRow { trail, name, template_name, .. }) in reports {
+            let is_current = trails.get(&key) == Some(&trail);
+            let known = flows.entry(key).or_default();
             known.reported_names.push(name);
             known.names.extend(template_name.filter(|_| is_current));
         }
-        let mut targets: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for OwnRow { flow, attestation } in own {
-            let mut attestation = attestation.parse()?;
-            targets.entry(flow.clone()).or_default().extend(attestation.targets.iter().cloned());
-            let known = flows.entry(flow).or_default();
+        let mut targets: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
+        for (key, mut attestation, _) in attested {
+            targets.entry(key.clone()).or_default().extend(attestation.targets.iter().cloned());
+            let known = flows.entry(key).or_default();
             // As in a trail: an attestation by fingerprint is about the reported artifact.
             attestation.targets.extend(known.names.iter().cloned());
             known.attestations.push(attestation);
         }
-        for (flow, targets) in targets {
-            flows.entry(flow).or_default().names.extend(targets);
+        for (key, targets) in targets {
+            flows.entry(key).or_default().names.extend(targets);
         }
-        Ok(flows)
+        let mut by_artifact = AssertedFlows::new();
+        for ((artifact, flow), known) in flows {
+            by_artifact.entry(artifact).or_default().insert(flow, known);
+        }
+        Ok(by_artifact)
     }
 
     /// Trails by identifier, with their attestations that attest no artifact.
     async fn trails_with_own_attestations(
         &mut self,
         organization: &str,
-        trails: &BTreeMap<String, Option<Uuid>>,
+        ids: &BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, Trail>, Error> {
-        let ids: Vec<Uuid> = trails.values().flatten().copied().collect();
         let rows: Vec<TrailRow> = fetch_for_all!(
             self,
             |query| {
@@ -138,7 +169,7 @@ impl Transaction {
                    AND NOT EXISTS (SELECT 1 FROM attested_artifacts x WHERE x.attestation = a.id) AND trail IN"
             )
             },
-            ids,
+            ids.iter().copied(),
             " ORDER BY created_at, id"
         );
         for row in attestations {

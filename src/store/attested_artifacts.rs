@@ -7,7 +7,9 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, rows};
 use super::transaction::on;
 use super::{Error, Transaction};
-use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp};
+use crate::domain::model::{
+    AnyJson, Fingerprint, FreeForm, GitCommit, JunitResult, RepositoryInfo, Timestamp,
+};
 use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An attestation in a list.
@@ -33,6 +35,10 @@ pub struct AttestationSummary {
     pub reported_by: String,
     /// Whether a later one superseded it.
     pub is_superseded: bool,
+    /// The template's artifacts that it is about, by name.
+    pub targets: Vec<String>,
+    /// The artifact that it is about; the first of several.
+    pub artifact: Option<Fingerprint>,
 }
 
 /// An attestation without its attachment.
@@ -72,6 +78,12 @@ pub struct AttestationDetails {
     pub other_fields: String,
     /// The commit that it is about.
     pub commit: Option<GitCommit>,
+    /// The repository that it names.
+    pub repo_info: Option<RepositoryInfo>,
+    /// The version of its stored form.
+    pub schema_version: i64,
+    /// The earlier one of the same name and targets that it superseded.
+    pub overrides: Option<Uuid>,
     /// The attached file.
     pub attachment: Option<Attachment>,
 }
@@ -105,6 +117,8 @@ struct SummaryRow {
     created_at: i64,
     reported_by: String,
     is_superseded: bool,
+    targets: String,
+    artifact: Option<Vec<u8>>,
 }
 
 impl SummaryRow {
@@ -122,6 +136,8 @@ impl SummaryRow {
             created_at: Timestamp::from_micros(self.created_at),
             reported_by: self.reported_by,
             is_superseded: self.is_superseded,
+            targets: serde_json::from_str(&self.targets).map_err(|_| Error::Unreadable("targets"))?,
+            artifact: self.artifact.as_deref().map(fingerprint).transpose()?,
         })
     }
 }
@@ -132,12 +148,69 @@ macro_rules! select_summaries {
         concat!(
             "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
                     CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
-                    a.superseded_by IS NOT NULL AS is_superseded
+                    a.superseded_by IS NOT NULL AS is_superseded, a.targets,
+                    (SELECT x.fingerprint FROM attested_artifacts x WHERE x.attestation = a.id
+                     ORDER BY x.fingerprint LIMIT 1) AS artifact
              FROM attestations a JOIN trails t ON t.id = a.trail
              WHERE ",
             $condition
         )
     };
+}
+
+/// Selects attestations without their attachments.
+macro_rules! select_details {
+    ($condition:expr) => {
+        concat!(
+            "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, a.targets, a.is_compliant, a.has_verdict, a.results,
+                    a.created_at, a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description,
+                    a.origin_url, a.user_data, a.other_fields, a.external_urls, a.git_commit_info, a.repo_info,
+                    a.schema_version, a.overrides, a.attachment, a.attachment_name,
+                    COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
+                    CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
+             FROM attestations a JOIN trails t ON t.id = a.trail
+               LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
+               LEFT JOIN removed_attachments r ON r.organization = a.organization AND r.sha256 = a.attachment
+             WHERE ",
+            $condition
+        )
+    };
+}
+
+/// Maximum number of attestations of one name that are read: twenty never exceed the maximum size of a response.
+const MAX_NAMED: i64 = 20;
+
+/// Selects the latest attestations of a name: `$2`, or `$3` for the artifact `$4`, whose name an attestation by fingerprint
+/// gets from the report of the artifact. `$5` is the limit.
+macro_rules! select_named {
+    ($condition:literal) => {
+        select_details!(concat!(
+            "(a.name = $2 OR (a.name = $3 AND (
+               EXISTS (SELECT 1 FROM reported_artifacts p
+                       WHERE p.trail = a.trail AND p.template_name = $4
+                         AND EXISTS (SELECT 1 FROM attested_artifacts y
+                                     WHERE y.organization = a.organization AND y.fingerprint = p.fingerprint
+                                       AND y.attestation = a.id))
+               OR a.targets <> REPLACE(a.targets, '\"' || $4 || '\"', '')))) AND ",
+            $condition,
+            " ORDER BY a.created_at DESC, a.id DESC LIMIT $5"
+        ))
+    };
+}
+
+/// The name of an attestation, such as `unit`, or `app.unit` for the artifact `app` of the template.
+#[derive(Debug, Clone, Copy)]
+pub struct AttestationName<'a> {
+    whole: &'a str,
+    target: &'a str,
+    last: &'a str,
+}
+
+impl<'a> From<&'a str> for AttestationName<'a> {
+    fn from(whole: &'a str) -> Self {
+        let (target, last) = whole.split_once('.').unwrap_or_default();
+        Self { whole, target, last }
+    }
 }
 
 impl Transaction {
@@ -219,16 +292,7 @@ impl Transaction {
         organization: &str,
         id: Uuid,
     ) -> Result<Option<AttestationDetails>, Error> {
-        const SELECT: &str = "
-            SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, a.targets, a.is_compliant, a.has_verdict, a.results,
-                   a.created_at, a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description,
-                   a.origin_url, a.user_data, a.other_fields, a.external_urls, a.git_commit_info, a.attachment, a.attachment_name,
-                   COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
-                   CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
-            FROM attestations a JOIN trails t ON t.id = a.trail
-              LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
-              LEFT JOIN removed_attachments r ON r.organization = a.organization AND r.sha256 = a.attachment
-            WHERE a.organization = $1 AND a.id = $2";
+        const SELECT: &str = select_details!("a.organization = $1 AND a.id = $2");
         let row: Option<DetailsRow> = on!(self, |connection| {
             sqlx::query(SELECT)
                 .bind(organization)
@@ -238,6 +302,44 @@ impl Transaction {
                 .and_then(optional_from_row)?
         });
         row.map(DetailsRow::parse).transpose()
+    }
+
+    /// The attestations of a name in a trail, newest first, at most [`MAX_NAMED`].
+    pub async fn attestations_named_in_trail(
+        &mut self,
+        organization: &str,
+        trail: Uuid,
+        name: AttestationName<'_>,
+    ) -> Result<Vec<AttestationDetails>, Error> {
+        const SELECT: &str = select_named!("a.trail = $6 AND a.organization = $1");
+        let rows: Vec<DetailsRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(name.whole).bind(name.last);
+            let select = select.bind(name.target).bind(MAX_NAMED).bind(trail);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(DetailsRow::parse).collect()
+    }
+
+    /// The attestations of a name of an artifact in a flow, newest first, at most [`MAX_NAMED`]. `COALESCE` keeps SQLite from
+    /// reading all attestations of the flow.
+    pub async fn attestations_named_of_artifact(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        artifact: Fingerprint,
+        name: AttestationName<'_>,
+    ) -> Result<Vec<AttestationDetails>, Error> {
+        const SELECT: &str = select_named!(
+            "COALESCE(a.flow, '') = $6
+             AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
+        );
+        let rows: Vec<DetailsRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(name.whole).bind(name.last);
+            let select = select.bind(name.target).bind(MAX_NAMED).bind(flow);
+            let select = select.bind(artifact.bytes().as_slice());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        rows.into_iter().map(DetailsRow::parse).collect()
     }
 
     /// The artifacts that an attestation is about.
@@ -283,6 +385,9 @@ struct DetailsRow {
     other_fields: Option<String>,
     external_urls: String,
     git_commit_info: Option<String>,
+    repo_info: Option<String>,
+    schema_version: i64,
+    overrides: Option<Uuid>,
     attachment: Option<Vec<u8>>,
     attachment_name: Option<String>,
     attachment_size: Option<i64>,
@@ -320,6 +425,13 @@ impl DetailsRow {
             other_fields: self.other_fields.unwrap_or_else(|| "{}".to_owned()),
             external_urls: serde_json::from_str(&self.external_urls).map_err(unreadable)?,
             commit: commit.map_err(unreadable)?,
+            repo_info: self
+                .repo_info
+                .map(|json| serde_json::from_str(&json))
+                .transpose()
+                .map_err(unreadable)?,
+            schema_version: self.schema_version,
+            overrides: self.overrides,
             attachment,
         })
     }

@@ -19,7 +19,9 @@ use crate::domain::evidence::policy::facts::{
     FlowEvidence, TrailEvidence,
 };
 use crate::domain::evidence::policy::{LatestNeeded, Needs};
-use crate::domain::model::{EnvironmentName, Fingerprint, GitCommit, JunitResult, Timestamp};
+use crate::domain::model::{
+    ComplianceState, EnvironmentName, Fingerprint, GitCommit, JunitResult, Timestamp,
+};
 use crate::store::from_row::all_from_rows;
 
 /// The columns in the order of `latest_attestations`. JSON from SQLite has 0 and 1 instead of booleans.
@@ -85,9 +87,10 @@ fn held_by<'a>(evidence: &'a mut Evidence, flow: String, tags: &Tags) -> &'a mut
 }
 
 /// Adds a trail. The caller adds those of attestations in the order of their times, so that the latest is the last.
-fn add_trail(flow: &mut FlowEvidence, trail: Option<&(String, bool)>) {
-    if let Some((name, is_compliant)) = trail {
-        let trail = TrailEvidence { name: name.clone(), is_compliant: *is_compliant };
+fn add_trail(flow: &mut FlowEvidence, trail: Option<&(String, ComplianceState)>) {
+    if let Some((name, state)) = trail {
+        let is_compliant = *state == ComplianceState::Compliant;
+        let trail = TrailEvidence { name: name.clone(), is_compliant };
         flow.trails.retain(|known| known != &trail);
         flow.trails.push(trail);
     }

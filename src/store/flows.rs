@@ -1,13 +1,15 @@
-//! Creates flows by operation, and versions of their templates.
+//! Creates flows by operation, and versions of their templates. Lists flows.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::from_row::optional_from_row;
+use super::from_row::{all_from_rows, one_from_row, optional_from_row};
 use super::transaction::on;
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{Fingerprint, TemplateBody, Timestamp};
+use crate::domain::model::{ComplianceState, Fingerprint, Page, TemplateBody, Timestamp};
 
 /// A flow, and what the bootstrap file says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
@@ -31,6 +33,85 @@ pub struct NewFlow<'a> {
     pub token: Fingerprint,
 }
 
+/// Filters of a list of flows.
+#[derive(Debug, Clone, Copy)]
+pub enum FlowFilter<'a> {
+    /// By name.
+    Name(&'a str),
+    /// By a part of the name.
+    Part(&'a str),
+    /// By a part of the name, ignoring case.
+    PartIgnoringCase(&'a str),
+}
+
+/// A flow in a list.
+#[derive(Debug, Clone)]
+pub struct ListedFlow {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// When it was declared or first used.
+    pub created_at: Timestamp,
+    /// When its latest attestation or new artifact was received, or its latest trail changed.
+    pub latest_activity_at: Option<Timestamp>,
+    /// The state of the trail that was begun last.
+    pub latest_state: Option<ComplianceState>,
+    /// Its current template.
+    pub template: Option<TemplateBody>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ListedRow {
+    name: String,
+    description: Option<String>,
+    created_at: i64,
+    latest_trail: Option<Uuid>,
+    trail_changed_at: Option<i64>,
+    attested_at: Option<i64>,
+    artifact_at: Option<i64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SizeRow {
+    total: i64,
+    size: i64,
+}
+
+/// Pushes the conditions of a filter.
+macro_rules! push_filter {
+    ($query:ident, $organization:ident, $filter:ident) => {
+        $query.push(" FROM flows f WHERE f.organization = ").push_bind($organization);
+        // Names are ASCII. LIKE ignores case on SQLite only.
+        match $filter {
+            FlowFilter::Name(name) => {
+                $query.push(" AND f.name = ").push_bind(name);
+            }
+            FlowFilter::Part(part) => {
+                $query.push(" AND (f.name <> REPLACE(f.name, ").push_bind(part);
+                $query.push(", '') OR ").push_bind(part).push(" = '')");
+            }
+            FlowFilter::PartIgnoringCase(part) => {
+                let part = part.to_ascii_lowercase();
+                $query.push(" AND (lower(f.name) <> REPLACE(lower(f.name), ").push_bind(part.clone());
+                $query.push(", '') OR ").push_bind(part).push(" = '')");
+            }
+        }
+    };
+}
+
+/// Pushes the order of a list, and the limits of a page.
+macro_rules! push_page {
+    ($query:ident, $page:ident) => {
+        $query.push(" ORDER BY f.name");
+        if let Some(page) = $page {
+            $query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
+        }
+    };
+}
+
 #[derive(sqlx::FromRow)]
 struct TemplateRow {
     id: Uuid,
@@ -50,6 +131,76 @@ impl Transaction {
             let select = sqlx::query(SELECT).bind(organization).bind(flow);
             select.fetch_optional(connection).await.and_then(optional_from_row)?
         }))
+    }
+
+    /// The number of flows, and an upper bound of the size of a page as JSON, in bytes.
+    pub async fn size_of_flows(
+        &mut self,
+        organization: &str,
+        filter: FlowFilter<'_>,
+        page: Option<Page>,
+    ) -> Result<(u64, u64), Error> {
+        let SizeRow { total, size } = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("SELECT (SELECT COUNT(*)");
+            push_filter!(query, organization, filter);
+            query.push(
+                ") AS total, CAST(COALESCE(SUM(p.size), 0) AS BIGINT) AS size FROM (
+                   SELECT 500 + 6 * COALESCE(octet_length(f.description), 0)
+                          + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
+                                          WHERE t.organization = f.organization AND t.flow = f.name
+                                            AND t.closed_at IS NULL), 0) AS size",
+            );
+            push_filter!(query, organization, filter);
+            push_page!(query, page);
+            query.push(") p");
+            query.build().fetch_one(connection).await.and_then(one_from_row)?
+        });
+        Ok((total.unsigned_abs(), size.unsigned_abs()))
+    }
+
+    /// Flows by name: all, or a page.
+    pub async fn flows(
+        &mut self,
+        organization: &str,
+        filter: FlowFilter<'_>,
+        page: Option<Page>,
+    ) -> Result<Vec<ListedFlow>, Error> {
+        let rows: Vec<ListedRow> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT f.name, f.description, f.created_at,
+                        (SELECT t.id FROM trails t WHERE t.organization = f.organization AND t.flow = f.name
+                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_trail,
+                        (SELECT t.last_modified_at FROM trails t
+                         WHERE t.organization = f.organization AND t.flow = f.name
+                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS trail_changed_at,
+                        (SELECT a.created_at FROM attestations a
+                         WHERE a.organization = f.organization AND a.flow = f.name
+                         ORDER BY a.created_at DESC, a.id DESC LIMIT 1) AS attested_at,
+                        (SELECT x.created_at FROM flow_artifacts x
+                         WHERE x.organization = f.organization AND x.flow = f.name
+                         ORDER BY x.created_at DESC LIMIT 1) AS artifact_at",
+            );
+            push_filter!(query, organization, filter);
+            push_page!(query, page);
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let trails: BTreeSet<Uuid> = rows.iter().filter_map(|row| row.latest_trail).collect();
+        let states = self.trail_compliance(organization, &trails).await?;
+        let mut templates = self.templates(organization, rows.iter().map(|row| row.name.as_str())).await?;
+        let mut tags = self.tags(organization).await?;
+        let flow = |row: ListedRow| {
+            let latest = row.trail_changed_at.max(row.attested_at).max(row.artifact_at);
+            ListedFlow {
+                description: row.description.unwrap_or_default(),
+                created_at: Timestamp::from_micros(row.created_at),
+                latest_activity_at: latest.map(Timestamp::from_micros),
+                latest_state: row.latest_trail.and_then(|trail| Some(states.get(&trail)?.1)),
+                template: templates.remove(&row.name).map(|template| template.body),
+                tags: tags.remove(&row.name).unwrap_or_default(),
+                name: row.name,
+            }
+        };
+        Ok(rows.into_iter().map(flow).collect())
     }
 
     /// Creates a flow, or replaces its description.

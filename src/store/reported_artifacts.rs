@@ -6,6 +6,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{fingerprint, json};
 use super::from_row::all_from_rows;
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
@@ -24,6 +25,27 @@ pub struct NewReport<'a> {
     pub sent: &'a ReportedArtifact,
     /// The token's name.
     pub reported_by: &'a str,
+}
+
+/// The report of an artifact in a trail.
+#[derive(Debug, Clone)]
+pub struct TrailReport {
+    /// The artifact.
+    pub artifact: Fingerprint,
+    /// The name of the file or the image.
+    pub name: String,
+    /// Its name in the template of the trail.
+    pub template_name: Option<String>,
+    /// When it was received.
+    pub created_at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+struct TrailReportRow {
+    fingerprint: Vec<u8>,
+    name: String,
+    template_name: Option<String>,
+    created_at: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -94,6 +116,26 @@ impl Transaction {
             }
         }
         Ok(attestations)
+    }
+
+    /// The reports of artifacts in a trail, newest first.
+    pub async fn reports_of_trail(&mut self, trail: Uuid) -> Result<AtMost<TrailReport>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, name, template_name, created_at FROM reported_artifacts WHERE trail = $1
+            ORDER BY created_at DESC, id DESC LIMIT $2";
+        let rows: Vec<TrailReportRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(trail).bind(one_more_than(MAX_ROWS));
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let parse = |row: TrailReportRow| {
+            Ok(TrailReport {
+                artifact: fingerprint(&row.fingerprint)?,
+                name: row.name,
+                template_name: row.template_name,
+                created_at: Timestamp::from_micros(row.created_at),
+            })
+        };
+        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(parse).collect::<Result<_, Error>>()?))
     }
 
     /// The artifacts of a trail by their names in its template: the last reported one of each name.

@@ -257,20 +257,37 @@ impl Transaction {
         Ok(AtMost::from_rows(MAX_RESULTS, pods))
     }
 
-    /// The artifacts that were built from commits with this prefix of hex digits, each with its commit.
+    /// The artifacts that were built from commits with this prefix of hex digits, each with its commit: by their origin, or
+    /// as pipelines reported them in trails of the commit. With `flow`: only artifacts of this flow.
     pub async fn find_artifacts_of_commit(
         &mut self,
         organization: &str,
         commit: &str,
+        flow: Option<&str>,
     ) -> Result<AtMost<(String, Fingerprint)>, Error> {
-        // Hashes with the prefix sort before the prefix with a `g` in any locale.
+        // Hashes with the prefix sort before the prefix with a `g` in any locale. The index of trails has the first 40
+        // digits of a hash, which is the first field of its JSON. A report may be of another commit than its trail.
         const SELECT: &str = "
-            SELECT DISTINCT commit_sha, fingerprint FROM provenance
-            WHERE organization = $1 AND commit_sha >= $2 AND commit_sha < $3
-            ORDER BY commit_sha, fingerprint LIMIT $4";
+            SELECT DISTINCT b.commit_sha, b.fingerprint FROM (
+              SELECT commit_sha, fingerprint FROM provenance
+              WHERE organization = $1 AND commit_sha >= $2 AND commit_sha < $3
+              UNION ALL
+              SELECT substr(t.git_commit_info, 10, CASE WHEN substr(t.git_commit_info, 50, 1) = '\"' THEN 40 ELSE 64 END),
+                     r.fingerprint
+              FROM trails t CROSS JOIN reported_artifacts r
+              WHERE t.organization = $1 AND substr(t.git_commit_info, 10, 40) >= $4
+                AND substr(t.git_commit_info, 10, 40) < $5 AND t.git_commit_info LIKE $6 ESCAPE '!'
+                AND r.trail = t.id AND r.content LIKE $7 ESCAPE '!') AS b
+            WHERE $8 = '' OR EXISTS (SELECT 1 FROM flow_artifacts f
+                                     WHERE f.organization = $1 AND f.flow = $8 AND f.fingerprint = b.fingerprint)
+            ORDER BY b.commit_sha, b.fingerprint LIMIT $9";
+        let first: String = commit.chars().take(40).collect();
         let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
-            select.bind(one_more_than(MAX_RESULTS)).fetch_all(connection).await.and_then(all_from_rows)?
+            let select = select.bind(&first).bind(format!("{first}g")).bind(commit_pattern(commit));
+            let select = select.bind(format!("%{}%", literal(&format!("\"git_commit\":\"{commit}"))));
+            let select = select.bind(flow.unwrap_or_default()).bind(one_more_than(MAX_RESULTS));
+            select.fetch_all(connection).await.and_then(all_from_rows)?
         });
         let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
         Ok(AtMost::from_rows(MAX_RESULTS, built.collect::<Result<_, Error>>()?))
@@ -288,13 +305,11 @@ impl Transaction {
             WHERE organization = $1 AND substr(git_commit_info, 10, 40) >= $2
               AND substr(git_commit_info, 10, 40) < $3 AND git_commit_info LIKE $4 ESCAPE '!'
             ORDER BY created_at DESC, id DESC LIMIT $5";
-        // A commit is serialized with the hash first.
-        let pattern = format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")));
         let prefix: String = commit.chars().take(40).collect();
         let rows = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(&prefix).bind(format!("{prefix}g"));
             select
-                .bind(pattern)
+                .bind(commit_pattern(commit))
                 .bind(one_more_than(MAX_RESULTS))
                 .fetch_all(connection)
                 .await
@@ -361,6 +376,11 @@ impl Transaction {
         });
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
+}
+
+/// Matches the commit of a trail, which is serialized with the hash first.
+fn commit_pattern(commit: &str) -> String {
+    format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")))
 }
 
 fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<AtMost<Artifact>, Error> {

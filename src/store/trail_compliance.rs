@@ -8,15 +8,15 @@ use super::trails::{COLUMNS, TrailRow};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::evaluate_trail;
-use crate::domain::model::Timestamp;
+use crate::domain::model::{ComplianceState, Timestamp};
 
 impl Transaction {
-    /// The names of trails, and whether each complies with its template, or else with the current one of its flow.
+    /// The names of trails, and their states by their templates, or else by the current ones of their flows.
     pub async fn trail_compliance(
         &mut self,
         organization: &str,
         trails: &BTreeSet<Uuid>,
-    ) -> Result<HashMap<Uuid, (String, bool)>, Error> {
+    ) -> Result<HashMap<Uuid, (String, ComplianceState)>, Error> {
         let mut compliance = HashMap::new();
         let ids: Vec<Uuid> = trails.iter().copied().collect();
         for chunk in ids.chunks(MAX_STATEMENT_ROWS) {
@@ -38,7 +38,7 @@ impl Transaction {
                 let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow));
                 // The compliance does not depend on the time.
                 let status = evaluate_trail(template, &trail.latest, Timestamp::EPOCH);
-                compliance.insert(trail.id, (trail.name, status.is_compliant));
+                compliance.insert(trail.id, (trail.name, status.status));
             }
         }
         Ok(compliance)

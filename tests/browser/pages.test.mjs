@@ -93,6 +93,36 @@ userTest('links lead from the organization to a failed test; the past and sign-o
   }
 });
 
+userTest('open page shows a new artifact, and its form is not replaced while in use', {}, async (user, page) => {
+  const report = async (name) => {
+    const pod = { podName: name, namespace: 'live', digests: { [name]: name.padEnd(64, '0') }, creationTimestamp: 1_700_000_000, owners: [] };
+    const response = await fetch(`${running.base}/api/v2/environments/${running.organization}/live/report/K8S`, {
+      method: 'PUT',
+      body: JSON.stringify({ type: 'K8S', artifacts: [pod] }),
+      headers: { Authorization: `Bearer ${running.token}` },
+    });
+    assert.ok(response.ok, await response.text());
+  };
+  await report('a1');
+  await user.signIn();
+  await page.clock.install();
+  await page.goto(`/ui/${running.organization}/environments/live`);
+  const shows = (name) => page.getByRole('main').getByText(name, { exact: true }).first();
+  await shows('a1').waitFor();
+  await report('b2');
+  await page.clock.runFor(20_000);
+  await shows('b2').waitFor();
+  await page.getByRole('main').getByRole('searchbox').or(page.getByRole('main').getByRole('textbox')).first().focus();
+  await report('c3');
+  await page.clock.runFor(20_000);
+  await shows('b2').waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  await page.clock.runFor(20_000);
+  await shows('c3').waitFor();
+  const [data] = await Promise.all([page.waitForResponse('**/api/v2/snapshots/**'), page.getByRole('link', { name: 'JSON' }).click()]);
+  assert.equal(data.status(), 200);
+});
+
 userTest('pages can be used by keyboard', {}, async (user, page) => {
   const press = (key) => page.keyboard.press(key);
   const focused = () => page.evaluate(() => document.activeElement.matches(':focus-visible') && document.activeElement.outerHTML);

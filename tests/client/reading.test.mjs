@@ -1,10 +1,14 @@
 // The read commands of the public client against the service, and ours beside them.
 
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { client, read, start, supercargo, token } from './service.mjs';
 
 let service;
+
+const COMMIT = 'd'.repeat(40);
 
 /** Digests by digit. */
 const digest = (digit) => digit.repeat(64);
@@ -28,6 +32,12 @@ before(async () => {
   service = await start();
   for (const digits of ['aa', 'ab', 'bbb']) await report('prod', digits);
   await report('stage', 'b');
+  const template_file = 'version: 1\ntrail: {artifacts: [{name: app, attestations: [{name: unit, type: junit}]}]}\n';
+  await send('PUT', '/flows/acme/template_file', { data_json: { name: 'cart', description: 'The cart' }, template_file });
+  await send('PUT', '/flows/acme/template_file', { data_json: { name: 'empty' } });
+  await send('PUT', '/trails/acme/cart', { data_json: { name: 'build-1', git_commit_info: { sha1: COMMIT } } });
+  const reported = { fingerprint: digest('b'), filename: 'registry/cart:b', git_commit: COMMIT, build_url: 'https://ci.example.com/1', commit_url: 'https://git.example.com/d', trail_name: 'build-1', template_reference_name: 'app', repo_info: { name: 'acme/cart', provider: 'gitlab', id: '1', url: 'https://git.example.com/acme/cart' } };
+  await send('POST', '/artifacts/acme/cart', reported, true);
 });
 
 after(() => service?.stop());
@@ -110,4 +120,123 @@ test('integers are written without a fraction', async () => {
   const response = await fetch(`${service.base}/api/v2/snapshots/acme/prod/-1`, { headers: { Authorization: `Bearer ${token.reader}` } });
   assert.match(await response.text(), /"index":3,.*"creationTimestamp":\[1790000000/s);
   assert.equal(snapshot.artifacts[0].annotation.now, 3);
+});
+
+/** Sends a request as the admin: JSON, or a form. */
+async function send(method, path, body, json = false) {
+  const headers = { Authorization: `Bearer ${token.admin}`, ...(json && { 'Content-Type': 'application/json' }) };
+  const response = await fetch(`${service.base}/api/v2${path}`, { method, headers, body: json ? JSON.stringify(body) : form(body) });
+  assert.ok(response.ok, `${path}: ${await response.text()}`);
+}
+
+function form(parts) {
+  const sent = new FormData();
+  for (const [name, part] of Object.entries(parts)) sent.set(name, typeof part === 'string' ? part : JSON.stringify(part));
+  return sent;
+}
+
+const attestUnit = (fingerprint) => send('POST', '/attestations/acme/cart/trail/build-1/junit', {
+  data_json: { attestation_name: 'unit', junit_results: [{ name: 'all', total: 3, failures: 0, errors: 0 }], artifact_fingerprint: fingerprint },
+});
+
+/** The output of the public client as a table, which has these parts, and as JSON. */
+function both(command, ...parts) {
+  has(theirs(command), ...parts);
+  return JSON.parse(theirs([...command, '--output', 'json']));
+}
+
+const missing = (command, message) => has(theirs(command, { exit: 1 }), message);
+
+test('list flows, as a whole, by name and page', () => {
+  assert.deepEqual(both(['list', 'flows'], 'cart', 'The cart', 'declared').map(({ name }) => name), ['cart', 'declared', 'empty']);
+  assert.equal(both(['list', 'flows', '--name', 'DECL', '--ignore-case'], 'declared').length, 1);
+  has(theirs(['list', 'flows', '--name', 'DECL']), 'No flows were found');
+  has(theirs(['list', 'flows', '--page', '2', '--page-limit', '2']), 'empty');
+  has(theirs(['list', 'flows', '--page', '9', '--page-limit', '2']), 'No flows were found');
+});
+
+test('get flow prints its template', () => {
+  assert.equal(both(['get', 'flow', 'cart'], 'The cart', 'version: 1', 'name: unit').latest_state, 'INCOMPLETE');
+  both(['get', 'flow', 'empty'], 'empty');
+  missing(['get', 'flow', 'nowhere'], 'flow "nowhere" not found');
+});
+
+test('list and get trails, whose state is that of their attestations', async () => {
+  has(theirs(['list', 'trails', '--flow', 'cart']), 'build-1', 'INCOMPLETE');
+  has(theirs(['list', 'trails', '--flow', 'cart', '--page', '9']), 'No trails were found');
+  has(theirs(['list', 'trails', '--flow', 'empty']), 'No trails were found');
+  missing(['list', 'trails', '--flow', 'nowhere'], 'flow "nowhere" not found');
+  assert.equal(both(['get', 'trail', 'build-1', '--flow', 'cart'], 'build-1', 'INCOMPLETE', COMMIT).compliance_state, 'INCOMPLETE');
+  await attestUnit(digest('b'));
+  const { events } = both(['get', 'trail', 'build-1', '--flow', 'cart'], 'COMPLIANT', 'unit', 'prod');
+  assert.equal(events[0].type, 'trail_reported');
+  has(theirs(['get', 'trail', 'build-1', '--flow', 'cart', '--output', 'markdown']), 'build-1', 'unit');
+  missing(['get', 'trail', 'nowhere', '--flow', 'cart'], 'trail "nowhere" of flow "cart" not found');
+});
+
+test('list and get artifacts', () => {
+  assert.equal(both(['list', 'artifacts', '--flow', 'cart'], 'registry/cart:b', 'ddddddd', 'COMPLIANT').length, 1);
+  assert.equal(both(['list', 'artifacts', '--repo', 'acme/cart'], 'registry/cart:b').length, 1);
+  for (const options of [['--flow', 'empty'], ['--flow', 'cart', '--page', '2']]) {
+    has(theirs(['list', 'artifacts', ...options]), 'No artifacts were found');
+  }
+  missing(['list', 'artifacts', '--flow', 'nowhere'], 'flow "nowhere" not found');
+  for (const expression of [`cart@${digest('b')}`, 'cart@bbbbb', `cart:${COMMIT}`, 'cart:ddddd']) {
+    both(['get', 'artifact', expression, '--trail', 'build-1'], 'registry/cart:b', COMMIT, 'COMPLIANT', 'prod', 'Attestation unit passed');
+  }
+  missing(['get', 'artifact', `cart@${digest('a')}`], 'not found in flow "cart"');
+  missing(['get', 'artifact', `cart:${'e'.repeat(40)}`], 'not found in flow "cart"');
+  missing(['get', 'artifact', 'cart:ddddd', '--trail', 'nowhere'], 'trail "nowhere" of flow "cart" not found');
+});
+
+test('search by fingerprint and commit, whole and shortened', () => {
+  for (const sha of [digest('b'), 'bbbbb', COMMIT, 'ddddd']) {
+    const { artifacts } = both(['search', sha], 'registry/cart:b', 'COMPLIANT', 'prod');
+    assert.deepEqual(artifacts.map(({ fingerprint }) => fingerprint), [digest('b')]);
+  }
+  assert.equal(both(['search', digest('a')], 'registry/cart:a', 'prod').artifacts[0].has_provenance, false);
+  missing(['search', 'ffffff'], 'no artifact has a fingerprint or commit');
+});
+
+test('get attestation by name and identifier', () => {
+  const named = [['--trail', 'build-1'], ['--fingerprint', digest('b')]];
+  let id;
+  for (const options of named) {
+    const found = both(['get', 'attestation', 'unit', '--flow', 'cart', ...options], 'unit', 'junit', digest('b'));
+    id = found[0].attestation_id;
+    has(theirs(['get', 'attestation', 'nothing', '--flow', 'cart', ...options]), 'No attestations found');
+  }
+  has(theirs(['get', 'attestation', '--attestation-id', id]), 'unit');
+  has(theirs(['get', 'attestation', '--attestation-id', id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))]), 'No attestations found');
+  missing(['get', 'attestation', 'unit', '--flow', 'cart', '--trail', 'nowhere'], 'trail "nowhere" of flow "cart" not found');
+});
+
+test('evaluate trail reads the attestations of the trail', async () => {
+  await writeFile(join(service.folder, 'policy.rego'), 'package policy\n\nimport rego.v1\n\nallow if input.trail.compliance_state == "COMPLIANT"\n');
+  const shown = theirs(['evaluate', 'trail', 'build-1', '--flow', 'cart', '--policy', 'policy.rego', '--show-input', '--output', 'json']);
+  has(shown, '"allow": true', '"junit_results"');
+});
+
+test('list and get policies', async () => {
+  has(theirs(['list', 'policies']), 'No policies were found');
+  const policy_file = '_schema: https://example.com/v1\n';
+  await send('PUT', '/policies/acme', { payload: { name: 'rules', type: 'env', description: 'All of them' }, policy_file });
+  assert.equal(both(['list', 'policies'], 'rules').length, 1);
+  both(['get', 'policy', 'rules'], 'rules', 'All of them', '_schema');
+  missing(['get', 'policy', 'nowhere'], 'policy "nowhere" not found');
+});
+
+test('tag an environment and a flow', () => {
+  const tag = (...options) => client(service, token.admin, ['tag', ...options]);
+  for (const [kind, name] of [['env', 'prod'], ['flow', 'cart']]) {
+    for (const options of [['--set', 'team=shop,tier=1'], ['--unset', 'tier']]) {
+      const { status, stdout, stderr } = tag(kind, name, ...options);
+      assert.equal(status, 0, stdout + stderr);
+    }
+    has(theirs(['get', kind === 'env' ? 'environment' : kind, name]), 'team', 'shop');
+  }
+  has(theirs(['list', 'environments', '--tag', 'team:shop']), 'prod');
+  has(theirs(['list', 'flows']), 'team', 'shop');
+  has(tag('flow', 'nowhere', '--set', 'a=b').stderr, 'flow "nowhere" not found');
+  has(tag('flow', 'declared', '--set', 'a=b').stderr, 'the bootstrap file declares the flow');
 });

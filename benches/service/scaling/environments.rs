@@ -116,6 +116,6 @@ fn fill(connection: &mut Connection, shared: &[Artifact], environments: u64) {
     all.dedup();
     attest_all(connection, ORGANIZATION, all);
     for n in 0..environments {
-        connection.report(ORGANIZATION, &format!("env-{n}"), &report(of_environment(n))).expect(201);
+        connection.report(ORGANIZATION, &format!("env-{n}"), &report(of_environment(n), 1)).expect(201);
     }
 }

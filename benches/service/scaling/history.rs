@@ -82,7 +82,7 @@ impl Environment {
         self.reports += 1;
         let end = self.first + self.artifacts - changed;
         let from = end + self.reports % 2 * changed;
-        let body = report((self.first..end).chain(from..from + changed));
+        let body = report((self.first..end).chain(from..from + changed), 1);
         connection.report(ORGANIZATION, &self.name, &body).expect(201).milliseconds
     }
 }

@@ -139,7 +139,9 @@ impl<'a> Noise<'a> {
         let all = std::iter::once(0).chain((0..ENVIRONMENTS).flat_map(artifacts));
         attest_all(&mut connection, NOISY, all);
         let reports = (0..ENVIRONMENTS).map(|n| {
-            [0, 1].map(|first| report(std::iter::once(0).chain(artifacts(n).skip(first).take(ARTIFACTS - 1))))
+            [0, 1].map(|first| {
+                report(std::iter::once(0).chain(artifacts(n).skip(first).take(ARTIFACTS - 1)), 1)
+            })
         });
         let reports: Vec<_> = reports.collect();
         for (n, bodies) in reports.iter().enumerate() {

@@ -109,7 +109,7 @@ impl Tenant {
 
     /// Reports the current artifacts: the last one alternates between two.
     fn report(&self, connection: &mut Connection) -> io::Result<Response> {
-        let body = report((1..ARTIFACTS).chain([ARTIFACTS + self.reports % 2]));
+        let body = report((1..ARTIFACTS).chain([ARTIFACTS + self.reports % 2]), 1);
         connection.try_send(&report_head(&self.organization, ENVIRONMENT, &body), &body)
     }
 

@@ -50,10 +50,10 @@ impl Flows {
     after_help = "Example:\n  List the latest artifacts of a flow:\n    supercargo list artifacts --flow cart"
 )]
 pub(super) struct Artifacts {
-    /// Filter by flow
-    #[arg(long, value_name = "NAME", conflicts_with = "repository")]
+    /// Flow name
+    #[arg(long, value_name = "NAME", required_unless_present = "repository", conflicts_with = "repository")]
     flow: Option<FlowName>,
-    /// Filter by repository with its owner, such as acme/cart
+    /// Repository with its owner, such as acme/cart
     #[arg(long, value_name = "NAME")]
     repository: Option<RepositoryName>,
     #[command(flatten)]
@@ -72,17 +72,15 @@ const ARTIFACTS: [Column; 5] = [
 
 impl Artifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (client, mut query, mut about) = (client(service)?, Vec::new(), Resource::Organization);
-        if let Some(flow) = &self.flow {
-            query.push(("flow_name", flow.as_str()));
-            about = Resource::Named("flow", flow.as_str());
-        }
-        if let Some(repository) = &self.repository {
-            query.push(("repo_name", repository.as_str()));
-            about = Resource::Repository(repository.as_str());
-        }
+        let client = client(service)?;
+        let (about, query) = match (&self.flow, &self.repository) {
+            (Some(flow), _) => (Resource::Named("flow", flow.as_str()), ("flow_name", flow.as_str())),
+            (None, Some(name)) => (Resource::Repository(name.as_str()), ("repo_name", name.as_str())),
+            // The arguments require one of them.
+            (None, None) => (Resource::Organization, ("flow_name", "")),
+        };
         let fetch = async |page| {
-            let send = async || client.items(&["artifacts"], &query, Some(page)).await;
+            let send = async || client.items(&["artifacts"], &[query], Some(page)).await;
             self.common.request(&client, about, send).await
         };
         let listed = |items: &[Parsed<Item>]| table(&ARTIFACTS, items.iter().map(|item| &item.raw));
@@ -156,7 +154,8 @@ pub(super) struct Trail {
     /// Flow name
     flow: FlowName,
     /// Trail name
-    trail: TrailName,
+    #[arg(value_name = "TRAIL")]
+    name: TrailName,
     #[command(flatten)]
     common: Common,
 }
@@ -173,7 +172,7 @@ const EVENTS: [Column; 7] = [
 
 impl Trail {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (flow, name) = (self.flow.as_str(), self.trail.as_str());
+        let (flow, name) = (self.flow.as_str(), self.name.as_str());
         let (about, path) = (Resource::Named("trail", name), ["trails", flow, name]);
         let trail = self.common.object(service, about, (&path, &[])).await?;
         self.common.output.print(&trail, || table(&EVENTS, items(&trail, "/events")))?;
@@ -268,12 +267,17 @@ const FOUND: [Column; 7] = [
 
 fn hash_start(text: &str) -> Result<String, &'static str> {
     let is_valid = (5..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    is_valid.then(|| text.to_owned()).ok_or("expected 5 to 64 hexadecimal digits")
+    is_valid.then(|| text.to_ascii_lowercase()).ok_or("expected 5 to 64 hexadecimal digits")
 }
 
 async fn search(common: &Common, service: &Service, about: Resource<'_>, word: &str) -> Result<(), Failure> {
     let found: Value = common.object(service, about, (&["search", "sha", word], &[])).await?;
-    common.output.print(&found, || table(&FOUND, items(&found, "/artifacts")))
+    common.output.print(&found, || table(&FOUND, items(&found, "/artifacts")))?;
+    let has_more = ["/resolved_to/fingerprints/has_more", "/resolved_to/commits/has_more"];
+    if has_more.iter().any(|pointer| at(&found, pointer) == true) {
+        tracing::warn!("more artifacts match: set more digits");
+    }
+    Ok(())
 }
 
 impl Artifact {

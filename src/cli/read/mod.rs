@@ -68,7 +68,7 @@ enum ListResource {
     /// List flows
     #[command(alias = "flow")]
     Flows(evidence::Flows),
-    /// List the artifacts of a flow, a repository or all, newest first
+    /// List the artifacts of a flow or repository, newest first
     #[command(alias = "artifact")]
     Artifacts(evidence::Artifacts),
     /// List policies

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::model::{
-    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceStatus, JunitResult,
+    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, JunitResult,
     RequiredAttestation, Template, Timestamp,
 };
 
@@ -62,17 +62,21 @@ pub fn evaluate_trail(
             let latest = by_target.remove(&Some(name)).unwrap_or_default();
             let attestations_statuses = statuses(required, latest);
             let is_compliant = all_expected_pass(&attestations_statuses);
+            let status = state(is_compliant, attestations_statuses.iter().filter(|one| !one.unexpected));
             (
                 name.to_owned(),
-                ArtifactStatus { artifact_fingerprint: None, is_compliant, attestations_statuses },
+                ArtifactStatus { artifact_fingerprint: None, is_compliant, status, attestations_statuses },
             )
         })
         .collect();
     let is_compliant = all_expected_pass(&attestations_statuses)
         && artifacts_statuses.values().all(|artifact| artifact.is_compliant)
         && (template.is_some() || !attestations.is_empty());
+    let of_artifacts = artifacts_statuses.values().flat_map(|artifact| &artifact.attestations_statuses);
+    let all = attestations_statuses.iter().chain(of_artifacts);
     ComplianceStatus {
         is_compliant,
+        status: state(is_compliant, all.filter(|one| !one.unexpected)),
         attestations_statuses,
         artifacts_statuses,
         evaluated_at: now,
@@ -83,13 +87,13 @@ pub fn evaluate_trail(
 /// Evaluates an artifact by the attestations of its trail and its own, which target the artifact by `names`.
 ///
 /// As [`evaluate_trail`], without the requirements for other artifacts of the template. An artifact without a name must
-/// fulfil all of them. An unexpected attestation that fails counts. Returns whether the artifact is compliant.
+/// fulfil all of them. An unexpected attestation that fails counts.
 #[must_use]
 pub fn evaluate_artifact(
     template: Option<&Template>,
     attestations: &[LatestAttestation],
     names: &BTreeSet<String>,
-) -> (bool, Vec<AttestationStatus>) {
+) -> (ComplianceState, Vec<AttestationStatus>) {
     let ComplianceStatus { attestations_statuses, artifacts_statuses, .. } =
         evaluate_trail(template, attestations, Timestamp::EPOCH);
     let own = artifacts_statuses.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
@@ -99,7 +103,24 @@ pub fn evaluate_artifact(
         status.is_compliant == Some(true) || (status.unexpected && status.is_compliant.is_none())
     };
     let is_compliant = statuses.iter().all(passes) && (template.is_some() || !statuses.is_empty());
-    (is_compliant, statuses)
+    (state(is_compliant, statuses.iter()), statuses)
+}
+
+/// `counted` are the attestations that the verdict depends on.
+fn state<'a>(
+    is_compliant: bool,
+    mut counted: impl Iterator<Item = &'a AttestationStatus>,
+) -> ComplianceState {
+    let has_failed = |status: &AttestationStatus| {
+        status.status == AttestationPresence::Complete && status.is_compliant == Some(false)
+    };
+    if is_compliant {
+        ComplianceState::Compliant
+    } else if counted.any(has_failed) {
+        ComplianceState::NonCompliant
+    } else {
+        ComplianceState::Incomplete
+    }
 }
 
 /// An attestation and the identifier of the one that it overrides.
@@ -261,7 +282,8 @@ mod tests {
         let verdict = |template, latest: &[&LatestAttestation], names: &[&str]| {
             let latest: Vec<_> = latest.iter().copied().cloned().collect();
             let names = names.iter().map(|&name| name.to_owned()).collect();
-            evaluate_artifact(template, &latest, &names)
+            let (state, statuses) = evaluate_artifact(template, &latest, &names);
+            (state == ComplianceState::Compliant, statuses)
         };
         for (given, names, expected) in [
             (vec![&unit, &e2e], vec!["web"], true),
@@ -281,11 +303,32 @@ mod tests {
         ] {
             assert_eq!(verdict(Some(&web), &given, &names).0, expected, "{given:?} {names:?}");
         }
-        assert!(evaluate_artifact(Some(&self::template(&[], &[])), &[], &BTreeSet::new()).0);
+        let (state, _) = evaluate_artifact(Some(&self::template(&[], &[])), &[], &BTreeSet::new());
+        assert_eq!(state, ComplianceState::Compliant);
         assert!(!verdict(None, &[], &[]).0);
         assert!(verdict(None, &[&unit], &[]).0);
         let missing = &verdict(Some(&web), &[&unit], &["web"]).1[1];
         assert_eq!(missing.status, AttestationPresence::Missing);
+    }
+
+    #[test]
+    fn trail_is_incomplete_until_an_attestation_that_counts_fails() {
+        let template = template(&[required("unit", "junit"), required("sbom", "*")], &[]);
+        let (unit, lint) = (latest("unit", true, &[]), latest("lint", false, &[]));
+        let sbom = LatestAttestation { passes: None, ..latest("sbom", true, &[]) };
+        for (required, given, expected) in [
+            (Some(&template), vec![], ComplianceState::Incomplete),
+            (None, vec![], ComplianceState::Incomplete),
+            (Some(&template), vec![&unit], ComplianceState::Incomplete),
+            (Some(&template), vec![&unit, &sbom], ComplianceState::Incomplete),
+            (Some(&template), vec![&unit, &lint], ComplianceState::Incomplete),
+            (Some(&template), vec![&latest("unit", false, &[])], ComplianceState::NonCompliant),
+            (Some(&template), vec![&unit, &latest("sbom", true, &[])], ComplianceState::Compliant),
+            (None, vec![&unit, &lint], ComplianceState::NonCompliant),
+        ] {
+            let given: Vec<_> = given.into_iter().cloned().collect();
+            assert_eq!(evaluate_trail(required, &given, Timestamp::EPOCH).status, expected, "{given:?}");
+        }
     }
 
     #[test]

@@ -45,6 +45,14 @@ impl Fingerprint {
         hex::decode_to_slice(digits, &mut bytes).ok()?;
         Some(Self(bytes))
     }
+
+    /// The first and the last fingerprint that start with these hex digits; `None` for other text.
+    #[must_use]
+    pub fn range(digits: &str) -> Option<(Self, Self)> {
+        let rest = 64_usize.checked_sub(digits.len())?;
+        let fill = |digit: &str| Self::from_hex(&format!("{digits}{}", digit.repeat(rest)));
+        fill("0").zip(fill("f"))
+    }
 }
 
 impl FingerprintHasher {
@@ -113,6 +121,16 @@ mod tests {
     use super::*;
 
     const H: &str = "9c11e630879ee9aa3d5aac251ed3226dff41c9418fbba92c47299c80e8bcfdf9";
+
+    #[test]
+    fn prefix_becomes_a_range() {
+        let (first, last) = Fingerprint::range("abcdef0").unwrap();
+        assert_eq!(first.to_string(), format!("abcdef0{}", "0".repeat(57)));
+        assert_eq!(last.to_string(), format!("abcdef0{}", "f".repeat(57)));
+        let whole = H.parse().unwrap();
+        assert_eq!(Fingerprint::range(H), Some((whole, whole)));
+        assert_eq!(Fingerprint::range("x").or(Fingerprint::range(&"a".repeat(65))), None);
+    }
 
     #[test]
     fn only_64_lowercase_hex_digits_are_a_fingerprint() {

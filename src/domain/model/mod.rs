@@ -61,6 +61,6 @@ pub use template::{
 pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
-    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceStatus, Flow, Trail, TrailCommit,
-    TrailTemplate,
+    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, Flow, Trail,
+    TrailCommit, TrailEvent, TrailTemplate,
 };

@@ -44,7 +44,7 @@ pub struct RequiredArtifact {
 }
 
 /// A template file of the public client.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateFile {
     version: i64,
@@ -64,6 +64,12 @@ pub enum InvalidTemplate {
     /// Two artifacts have one name.
     #[error("the artifact \"{}\" occurs twice", Escaped(.0))]
     Duplicate(String),
+}
+
+impl From<TemplateBody> for TemplateFile {
+    fn from(trail: TemplateBody) -> Self {
+        Self { version: 1, trail }
+    }
 }
 
 impl TemplateFile {

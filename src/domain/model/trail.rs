@@ -1,12 +1,12 @@
-//! Trails in a list (interface, "Trail").
+//! Trails (interface, "Trail").
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{AnyJson, Fingerprint, FreeForm, TemplateBody, Timestamp};
+use super::{AnyJson, Fingerprint, FreeForm, GitCommit, TemplateBody, Text, Timestamp, UrlText};
 
-/// One trail of operation 1. No operation sets `events`.
+/// A trail. Lists have no `events`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
@@ -14,6 +14,7 @@ pub struct Trail {
     pub name: String,
     pub last_modified_at: Timestamp,
     pub created_at: Timestamp,
+    pub compliance_state: ComplianceState,
     pub compliance_status: ComplianceStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<TrailTemplate>,
@@ -28,7 +29,7 @@ pub struct Trail {
     pub origin_url: String,
     pub user_data: AnyJson,
     pub repo_ids: Vec<String>,
-    pub events: Vec<FreeForm>,
+    pub events: Vec<TrailEvent>,
     pub external_urls: FreeForm,
 }
 
@@ -60,6 +61,83 @@ pub struct TrailCommit {
     pub url: Option<String>,
 }
 
+impl From<GitCommit> for TrailCommit {
+    fn from(sent: GitCommit) -> Self {
+        let text = |text: Option<Text>| text.map(|text| text.as_str().to_owned());
+        Self {
+            sha1: sent.sha1,
+            message: text(sent.message),
+            author: text(sent.author),
+            branch: text(sent.branch),
+            timestamp: sent.timestamp,
+            url: sent.url.as_ref().map(|url| UrlText::as_str(url).to_owned()),
+        }
+    }
+}
+
+impl TrailCommit {
+    /// Sets the fields without which the public client fails to print a commit: empty, or 0 for the time.
+    pub fn complete(&mut self) {
+        for text in [&mut self.sha1, &mut self.message, &mut self.author] {
+            text.get_or_insert_default();
+        }
+        self.timestamp.get_or_insert(Timestamp::EPOCH);
+    }
+}
+
+/// An event of a trail. Fields that do not apply are absent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[expect(missing_docs, reason = "the public client's fields, under its names")]
+pub struct TrailEvent {
+    /// `trail_reported`; `artifact_creation_reported`; `trail_attestation_reported`, or for an artifact
+    /// `artifact_attestation_reported` (by fingerprint) and `trail_attestation_for_artifact_reported` (by name);
+    /// `artifact_started_running`, `artifact_stopped_running`; `older_events_omitted` if there are more
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub timestamp: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attestation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attestation_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_compliant: Option<bool>,
+    /// Name of the attestation, or of the artifact in the template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_reference_name: Option<String>,
+    /// Names of the artifacts in the template, or a fingerprint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_artifact: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact_fingerprint: Option<Fingerprint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_index: Option<i64>,
+}
+
+impl TrailEvent {
+    /// An event without other fields.
+    #[must_use]
+    pub fn new(kind: &'static str, timestamp: Timestamp) -> Self {
+        Self {
+            kind,
+            timestamp,
+            attestation_id: None,
+            attestation_type: None,
+            is_compliant: None,
+            template_reference_name: None,
+            target_artifact: None,
+            artifact_name: None,
+            artifact_fingerprint: None,
+            environment_name: None,
+            snapshot_index: None,
+        }
+    }
+}
+
 /// The template that a trail is evaluated against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
@@ -72,12 +150,27 @@ pub struct TrailTemplate {
     pub content: String,
 }
 
+/// Whether a trail, or an artifact in its flow, fulfils the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[serde(rename_all = "SCREAMING-KEBAB-CASE")]
+pub enum ComplianceState {
+    /// All requirements are met.
+    Compliant,
+    /// An attestation failed.
+    NonCompliant,
+    /// No attestation failed, and one is missing or has no verdict.
+    Incomplete,
+}
+
 /// Whether a trail fulfils its flow's template, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ComplianceStatus {
     /// The verdict.
     pub is_compliant: bool,
+    /// The verdict, and whether attestations are missing.
+    pub status: ComplianceState,
     /// Attestations of the trail itself: required ones first, then unexpected ones.
     pub attestations_statuses: Vec<AttestationStatus>,
     /// Attestations of the template's artifacts, by the artifact's name.
@@ -98,6 +191,8 @@ pub struct ArtifactStatus {
     pub artifact_fingerprint: Option<Fingerprint>,
     /// Whether all required attestations exist and pass.
     pub is_compliant: bool,
+    /// The same, and whether attestations are missing.
+    pub status: ComplianceState,
     /// Required attestations first, then unexpected ones.
     pub attestations_statuses: Vec<AttestationStatus>,
 }
@@ -105,7 +200,12 @@ pub struct ArtifactStatus {
 /// An artifact without attestations, of which none is required.
 impl Default for ArtifactStatus {
     fn default() -> Self {
-        Self { artifact_fingerprint: None, is_compliant: true, attestations_statuses: Vec::new() }
+        Self {
+            artifact_fingerprint: None,
+            is_compliant: true,
+            status: ComplianceState::Compliant,
+            attestations_statuses: Vec::new(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use super::guard::{self, Evaluating};
 use crate::domain::evidence::notification::Cause;
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
 use crate::store::Error;
 
 /// Maximum number of artifacts of a trail that are evaluated with an attestation. Environments are queued above it.
@@ -23,7 +23,7 @@ impl Evaluating<'_> {
             return Ok(None);
         }
         let trails = self.transaction.trail_compliance(organization, &[trail].into()).await?;
-        Ok(trails.get(&trail).map(|(_, is_compliant)| *is_compliant))
+        Ok(trails.get(&trail).map(|(_, state)| *state == ComplianceState::Compliant))
     }
 
     /// Evaluates after an attestation: the attested artifacts, and all artifacts of its trail if the trail's compliance is not

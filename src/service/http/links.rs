@@ -93,6 +93,16 @@ impl Links {
         self.below(&["ui"], segments).path().to_owned()
     }
 
+    /// The path and query of an operation, for links of pages.
+    pub(crate) fn data(&self, segments: &[&str], query: &[(&str, &str)]) -> String {
+        let mut url = self.operation(segments);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+        format!("{}{query}", url.path())
+    }
+
     /// The path of a request as browsers see it: a proxy may have removed a prefix of the public URL.
     pub(crate) fn seen(&self, path: &str) -> String {
         format!("{}{path}", self.base.path().trim_end_matches('/'))

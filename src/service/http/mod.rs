@@ -4,10 +4,10 @@
 //! [`Problem`](problem::Problem).
 
 pub(crate) mod access_log;
-pub(crate) mod attached_file;
 pub(crate) mod body;
 pub(crate) mod context;
 pub(crate) mod form;
+pub(crate) mod hex_prefix;
 pub(crate) mod json;
 pub(crate) mod links;
 pub(crate) mod openapi;

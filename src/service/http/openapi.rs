@@ -2,6 +2,7 @@
 //!
 //! The document counts characters and the service bytes of UTF-8, so the limit of a non-ASCII name is lower than documented.
 
+use super::hex_prefix::HexPrefix;
 use super::snapshot_interval::{EventsLimit, Interval};
 use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
@@ -96,6 +97,17 @@ fn digests() -> Object {
         .build()
 }
 
+/// Values of tags by key, or null.
+pub(crate) fn nullable_tags() -> Object {
+    let text = short(WITHOUT_NUL, 255);
+    let value = AdditionalProperties::RefOr(RefOr::T(Schema::Object(text.clone())));
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .property_names(Some(text))
+        .additional_properties(Some(value))
+        .build()
+}
+
 /// `provider` of operation 4. Empty counts as absent, also in an attestation.
 pub(crate) struct NullableProvider;
 
@@ -141,6 +153,7 @@ described! {
     EnvironmentSnapshot => text(ENVIRONMENT_SNAPSHOT).build(),
     Interval => text(INTERVAL).build(),
     EventsLimit => text(EVENTS_LIMIT).build(),
+    HexPrefix => text("^[a-fA-F0-9]{5,64}$").build(),
     NullableProvider => provider(),
     Provider => provider(),
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).build(),

@@ -1,6 +1,7 @@
 //! Responses that are being sent: their size limit, and the permits and memory that they hold until the connection has
 //! taken the last byte.
 
+use std::io::{self, ErrorKind, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,14 +9,17 @@ use axum::Error;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::body::{Budget, Share};
 use super::context::RequestContext;
 use super::problem::Problem;
 use crate::service::app::App;
+use crate::service::limits::cpu_share::CpuShare;
 
 /// Maximum size of a response that needs no share of the memory, in bytes: the number of connections bounds these.
 const SMALL: u64 = 64 * 1024;
@@ -43,6 +47,86 @@ pub(crate) fn check_size(bytes: u64) -> Result<(), String> {
 pub(crate) fn created(is_new: bool) -> Response {
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     (status, axum::Json("OK")).into_response()
+}
+
+/// A JSON response that a blocking thread writes while the client reads it. `size` is a lower bound of its size in bytes.
+/// The connection is aborted if it cannot be written to its end.
+pub(crate) fn stream(
+    cpu: &CpuShare,
+    size: u64,
+    write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()> + Send + 'static,
+) -> Response {
+    let (sender, receiver) = mpsc::channel(1);
+    let cpu = cpu.clone();
+    tokio::task::spawn_blocking(move || {
+        let turn = cpu.blocking_turn();
+        let mut chunks = Chunks { sender, buffer: Vec::with_capacity(CHUNK), cpu, turn };
+        match write(&mut chunks).map_err(io::Error::from).and_then(|()| chunks.flush()) {
+            // The empty chunk is the end.
+            Ok(()) => drop(chunks.flush()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) => tracing::error!("failed to write a response: {error}"),
+        }
+    });
+    let body = Body::new(StreamedBody { receiver, rest: size });
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Sends what is written in chunks. Waits for the client, without its share of the threads meanwhile.
+struct Chunks {
+    sender: mpsc::Sender<Vec<u8>>,
+    buffer: Vec<u8>,
+    cpu: CpuShare,
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.turn = None;
+        let sent = self.sender.blocking_send(std::mem::take(&mut self.buffer));
+        self.turn = self.cpu.blocking_turn();
+        sent.map_err(|_| ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The chunks of a response.
+struct StreamedBody {
+    receiver: mpsc::Receiver<Vec<u8>>,
+    /// Lower bound of the bytes that are not sent yet.
+    rest: u64,
+}
+
+impl HttpBody for StreamedBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Poll::Ready(match ready!(self.receiver.poll_recv(cx)) {
+            Some(chunk) if chunk.is_empty() => None,
+            Some(chunk) => {
+                self.rest = self.rest.saturating_sub(chunk.len() as u64);
+                Some(Ok(Frame::data(chunk.into())))
+            }
+            None => Some(Err(Error::new(io::Error::from(ErrorKind::UnexpectedEof)))),
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.rest);
+        hint
+    }
 }
 
 /// A body that holds the permits of its request, and its memory.

@@ -21,10 +21,10 @@ use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, allow_list, approvals, approve, asserts, attachments, attestations, audit,
-    begin_trail, check_policy, create_environment, environment_events, environment_policies, environments,
-    flows, live_artifacts, log, policies, report, report_artifact, repositories, snapshots, statement,
-    trails, user,
+    access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
+    audit, begin_trail, check_policy, create_environment, environment_events, environment_policies,
+    environments, flows, live_artifacts, log, policies, report, report_artifact, repositories, search,
+    snapshots, statement, tags, trails, user,
 };
 use crate::service::pages;
 
@@ -46,8 +46,12 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
             PREFIX,
             OpenApiRouter::new()
                 .routes(routes!(trails::list_trails))
+                .routes(routes!(trails::get_trail))
                 .routes(routes!(attestations::list_attestations))
                 .routes(routes!(attachments::download_attachment))
+                .routes(routes!(attestations::get_attestation))
+                .routes(routes!(attestations::get_attestations_in_trail))
+                .routes(routes!(attestations::get_attestations_of_artifact))
                 .routes(routes!(actions::list_notifications))
                 .routes(routes!(live_artifacts::live_artifacts))
                 .routes(routes!(audit::list_audit))
@@ -60,14 +64,14 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
-                .routes(routes!(types::attest_junit))
-                .routes(routes!(types::attest_generic))
-                .routes(routes!(types::attest_custom))
-                .routes(routes!(types::attest_system))
-                .routes(routes!(types::attest_snyk))
-                .routes(routes!(types::attest_jira))
-                .routes(routes!(types::attest_sonar))
-                .routes(routes!(types::attest_pull_request))
+                .routes(routes!(types::attest_junit, attestations::get_named_junit))
+                .routes(routes!(types::attest_generic, attestations::get_named_generic))
+                .routes(routes!(types::attest_custom, attestations::get_named_custom))
+                .routes(routes!(types::attest_system, attestations::get_named_system))
+                .routes(routes!(types::attest_snyk, attestations::get_named_snyk))
+                .routes(routes!(types::attest_jira, attestations::get_named_jira))
+                .routes(routes!(types::attest_sonar, attestations::get_named_sonar))
+                .routes(routes!(types::attest_pull_request, attestations::get_named_pull_request))
                 .routes(routes!(create_environment::create_environment))
                 .routes(routes!(environments::list_environments))
                 .routes(routes!(environments::get_environment))
@@ -77,10 +81,17 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(statement::export_statement))
                 .routes(routes!(snapshots::diff_snapshots))
                 .routes(routes!(allow_list::allow_artifact))
-                .routes(routes!(flows::create_flow))
-                .routes(routes!(flows::create_flow_with_list))
+                .routes(routes!(flows::create_flow, flows::get_flow_named_template_file))
+                .routes(routes!(flows::create_flow_with_list, flows::list_flows))
+                .routes(routes!(flows::get_flow))
                 .routes(routes!(begin_trail::begin_trail))
                 .routes(routes!(report_artifact::report_artifact))
+                .routes(routes!(artifacts::list_artifacts))
+                .routes(routes!(artifacts::get_artifact))
+                .routes(routes!(artifacts::get_artifacts_of_commit))
+                .routes(routes!(search::search))
+                .routes(routes!(tags::tag_environment))
+                .routes(routes!(tags::tag_flow))
                 .routes(routes!(user::get_default_organization))
                 .routes(routes!(approvals::get_approval))
                 .routes(routes!(approvals::approved_commit))
@@ -113,6 +124,7 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), pages::use_session))
         .layer(from_fn_with_state(app.clone(), response::limit_memory))
         .merge(pages::router(&app))
         // Handlers limit their bodies themselves.

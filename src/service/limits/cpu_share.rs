@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::ready;
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::PollSemaphore;
 
@@ -39,6 +39,12 @@ impl CpuShares {
 }
 
 impl CpuShare {
+    /// Waits for a thread of the share, on a blocking thread.
+    pub(crate) fn blocking_turn(&self) -> Option<OwnedSemaphorePermit> {
+        let semaphore = self.0.clone()?;
+        Handle::current().block_on(semaphore.acquire_owned()).ok()
+    }
+
     /// Computes on a blocking thread, as part of the share.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,

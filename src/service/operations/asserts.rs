@@ -16,7 +16,9 @@ use crate::domain::evidence::policy::facts::AllowList;
 use crate::domain::evidence::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
 use crate::domain::evidence::policy::{MAX_POLICIES, Needs, Policy, Rule};
 use crate::domain::evidence::verdict::evaluate_artifact;
-use crate::domain::model::{AttestationStatus, EnvironmentName, Fingerprint, FlowName, PolicyName};
+use crate::domain::model::{
+    AttestationStatus, ComplianceState, EnvironmentName, Fingerprint, FlowName, PolicyName,
+};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
@@ -217,7 +219,8 @@ pub(crate) async fn assert_artifact(
     if let Some(flow) = flow {
         evidence.flows.retain(|name, _| name == flow);
     }
-    let flows = transaction.flows_of_artifact(&organization, artifact, flow).await?;
+    let mut flows = transaction.flows_of_artifacts(&organization, &wanted, flow).await?;
+    let flows = flows.remove(&artifact).unwrap_or_default();
     let running = transaction.running_in(&organization, artifact).await?;
     let mut known = described(running, environment.as_ref(), &flows);
     let is_named = allowed.names(&artifact) || !evidence.approvals.is_empty();
@@ -297,9 +300,8 @@ impl Status {
 impl FlowResult {
     fn new((flow, known): (String, AssertedFlow)) -> Self {
         let AssertedFlow { trail, template, names, attestations, .. } = known;
-        let (is_compliant, attestations_statuses) =
-            evaluate_artifact(template.as_ref(), &attestations, &names);
-        let status = Status::new(is_compliant);
+        let (state, attestations_statuses) = evaluate_artifact(template.as_ref(), &attestations, &names);
+        let status = Status::new(state == ComplianceState::Compliant);
         Self { flow, trail, compliance_status: ArtifactCompliance { status, attestations_statuses } }
     }
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts, Requirements};
-use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
 use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::evidence::policy::{Needs, Policy, PolicyVersion};
 use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
@@ -19,6 +18,7 @@ use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
 use crate::service::http::json;
 use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::selected_snapshot;
 use crate::store::environment_contents::PodGroup;
 
 /// Maximum number of artifacts in a response.
@@ -101,9 +101,8 @@ pub(crate) async fn check_policy(
     let (name, now) = (sent.environment_name.as_str(), app.site.now());
     let replaced = sent.policy_name.as_ref().map(PolicyName::as_str);
     let mut transaction = app.site.store.read().await?;
-    let environment = transaction.environment_overview(&organization, name).await?;
     let environment =
-        environment.ok_or_else(|| Problem::not_found(format!("environment \"{name}\" not found")))?;
+        selected_snapshot::environment(&mut transaction, &organization, &sent.environment_name).await?;
     let mut version = 1;
     if let Some(replaced) = replaced
         && let Some(current) = transaction.current_policy(&organization, replaced).await?
@@ -115,15 +114,9 @@ pub(crate) async fn check_policy(
         Policy::parse(version, &sent.policy_file).map_err(|error| Problem::field("policy_file", &error))?;
     let mut warning = None;
     if let Some(at) = sent.at {
-        let history = transaction.history_at(environment.id, at).await?;
-        let reports = ReportHistory {
-            first_report_at: history.first_report_at,
-            last_report_at: environment.last_report_at,
-            horizon_at: history.horizon_at,
-            gap: history.gap,
-            silent_after: environment.validity(app.site.silent_after).silent_after,
-        };
-        let coverage = HistoryCoverage::new(at, now, &reports);
+        let validity = environment.validity(app.site.silent_after);
+        let (_, coverage) =
+            selected_snapshot::history(&mut transaction, &environment, validity, at, now).await?;
         warning = coverage.warning();
         if !coverage.has_data() {
             let why = warning.unwrap_or_default();

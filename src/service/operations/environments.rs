@@ -193,6 +193,7 @@ async fn environments(
     let mut transaction = site.store.read().await?;
     let stored = transaction.environment_settings(organization, name).await?;
     let attachments = transaction.policy_attachments(organization, name, None).await?;
+    let mut tags = transaction.environment_tags(organization, name).await?;
     drop(transaction);
     let mut policies: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for attachment in attachments {
@@ -200,7 +201,8 @@ async fn environments(
     }
     let environment = |stored: EnvironmentSettings| {
         let policies = policies.remove(&stored.name).unwrap_or_default();
-        Environment::new(site, organization, stored, policies)
+        let tags = tags.remove(&stored.name).unwrap_or_default();
+        Environment { tags, ..Environment::new(site, organization, stored, policies) }
     };
     Ok(stored.into_iter().map(environment).collect())
 }

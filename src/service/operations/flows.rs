@@ -1,29 +1,32 @@
-//! Create flows: extensions of the interface.
+//! Create, list and get flows: extensions of the interface.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::template_file;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
-    FlowName, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,
+    ComplianceState, FlowName, Page, Pagination, RequiredArtifact, RequiredAttestation, ShortText,
+    TemplateBody, TemplateFile, Text, Timestamp, UnknownFields,
 };
-use crate::service::access::{Admitted, Caller, CreateFlow};
+use crate::service::access::{Admitted, Caller, CreateFlow, Read};
 use crate::service::app::App;
 use crate::service::creation::{check_limit, declared};
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::form::Form;
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
-use crate::service::http::response::created;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::response::{check_size, created};
+use crate::service::site::Site;
 use crate::store::creations::Created;
-use crate::store::flows::NewFlow;
+use crate::store::flows::{FlowFilter, ListedFlow, NewFlow};
 
 /// A flow to be created.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -123,6 +126,167 @@ pub(crate) async fn create_flow_with_list(
         json::receive(&app, &organization, "the flow", &headers, body).await?;
     let template = new.template.as_deref().map(template_of_list).transpose()?;
     put(&app, &caller, &organization, &new.name, &new.description, template.as_ref(), &new.unknown).await
+}
+
+/// A flow.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Flow {
+    /// Its name
+    id: String,
+    name: String,
+    description: String,
+    org: String,
+    /// YAML; empty if it has none: the latest attestation of each name must pass
+    template: String,
+    tags: BTreeMap<String, String>,
+    created_at: Timestamp,
+    /// When its latest attestation or new artifact was received, or its latest trail changed
+    latest_activity_at: Option<Timestamp>,
+    /// The state of the trail that was begun last
+    latest_state: Option<ComplianceState>,
+    /// Always null
+    #[schema(value_type = Option<String>)]
+    visibility: (),
+    /// Always null
+    #[schema(value_type = Option<String>)]
+    repo_url: (),
+}
+
+/// Flows: all of them, or a page.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(crate) enum Flows {
+    All(Vec<Flow>),
+    Page(FlowsPage),
+}
+
+/// A page of flows.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct FlowsPage {
+    data: Vec<Flow>,
+    pagination: Pagination,
+}
+
+/// List flows by name. A list without `page` and `per_page` is an array of all. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/flows/{org}",
+    tag = "flows",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("search_by_name" = Option<String>, Query, description = "Part of the name", pattern = "^[^\\x00]*$"),
+        ("case_sensitive" = Option<bool>, Query, description = "Whether case counts in search_by_name; true by default"),
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
+        ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses((status = 200, description = "The flows", body = Flows), ErrorResponses),
+    security(("token" = [])),
+)]
+pub(crate) async fn list_flows(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
+    uri: Uri,
+) -> Result<axum::Json<Flows>, Problem> {
+    let known = ["search_by_name", "case_sensitive", "page", "per_page"];
+    let parameters = Parameters::read(&uri, &known)?;
+    let page = Some(parameters.page()?).filter(|_| parameters.is_paged());
+    let part = parameters.text("search_by_name").unwrap_or_default();
+    let filter = match parameters.parsed::<bool>("case_sensitive")? {
+        Some(false) => FlowFilter::PartIgnoringCase(part),
+        _ => FlowFilter::Part(part),
+    };
+    let (total, data) = read(&site, &organization, filter, page).await?;
+    Ok(axum::Json(match page {
+        None => Flows::All(data),
+        Some(page) => Flows::Page(FlowsPage { data, pagination: page.pagination(total) }),
+    }))
+}
+
+/// Get a flow. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/flows/{org}/{flow_name}",
+    tag = "flows",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+    ),
+    responses(
+        (status = 200, description = "The flow", body = Flow),
+        (status = 404, description = "No such flow", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_flow(
+    State(site): State<Site>,
+    Admitted { organization, rest: name, .. }: Admitted<Read, String>,
+    uri: Uri,
+) -> Result<axum::Json<Flow>, Problem> {
+    find(&site, &organization, &name, &uri).await
+}
+
+/// Get the flow named `template_file`: another operation has its path.
+#[utoipa::path(
+    get,
+    path = "/flows/{org}/template_file",
+    tag = "flows",
+    params(("org" = String, Path, description = "Organization")),
+    responses(
+        (status = 200, description = "The flow", body = Flow),
+        (status = 404, description = "No such flow", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_flow_named_template_file(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
+    uri: Uri,
+) -> Result<axum::Json<Flow>, Problem> {
+    find(&site, &organization, "template_file", &uri).await
+}
+
+async fn find(site: &Site, organization: &str, name: &str, uri: &Uri) -> Result<axum::Json<Flow>, Problem> {
+    let name: FlowName = Problem::parse("flow_name", name)?;
+    Parameters::read(uri, &[])?;
+    let flow = read(site, organization, FlowFilter::Name(name.as_str()), None).await?.1.pop();
+    flow.map(axum::Json).ok_or_else(|| Problem::not_found(format!("flow \"{name}\" not found")))
+}
+
+/// The total number of flows, and those of a page.
+async fn read(
+    site: &Site,
+    organization: &str,
+    filter: FlowFilter<'_>,
+    page: Option<Page>,
+) -> Result<(u64, Vec<Flow>), Problem> {
+    let mut transaction = site.store.read().await?;
+    let (total, bytes) = transaction.size_of_flows(organization, filter, page).await?;
+    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
+    let flows = transaction.flows(organization, filter, page).await?;
+    drop(transaction);
+    let flows = flows.into_iter().map(|flow| Flow::new(organization, flow));
+    Ok((total, flows.collect::<Result<_, _>>()?))
+}
+
+impl Flow {
+    fn new(organization: &str, stored: ListedFlow) -> Result<Self, Problem> {
+        let template = stored.template.map(|body| serde_saphyr::to_string(&TemplateFile::from(body)));
+        Ok(Self {
+            id: stored.name.clone(),
+            name: stored.name,
+            description: stored.description,
+            org: organization.to_owned(),
+            template: template.transpose().map_err(|_| Problem::defect())?.unwrap_or_default(),
+            tags: stored.tags,
+            created_at: stored.created_at,
+            latest_activity_at: stored.latest_activity_at,
+            latest_state: stored.latest_state,
+            visibility: (),
+            repo_url: (),
+        })
+    }
 }
 
 /// The word of a list that stands for the artifact.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ use crate::service::evaluation::guard::Evaluating;
 use crate::service::evaluation::queue;
 use crate::service::http::form::{Form, Parts};
 use crate::service::http::json;
+use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
 use crate::service::site::Site;
 use crate::store::policies::NewPolicy;
@@ -155,20 +156,31 @@ pub(crate) async fn put_policy(
     Ok((status, axum::Json("OK")).into_response())
 }
 
-/// List policies by name.
+/// List policies by name: all, or a page.
 #[utoipa::path(
     get,
     path = "/policies/{org}",
     tag = "policies",
-    params(("org" = String, Path, description = "Organization")),
-    responses((status = 200, description = "All policies", body = Vec<PolicySummary>), ErrorResponses),
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
+        ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses((status = 200, description = "The policies", body = Vec<PolicySummary>), ErrorResponses),
     security(("token" = [])),
 )]
 pub(crate) async fn list_policies(
     State(site): State<Site>,
     Admitted { organization, .. }: Admitted<Read>,
+    uri: Uri,
 ) -> Result<axum::Json<Vec<PolicySummary>>, Problem> {
-    let policies = site.store.read().await?.policies(&organization).await?;
+    let parameters = Parameters::read(&uri, &["page", "per_page"])?;
+    let page = parameters.page()?;
+    let mut policies = site.store.read().await?.policies(&organization).await?;
+    if parameters.is_paged() {
+        let count = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        policies = policies.into_iter().skip(count(page.offset())).take(count(page.size())).collect();
+    }
     Ok(axum::Json(policies))
 }
 

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use axum::response::Response;
+use serde::{Serialize, Serializer};
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::snapshot::report::Pod;
@@ -18,9 +17,9 @@ use crate::service::access::{Admitted, Read, ReadEnvironment};
 use crate::service::http::links::Links;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::response::stream;
 use crate::service::http::snapshot_interval::{Interval, SnapshotInterval};
 use crate::service::intervals::{CurrentPeriod, MAX_GAPS, SnapshotGaps};
-use crate::service::limits::cpu_share::CpuShare;
 use crate::service::selected_snapshot::{Content, SelectedSnapshot, environment};
 use crate::service::site::Site;
 
@@ -76,7 +75,19 @@ pub(crate) struct SnapshotContent<'a> {
     artifact_compliance_count: BTreeMap<&'static str, usize>,
     html_url: String,
     /// Running artifacts, by fingerprint
-    artifacts: Vec<RunningArtifact<'a>>,
+    #[schema(value_type = Vec<RunningArtifact>)]
+    artifacts: RunningArtifacts<'a>,
+}
+
+/// The artifacts of a snapshot. Each one is made when it is written.
+#[derive(Debug)]
+struct RunningArtifacts<'a> {
+    selected: &'a SelectedSnapshot,
+    content: &'a Content,
+    /// Those that started with the snapshot.
+    started: &'a BTreeSet<Fingerprint>,
+    links: &'a Links,
+    organization: &'a str,
 }
 
 /// An artifact in a snapshot.
@@ -291,13 +302,18 @@ pub(crate) async fn get_snapshot(
     let received = (selected.snapshot.received_at, selected.snapshot.received_at);
     let changes = transaction.changes(selected.environment.id, number, received, i64::MAX).await?;
     drop(transaction);
-    // Many pods take long to write: use a blocking thread.
-    respond(&cpu, move || {
+    Ok(stream(&cpu, content.min_bytes(), move |to| {
         let started =
             changes.into_iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
-        serde_json::to_vec(&SnapshotContent::new(&selected, &content, &started, (&site.links, &organization)))
-    })
-    .await
+        let artifacts = RunningArtifacts {
+            selected: &selected,
+            content: &content,
+            started: &started,
+            links: &site.links,
+            organization: &organization,
+        };
+        serde_json::to_writer(to, &SnapshotContent::new(artifacts))
+    }))
 }
 
 /// Compare two snapshots, of one environment or of two. Not in the interface.
@@ -335,20 +351,11 @@ pub(crate) async fn diff_snapshots(
         sides.push((selected, content));
     }
     drop(transaction);
-    respond(&cpu, move || match sides.as_slice() {
-        [one, other] => serde_json::to_vec(&SnapshotDiff::new(one, other)),
-        _ => Ok(Vec::new()),
-    })
-    .await
-}
-
-/// Computes a JSON response on a blocking thread.
-async fn respond(
-    cpu: &CpuShare,
-    write: impl FnOnce() -> serde_json::Result<Vec<u8>> + Send + 'static,
-) -> Result<Response, Problem> {
-    let written = cpu.compute(write).await?.map_err(|_| Problem::defect())?;
-    Ok(([(CONTENT_TYPE, "application/json")], written).into_response())
+    let min_bytes = sides.iter().map(|(_, content): &Side| content.min_bytes()).sum::<u64>() / 4;
+    Ok(stream(&cpu, min_bytes, move |to| match sides.as_slice() {
+        [one, other] => serde_json::to_writer(to, &SnapshotDiff::new(one, other)),
+        _ => Ok(()),
+    }))
 }
 
 fn seconds(at: Timestamp) -> i64 {
@@ -356,69 +363,18 @@ fn seconds(at: Timestamp) -> i64 {
 }
 
 impl<'a> SnapshotContent<'a> {
-    fn new(
-        selected: &'a SelectedSnapshot,
-        content: &'a Content,
-        started: &BTreeSet<Fingerprint>,
-        (links, organization): (&Links, &str),
-    ) -> Self {
+    fn new(artifacts: RunningArtifacts<'a>) -> Self {
+        let RunningArtifacts { selected, content, links, organization, .. } = artifacts;
         let compliance = selected.environment_compliance(content);
         let mut counts = BTreeMap::from([("true", 0), ("false", 0), ("null", 0)]);
-        let artifacts: Vec<_> = content
-            .artifacts
-            .iter()
-            .map(|(artifact, (name, pods))| {
-                let compliance = selected.compliance(content, artifact);
-                let count = match compliance {
-                    Compliance::Compliant => "true",
-                    Compliance::NonCompliant => "false",
-                    Compliance::Unknown => "null",
-                };
-                *counts.entry(count).or_default() += 1;
-                let has_started = started.contains(artifact);
-                let annotation = Annotation {
-                    kind: match compliance {
-                        _ if !has_started => "unchanged",
-                        Compliance::Compliant => "started-compliant",
-                        _ => "started-non-compliant",
-                    },
-                    was: if has_started { 0 } else { pods.len() },
-                    now: pods.len(),
-                };
-                let known = content.known.get(artifact);
-                let (git_commit, commit_url) = known.map(|known| known.commit(None)).unwrap_or_default();
-                let flows = known.iter().flat_map(|known| known.flows.iter().map(move |flow| (known, flow)));
-                RunningArtifact {
-                    name,
-                    fingerprint: *artifact,
-                    compliant: compliance == Compliance::Compliant,
-                    compliance: compliance.as_str(),
-                    reasons_for_incompliance: content
-                        .verdicts
-                        .get(artifact)
-                        .map_or(&[], |verdict| &verdict.reasons),
-                    created_at: pods.iter().map(|pod| seconds(pod.created_at)).collect(),
-                    pods: running_pods(content, pods),
-                    annotation,
-                    flow_name: known.and_then(|known| known.flow()),
-                    git_commit,
-                    commit_url,
-                    html_url: links.artifact_page(organization, *artifact),
-                    flows: flows
-                        .map(|(known, flow)| {
-                            let (git_commit, commit_url) = known.commit(Some(flow));
-                            FlowOfArtifact {
-                                flow_name: &flow.flow,
-                                trail_name: flow.trail.as_deref(),
-                                template_reference_name: flow.template_name(),
-                                git_commit,
-                                commit_url,
-                            }
-                        })
-                        .collect(),
-                }
-            })
-            .collect();
+        for artifact in content.artifacts.keys() {
+            let count = match selected.compliance(content, artifact) {
+                Compliance::Compliant => "true",
+                Compliance::NonCompliant => "false",
+                Compliance::Unknown => "null",
+            };
+            *counts.entry(count).or_default() += 1;
+        }
         let (environment, snapshot) = (&selected.environment.name, &selected.snapshot);
         Self {
             environment,
@@ -434,6 +390,59 @@ impl<'a> SnapshotContent<'a> {
             artifact_compliance_count: counts,
             html_url: links.environment_page(organization, environment),
             artifacts,
+        }
+    }
+}
+
+impl Serialize for RunningArtifacts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let artifacts = self.content.artifacts.iter();
+        serializer.collect_seq(artifacts.map(|(artifact, (name, pods))| self.artifact(*artifact, name, pods)))
+    }
+}
+
+impl<'a> RunningArtifacts<'a> {
+    fn artifact(&self, artifact: Fingerprint, name: &'a str, pods: &'a [Pod]) -> RunningArtifact<'a> {
+        let content = self.content;
+        let compliance = self.selected.compliance(content, &artifact);
+        let has_started = self.started.contains(&artifact);
+        let annotation = Annotation {
+            kind: match compliance {
+                _ if !has_started => "unchanged",
+                Compliance::Compliant => "started-compliant",
+                _ => "started-non-compliant",
+            },
+            was: if has_started { 0 } else { pods.len() },
+            now: pods.len(),
+        };
+        let known = content.known.get(&artifact);
+        let (git_commit, commit_url) = known.map(|known| known.commit(None)).unwrap_or_default();
+        let flows = known.iter().flat_map(|known| known.flows.iter().map(move |flow| (known, flow)));
+        RunningArtifact {
+            name,
+            fingerprint: artifact,
+            compliant: compliance == Compliance::Compliant,
+            compliance: compliance.as_str(),
+            reasons_for_incompliance: content.verdicts.get(&artifact).map_or(&[], |verdict| &verdict.reasons),
+            created_at: pods.iter().map(|pod| seconds(pod.created_at)).collect(),
+            pods: running_pods(content, pods),
+            annotation,
+            flow_name: known.and_then(|known| known.flow()),
+            git_commit,
+            commit_url,
+            html_url: self.links.artifact_page(self.organization, artifact),
+            flows: flows
+                .map(|(known, flow)| {
+                    let (git_commit, commit_url) = known.commit(Some(flow));
+                    FlowOfArtifact {
+                        flow_name: &flow.flow,
+                        trail_name: flow.trail.as_deref(),
+                        template_reference_name: flow.template_name(),
+                        git_commit,
+                        commit_url,
+                    }
+                })
+                .collect(),
         }
     }
 }

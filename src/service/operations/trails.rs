@@ -1,28 +1,35 @@
-//! Operation 1: list trails.
+//! Operation 1: list trails. Get a trail: an extension of the interface.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
+use sqlx::types::Uuid;
 
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
-    Fingerprint, Flow, FlowName, GitCommit, Pagination, Template, Text, Timestamp, Trail, TrailCommit,
-    TrailTemplate,
+    Fingerprint, Flow, FlowName, Page, Pagination, Template, Timestamp, Trail, TrailCommit, TrailEvent,
+    TrailName, TrailTemplate,
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
 use crate::service::http::response::check_size;
+use crate::service::missing;
 use crate::service::site::Site;
+use crate::store::attested_artifacts::AttestationSummary;
 use crate::store::trails::{self as stored, Filter};
+use crate::store::{AtMost, Transaction};
+
+/// Maximum number of artifacts of a trail whose runs are listed as events.
+const MAX_RUN_ARTIFACTS: usize = 10;
 
 /// The response of operation 1.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Trails {
     data: Vec<Trail>,
-    /// Present when there is more than one page.
+    /// Present when there is more than one page, or when a page is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pagination: Option<Pagination>,
 }
@@ -42,6 +49,7 @@ pub(crate) struct Trails {
     ),
     responses(
         (status = 200, description = "A page", body = Trails),
+        (status = 404, description = "No such flow", body = ErrorBody),
         ErrorResponses,
     ),
     security(("token" = [])),
@@ -68,9 +76,13 @@ pub(crate) async fn list_trails(
     let bytes = transaction.size_of_trails(&organization, filter, page).await?;
     check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let listed = transaction.trails(&organization, filter, page).await?;
+    if let Some(flow) = flow.as_ref().filter(|_| listed.total == 0) {
+        missing::require_flow(&mut transaction, &organization, flow).await?;
+    }
     drop(transaction);
     let evaluated = site.now();
-    let pagination = Some(page.pagination(listed.total)).filter(|pagination| pagination.page_count > 1);
+    let is_paged = |pagination: &Pagination| pagination.page_count > 1 || parameters.is_paged();
+    let pagination = Some(page.pagination(listed.total)).filter(is_paged);
     let stored::Trails { trails, tags, templates, .. } = listed;
     let data = trails
         .into_iter()
@@ -82,11 +94,146 @@ pub(crate) async fn list_trails(
     Ok(axum::Json(Trails { data, pagination }))
 }
 
+/// Get a trail with its events, oldest first. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/trails/{org}/{flow_name}/{trail_name}",
+    tag = "trails",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+        ("trail_name" = inline(TrailName), Path, description = "Trail"),
+    ),
+    responses(
+        (status = 200, description = "The trail", body = Trail),
+        (status = 404, description = "No such flow or trail", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_trail(
+    State(site): State<Site>,
+    Admitted { organization, rest: (flow, name), .. }: Admitted<Read, (String, String)>,
+    uri: Uri,
+) -> Result<axum::Json<Trail>, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let name: TrailName = Problem::parse("trail_name", &name)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    let found = FoundTrail::find(&site, &mut transaction, &organization, flow.as_str(), name.as_str());
+    let Some(found) = found.await? else {
+        return Err(missing::trail(&mut transaction, &organization, &flow, &name).await?);
+    };
+    let events = found.events(&mut transaction, &organization).await?;
+    let mut trail = Trail { events, ..found.trail };
+    if let Some(commit) = &mut trail.git_commit_info {
+        commit.complete();
+    }
+    Ok(axum::Json(trail))
+}
+
+/// A trail without its events.
+pub(crate) struct FoundTrail {
+    id: Uuid,
+    pub(crate) trail: Trail,
+    /// Current before superseded, newest first.
+    pub(crate) attestations: AtMost<AttestationSummary>,
+}
+
+impl FoundTrail {
+    /// Finds a trail by name; `None` if it does not exist.
+    pub(crate) async fn find(
+        site: &Site,
+        transaction: &mut Transaction,
+        organization: &str,
+        flow: &str,
+        name: &str,
+    ) -> Result<Option<Self>, Problem> {
+        let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
+        let filter = Filter { flow: Some(flow), name: Some(name), ..Filter::default() };
+        let bytes = transaction.size_of_trails(organization, filter, only).await?;
+        check_size(bytes).map_err(|why| Problem::invalid(format!("the trail is too large: {why}")))?;
+        let mut listed = transaction.trails(organization, filter, only).await?;
+        let Some(stored) = listed.trails.pop() else { return Ok(None) };
+        let id = stored.id;
+        let attestations = transaction.attestations_of_trail(id).await?;
+        let html_url = site.links.trail(organization, flow, name);
+        let trail = response(stored, html_url, &listed.tags, &listed.templates, site.now());
+        Ok(Some(Self { id, trail, attestations }))
+    }
+
+    async fn events(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+    ) -> Result<Vec<TrailEvent>, Problem> {
+        let reports = transaction.reports_of_trail(self.id).await?;
+        let mut has_more = self.attestations.has_more || reports.has_more;
+        let mut events = vec![TrailEvent::new("trail_reported", self.trail.created_at)];
+        events.extend(self.attestations.listed.iter().map(attestation_event));
+        let mut names: BTreeMap<Fingerprint, &str> = BTreeMap::new();
+        for report in &reports.listed {
+            let name = report.template_name.as_ref().unwrap_or(&report.name);
+            names.entry(report.artifact).or_insert(name);
+            events.push(TrailEvent {
+                artifact_name: Some(report.name.clone()),
+                artifact_fingerprint: Some(report.artifact),
+                template_reference_name: Some(name.clone()),
+                ..TrailEvent::new("artifact_creation_reported", report.created_at)
+            });
+        }
+        has_more |= names.len() > MAX_RUN_ARTIFACTS;
+        for (artifact, name) in names.into_iter().take(MAX_RUN_ARTIFACTS) {
+            let run = |kind, at, environment: &str, snapshot| TrailEvent {
+                artifact_fingerprint: Some(artifact),
+                template_reference_name: Some(name.to_owned()),
+                environment_name: Some(environment.to_owned()),
+                snapshot_index: Some(snapshot),
+                ..TrailEvent::new(kind, at)
+            };
+            let (started, stopped) = ("artifact_started_running", "artifact_stopped_running");
+            let current = transaction.current_runs(organization, artifact).await?;
+            let past = transaction.past_runs(organization, artifact).await?;
+            has_more |= current.has_more || past.has_more;
+            for now in &current.listed {
+                events.push(run(started, now.started_at, &now.environment.name, now.first_snapshot));
+            }
+            for ended in &past.listed {
+                events.push(run(started, ended.started_at, &ended.environment, ended.snapshots.0));
+                events.push(run(stopped, ended.ended_at, &ended.environment, ended.snapshots.1));
+            }
+        }
+        if has_more {
+            events.push(TrailEvent::new("older_events_omitted", self.trail.created_at));
+        }
+        events.sort_by_key(|event| event.timestamp);
+        Ok(events)
+    }
+}
+
+fn attestation_event(attested: &AttestationSummary) -> TrailEvent {
+    let (kind, target) = match (attested.artifact, attested.targets.as_slice()) {
+        (None, []) => ("trail_attestation_reported", None),
+        (None, targets) => ("trail_attestation_for_artifact_reported", Some(targets.join(", "))),
+        (Some(artifact), []) => ("artifact_attestation_reported", Some(artifact.to_string())),
+        (Some(_), targets) => ("artifact_attestation_reported", Some(targets.join(", "))),
+    };
+    TrailEvent {
+        attestation_id: Some(attested.id.to_string()),
+        attestation_type: Some(attested.kind.clone()),
+        is_compliant: attested.passes,
+        template_reference_name: Some(attested.name.clone()),
+        target_artifact: target,
+        artifact_fingerprint: attested.artifact,
+        ..TrailEvent::new(kind, attested.created_at)
+    }
+}
+
 /// The response for a trail.
-pub(crate) fn response(
+fn response(
     trail: stored::Trail,
     html_url: String,
-    tags: &HashMap<String, std::collections::BTreeMap<String, String>>,
+    tags: &HashMap<String, BTreeMap<String, String>>,
     templates: &HashMap<String, Template>,
     evaluated: Timestamp,
 ) -> Trail {
@@ -101,6 +248,7 @@ pub(crate) fn response(
         last_modified_at: trail.last_modified_at,
         created_at: trail.created_at,
         is_compliant: compliance_status.is_compliant,
+        compliance_state: compliance_status.status,
         compliance_status,
         template: template.map(|template| TrailTemplate {
             trail: template.body.clone(),
@@ -111,23 +259,11 @@ pub(crate) fn response(
         flow: Flow { tags: tags.get(&trail.flow).cloned().unwrap_or_default(), name: trail.flow },
         html_url,
         description: trail.description,
-        git_commit_info: trail.commit.map(commit),
+        git_commit_info: trail.commit.map(TrailCommit::from),
         origin_url: trail.origin_url,
         user_data: trail.user_data,
         repo_ids: trail.repositories.iter().map(ToString::to_string).collect(),
         events: Vec::new(),
         external_urls: trail.external_urls,
-    }
-}
-
-fn commit(sent: GitCommit) -> TrailCommit {
-    let text = |text: Option<Text>| text.map(|text| text.as_str().to_owned());
-    TrailCommit {
-        sha1: sent.sha1,
-        message: text(sent.message),
-        author: text(sent.author),
-        branch: text(sent.branch),
-        timestamp: sent.timestamp,
-        url: sent.url.map(|url| url.as_str().to_owned()),
     }
 }

@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::escape::text;
 use super::parts::format::{timestamp, utc};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::{EnvironmentLinks, digest_link};
@@ -24,7 +23,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     if !user.is_admin() {
         return Err(Refusal::NotFound);
     }
@@ -43,7 +42,17 @@ pub(super) async fn page(
         (ways("Ways around all requirements", &review.alternatives))
     };
     let parents = [(environment.as_str(), links.page())];
-    let navigation = Navigation { parents: &parents, ..Navigation::default() };
+    let fingerprint = artifact.map(|artifact| artifact.to_string());
+    let query: Vec<_> = fingerprint.iter().map(|fingerprint| ("fingerprint", fingerprint.as_str())).collect();
+    let arguments = ["get", "access-review", &environment].into_iter();
+    let option = fingerprint.iter().flat_map(|digest| ["--fingerprint", digest]);
+    let alternate = Alternate::new(
+        &site,
+        &["environments", &organization, &environment, "access-review"],
+        &query,
+        &arguments.chain(option).collect::<Vec<_>>(),
+    );
+    let navigation = Navigation { parents: &parents, alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Access review", Some(&user), navigation, &content))
 }
 

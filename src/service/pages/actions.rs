@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::parts::escape::text;
 use super::parts::format::{badge, timestamp};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks};
@@ -30,7 +29,7 @@ const MAX_ARTIFACTS: usize = 1;
 pub(super) async fn list(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
     let actions = transaction.actions(&organization, None).await?;
     let known = transaction.known_names(&organization).await?.environments;
@@ -59,7 +58,10 @@ pub(super) async fn list(
         @if rows.0.is_empty() { p { "The bootstrap file has no actions." } }
         @else { div.roomy { (table("Actions", &columns, &rows)) } }
     };
-    Ok(layout::page(&site, "Actions", Some(&user), &content))
+    let path = ["organizations", &organization, "environments_notifications"];
+    let alternate = Alternate::new(&site, &path, &[], &["list", "notifications"]);
+    let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Actions", Some(&user), navigation, &content))
 }
 
 /// The action, as `get action` returns it to a reader, and its latest deliveries.
@@ -67,7 +69,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: number, user, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let number: i64 = number.parse().map_err(|_| Refusal::NotFound)?;
     let before: Option<Uuid> = Parameters::read(&uri, &["before"])?.parsed("before")?;
     let mut transaction = site.store.read().await?;
@@ -113,7 +115,10 @@ pub(super) async fn page(
             }
         }
     };
+    let path = ["actions", &organization, &number.to_string()];
+    let alternate = Alternate::new(&site, &path, &[], &["get", "action", &number.to_string()]);
     let navigation = Navigation {
+        alternate: Some(&alternate),
         parents: &[("Actions", site.links.page(&[&organization, "actions"]))],
         ..Navigation::default()
     };

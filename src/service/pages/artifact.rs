@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::approve;
@@ -12,7 +11,7 @@ use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, count, result_badge, timestamp};
-use super::parts::layout;
+use super::parts::layout::{self, HtmlPage};
 use super::parts::list::{first_rows_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::rules::{self, RuleResults};
@@ -25,6 +24,7 @@ use crate::service::http::context::SignedIn;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
+use crate::store::artifact_flows::ArtifactFlow;
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attested_artifacts::AttestationSummary;
 use crate::store::bootstrap::KnownNames;
@@ -41,6 +41,8 @@ struct ArtifactData {
     conflicting_claims: AtMost<Source>,
     /// The commit of the first attestation that has one, if no source is known.
     commit: Option<GitCommit>,
+    /// The flows that attested or reported it.
+    flows: Vec<ArtifactFlow>,
     attestations: AtMost<AttestationSummary>,
     approvals: AtMost<(String, Approval)>,
     current_runs: AtMost<CurrentRun>,
@@ -51,12 +53,12 @@ struct ArtifactData {
     known_names: KnownNames,
 }
 
-/// The page; 404 unless the artifact ran, was attested or has an approval.
+/// The page; 404 unless the artifact ran, was reported or attested, or has an approval.
 pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &approve::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;
@@ -64,7 +66,9 @@ pub(super) async fn page(
         return Err(Refusal::NotFound);
     }
     let digest = artifact.to_string();
-    let name = known.names.listed.first().map_or("Artifact", String::as_str);
+    let mut reported = known.flows.iter().filter_map(|flow| flow.report.as_ref());
+    let reported = reported.next().map_or("Artifact", |report| report.filename.as_str());
+    let name = known.names.listed.first().map_or(reported, String::as_str);
     let content = html! {
         (approve::confirmation(&known.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
@@ -83,6 +87,7 @@ pub(super) async fn page(
         (conflicting_claims(&known.conflicting_claims))
         (current_runs(&site, &organization, &known.current_runs, user.is_admin().then_some(artifact)))
         (rule_results(&site, &organization, &known))
+        (reports(&site, &organization, &known.flows))
         (attestations(&site, &organization, &known.attestations))
         (approvals(&site, &user, artifact, &known))
         (past_runs(&site, &organization, &known.past_runs))
@@ -113,11 +118,13 @@ impl ArtifactData {
         } else {
             None
         };
+        let mut flows = transaction.known_artifacts(organization, &[artifact].into()).await?;
         Ok(Self {
             names: transaction.image_names(organization, artifact).await?,
             sources,
             conflicting_claims: transaction.conflicting_claims(organization, artifact).await?,
             commit,
+            flows: flows.remove(&artifact).unwrap_or_default().flows,
             attestations,
             approvals: transaction.approvals_of_artifact(organization, artifact).await?,
             current_runs,
@@ -129,6 +136,7 @@ impl ArtifactData {
 
     fn is_empty(&self) -> bool {
         self.names.listed.is_empty()
+            && self.flows.is_empty()
             && self.attestations.listed.is_empty()
             && self.approvals.listed.is_empty()
     }
@@ -254,6 +262,32 @@ fn rule_results(site: &Site, organization: &str, known: &ArtifactData) -> Markup
     }
 }
 
+/// The last report of the artifact in each flow.
+fn reports(site: &Site, organization: &str, flows: &[ArtifactFlow]) -> Markup {
+    let rows = html! {
+        @for (flow, report) in flows.iter().filter_map(|flow| Some((flow, flow.report.as_ref()?))) {
+            tr {
+                th scope="row" { (text(&flow.flow)) }
+                td {
+                    @if let Some(trail) = &flow.trail {
+                        a href=(urls::trail(site, organization, &flow.flow, trail)) { (text(trail)) }
+                    }
+                }
+                td { (text(report.filename.as_str())) }
+                td { @if let Some(url) = flow.build_url() { (url_link(url)) } }
+            }
+        }
+    };
+    html! {
+        @if flows.iter().any(|flow| flow.report.is_some()) {
+            section {
+                h2 { "Reports" }
+                (table("Reports", &["Flow", "Last trail", "Name", "Build"], &rows))
+            }
+        }
+    }
+}
+
 fn attestations(site: &Site, organization: &str, attestations: &AtMost<AttestationSummary>) -> Markup {
     let rows = html! {
         @for attested in &attestations.listed {
@@ -280,9 +314,9 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
     }
 }
 
-/// The flows that attested or approved the artifact.
+/// The flows that reported, attested or approved the artifact.
 fn flows(known: &ArtifactData) -> BTreeSet<&str> {
-    let attested = known.attestations.listed.iter().map(|attested| attested.flow.as_str());
+    let attested = known.flows.iter().map(|known| known.flow.as_str());
     attested.chain(known.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
 }
 

@@ -1,7 +1,6 @@
 //! The page of an attestation: failed tests first, then results, facts and user data.
 
 use axum::extract::State;
-use axum::response::{Html, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
@@ -9,14 +8,13 @@ use super::parts::attested_artifacts::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::list::latest_note;
 use super::parts::refusal::Refusal;
 use super::parts::urls;
 use super::session::OrganizationPage;
 use crate::domain::attestation::junit::FailedTest;
 use crate::domain::model::{Fingerprint, JunitResult};
-use crate::service::http::attached_file::attached_file;
 use crate::service::site::Site;
 use crate::store::AtMost;
 
@@ -28,7 +26,7 @@ pub(super) async fn page(
         String,
         String,
     )>,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
     let attested = transaction.attestation(&organization, id).await?;
@@ -65,7 +63,7 @@ pub(super) async fn page(
                 dt { "Trail" }
                 dd { a href=(trail_url) { (text(&trail)) } }
                 (self::artifacts(&site, &organization, &artifacts))
-                (facts(&attested, &site.links.page(&[&organization, "attachments", &id.to_string()])))
+                (facts(&attested, &site.links.data(&["attachments", &organization, &id.to_string()], &[])))
             }
             (data("Data", &attested.other_fields))
             (data("User data", attested.user_data.as_str()))
@@ -74,15 +72,6 @@ pub(super) async fn page(
     let navigation =
         Navigation { parents: &[(&flow, String::new()), (&trail, trail_url)], ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, &attested.name, Some(&user), navigation, &content))
-}
-
-/// The attached file.
-pub(super) async fn file(
-    State(site): State<Site>,
-    OrganizationPage { organization, rest: id, .. }: OrganizationPage<String>,
-) -> Result<Response, Refusal> {
-    let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
-    Ok(attached_file(&site, &organization, id).await?)
 }
 
 fn artifacts(site: &Site, organization: &str, artifacts: &AtMost<Fingerprint>) -> Markup {

@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::html;
 
 use super::parts::escape::text;
 use super::parts::format::timestamp;
-use super::parts::layout;
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::table;
 use super::parts::pagination::{Pagination, ROWS_PER_PAGE, requested_page};
 use super::parts::refusal::Refusal;
@@ -23,7 +22,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     if !user.is_admin() {
         return Err(Refusal::NotFound);
     }
@@ -53,5 +52,7 @@ pub(super) async fn page(
         @else { (table("Audit log", &["Time", "By", "Change"], &rows)) }
         (pagination.links(|page| format!("{path}?page={page}")))
     };
-    Ok(layout::page(&site, "Audit log", Some(&user), &content))
+    let alternate = Alternate::new(&site, &["audit", &organization], &[], &["list", "audit"]);
+    let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Audit log", Some(&user), navigation, &content))
 }

@@ -11,7 +11,7 @@ use sqlx::types::Uuid;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::format::{count, timestamp, utc};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, Navigation};
 use super::parts::pagination;
 use super::parts::refusal::Refusal;
 use super::parts::snapshot::{comparison_form, facts, status_badge};
@@ -97,8 +97,15 @@ pub(super) async fn page(
         (comparison_form(links, (first, last), selected))
         (result)
     };
+    let [from, to] = [selected.0, selected.1].map(|number| format!("{name}#{number}"));
+    let query = [("snappish1", from.as_str()), ("snappish2", &to)];
+    let alternate = Alternate::new(&site, &["env-diff", &organization], &query, &["diff", &from, &to]);
     let navigation = Navigation {
         parents: &[(&name, links.page()), ("Timeline", links.timeline(1))],
+        alternate: http_status
+            .is_success()
+            .then_some(&alternate)
+            .filter(|_| last > 0 && links.is_in_expressions()),
         ..Navigation::default()
     };
     Ok((http_status, layout::page_with_navigation(&site, "Comparison", Some(&user), navigation, &content))

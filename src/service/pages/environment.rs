@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::filter::{Filter, rfc3339_exact};
 use super::parts::format::{badge, compliance_badge, count, utc};
-use super::parts::layout;
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{first_rows_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::rules::{self, RuleResults};
@@ -71,7 +70,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: name, user, cpu, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let filter = Filter::parse(&uri)?;
     let now = site.now();
     let mut transaction = site.store.read().await?;
@@ -143,7 +142,27 @@ pub(super) async fn page(
             (page.pagination.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
     };
-    Ok(layout::page(&site, &name, Some(&user), &content))
+    let alternate = alternate(&site, &organization, &name, environment.snapshot, past);
+    let is_live = past.is_none();
+    let alternate = Some(&alternate).filter(|_| links.is_in_expressions());
+    let navigation = Navigation { alternate, is_live, ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, &name, Some(&user), navigation, &content))
+}
+
+/// The snapshot, or the environment if there is none.
+fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Option<Past>) -> Alternate {
+    let snapshot = |expression: &str, suffix: &str| {
+        let path = ["snapshots", organization, name, expression];
+        Alternate::new(site, &path, &[], &["get", "snapshot", &format!("{name}{suffix}")])
+    };
+    match past {
+        Some(past) if past.coverage.has_data() => {
+            let expression = format!("@{}", rfc3339_exact(past.at));
+            snapshot(&expression, &expression)
+        }
+        None if last > 0 => snapshot("-1", ""),
+        _ => Alternate::new(site, &["environments", organization, name], &[], &["get", "environment", name]),
+    }
 }
 
 async fn read_past(

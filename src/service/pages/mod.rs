@@ -36,6 +36,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::parts::refusal::Refusal;
 use self::session::Browser;
+pub(super) use self::session::use_session;
 use super::app::App;
 use super::http::context::RequestContext;
 use super::http::problem::{Problem, panicked};
@@ -67,7 +68,6 @@ pub(super) fn router(app: &App) -> Router<App> {
             "/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",
             get(attestation::page),
         )
-        .route("/{organization}/attachments/{attestation}", get(attestation::file))
         .route("/{organization}/actions", get(actions::list))
         .route("/{organization}/actions/{number}", get(actions::page))
         .route("/{organization}/policies", get(policies::list))
@@ -89,7 +89,7 @@ pub(super) fn router(app: &App) -> Router<App> {
 /// can frame a page, no link reveals its page, and no cache keeps it. Turns every error into a page, whether a handler or
 /// axum returned it.
 async fn secure(State(site): State<Site>, context: RequestContext, request: Request, next: Next) -> Response {
-    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                           form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     // No name contains a NUL, and PostgreSQL rejects it.
     let is_valid = !request.uri().path().contains("%00");
@@ -105,9 +105,8 @@ async fn secure(State(site): State<Site>, context: RequestContext, request: Requ
         response = page;
     }
     let headers = response.headers_mut();
-    // A download has a policy of its own.
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     let mut set = |name: HeaderName, value| headers.insert(name, HeaderValue::from_static(value));
+    set(CONTENT_SECURITY_POLICY, POLICY);
     set(X_FRAME_OPTIONS, "DENY");
     set(X_CONTENT_TYPE_OPTIONS, "nosniff");
     // With "no-referrer", browsers send "null" as the Origin of a form (Fetch Standard, section 3.2).

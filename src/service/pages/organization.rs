@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::format::count;
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::pagination::{self, Pagination};
 use super::parts::refusal::Refusal;
 use super::parts::urls::EnvironmentLinks;
@@ -31,7 +30,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &["page"])?;
     let requested = pagination::requested_page(&parameters)?;
     let now = site.now();
@@ -53,7 +52,13 @@ pub(super) async fn page(
         }
         (pagination.links(|page| format!("{}?page={page}", site.links.page(&[&organization]))))
     };
-    let navigation = Navigation { is_organization_page: true, ..Navigation::default() };
+    let alternate = Alternate::new(&site, &["environments", &organization], &[], &["list", "environments"]);
+    let navigation = Navigation {
+        is_organization_page: true,
+        alternate: Some(&alternate),
+        is_live: true,
+        ..Navigation::default()
+    };
     Ok(layout::page_with_navigation(&site, &organization, Some(&user), navigation, &content))
 }
 

@@ -1,12 +1,11 @@
 //! The policies of an organization, and the page of one: its rules, versions and environments, and the artifacts that fail it.
 
 use axum::extract::State;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::escape::{lines, text};
 use super::parts::format::timestamp;
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{first_rows_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::urls::{EnvironmentLinks, artifact_link};
@@ -21,7 +20,7 @@ use crate::store::policy_summaries::FailingArtifact;
 pub(super) async fn list(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let policies = site.store.read().await?.policies(&organization).await?;
     let rows = html! {
         @for policy in &policies {
@@ -40,14 +39,16 @@ pub(super) async fn list(
         @if policies.is_empty() { p { "No named policies." } }
         @else { (table("Policies", &["Policy", "Version", "Description", "Environments"], &rows)) }
     };
-    Ok(layout::page(&site, "Policies", Some(&user), &content))
+    let alternate = Alternate::new(&site, &["policies", &organization], &[], &["list", "policies"]);
+    let navigation = Navigation { alternate: Some(&alternate), ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Policies", Some(&user), navigation, &content))
 }
 
 /// A policy.
 pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
     let policy = transaction.policy(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let failing = transaction.failing_artifacts(&organization, &name).await?;
@@ -64,7 +65,9 @@ pub(super) async fn page(
         (versions(&policy))
     };
     let parents = [("Policies", site.links.page(&[&organization, "policies"]))];
-    let navigation = Navigation { parents: &parents, ..Navigation::default() };
+    let path = ["policies", &organization, &name];
+    let alternate = Alternate::new(&site, &path, &[], &["get", "policy", &name]);
+    let navigation = Navigation { parents: &parents, alternate: Some(&alternate), ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, &name, Some(&user), navigation, &content))
 }
 

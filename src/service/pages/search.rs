@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::escape::text;
 use super::parts::format::timestamp;
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks, artifact_link};
 use super::session::OrganizationPage;
@@ -28,7 +27,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &["q"])?;
     let query: String =
         parameters.text("q").unwrap_or_default().trim().chars().take(MAX_QUERY_CHARS).collect();
@@ -60,13 +59,12 @@ async fn groups(site: &Site, organization: &str, query: &str) -> Result<Vec<Mark
     let artifact = |artifact: &Artifact| artifact_link(site, organization, artifact);
     let trail = |trail: &Trail| self::trail(site, organization, trail);
     let mut groups = Vec::new();
-    if let Some(digits) = digest(query) {
-        let (first, last) = fingerprint_range(&digits);
+    if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
         let found = transaction.find_artifacts(organization, first, last).await?;
         groups.push(group("Digests", &found, artifact));
     }
     if let Some(digits) = digits(query) {
-        let found = transaction.find_artifacts_of_commit(organization, &digits).await?;
+        let found = transaction.find_artifacts_of_commit(organization, &digits, None).await?;
         groups.push(group("Built from commits", &found, |(commit, fingerprint)| {
             let built = Artifact { fingerprint: *fingerprint, name: String::new() };
             html! { code.whole { (commit) } ": " (artifact(&built)) }
@@ -126,16 +124,6 @@ fn digits(query: &str) -> Option<String> {
     is_enough.then(|| query.to_ascii_lowercase())
 }
 
-/// The first and the last fingerprint with this prefix.
-fn fingerprint_range(digits: &str) -> (Fingerprint, Fingerprint) {
-    let fill = |digit: char, byte| {
-        let rest = 64_usize.saturating_sub(digits.len());
-        let digits: String = digits.chars().chain(std::iter::repeat_n(digit, rest)).collect();
-        Fingerprint::from_hex(&digits).unwrap_or_else(|| Fingerprint::from([byte; 32]))
-    };
-    (fill('0', 0), fill('f', 0xff))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,15 +144,5 @@ mod tests {
             assert_eq!(digest(query).as_deref(), expected, "{query}");
         }
         assert!(digest(&"a".repeat(64)).is_some() && digest(&"a".repeat(65)).is_none());
-    }
-
-    #[test]
-    fn prefix_becomes_a_range_of_fingerprints() {
-        let (first, last) = fingerprint_range("abcdef0");
-        assert_eq!(first.to_string(), format!("abcdef0{}", "0".repeat(57)));
-        assert_eq!(last.to_string(), format!("abcdef0{}", "f".repeat(57)));
-        let whole = "7".repeat(64);
-        let (first, last) = fingerprint_range(&whole);
-        assert_eq!((first, first.to_string()), (last, whole));
     }
 }

@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::Response;
 use tokio::time::Instant;
 
 use super::form::check_origin;
@@ -17,13 +20,18 @@ use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
 use crate::domain::evidence::access::{Operation, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::access::{Caller, PathRest, find_token, path_parameters, run, use_connection};
+use crate::service::access::{
+    Caller, PathRest, SessionToken, find_token, path_parameters, run, use_connection,
+};
 use crate::service::app::App;
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
 use crate::service::limits::cpu_share::CpuShare;
 use crate::service::limits::permit::{self, Permit};
 use crate::store;
+
+/// The header of a live page's update, which is no use of the session.
+const UPDATE: &str = "supercargo-update";
 
 /// A valid session.
 struct Session {
@@ -111,6 +119,23 @@ async fn require_session(app: &App, parts: &mut Parts) -> Result<Session, Refusa
     })
 }
 
+/// Lets a browser open the data of a page: a GET request without `Authorization` has the token of its session.
+pub(crate) async fn use_session(
+    State(app): State<App>,
+    context: RequestContext,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let headers = request.headers();
+    if request.method() == Method::GET
+        && !headers.contains_key(AUTHORIZATION)
+        && let Some(session) = session(&app, &context, headers).await?
+    {
+        request.extensions_mut().insert(SessionToken(session.token));
+    }
+    Ok(next.run(request).await)
+}
+
 /// The permits to render a page. The token's own permit comes first, so that its pages wait only for each other; the
 /// permit of all pages comes last, so that a page that waits for its organization does not hold it.
 async fn permits(app: &App, token: Fingerprint, organization: &str) -> Result<[Permit; 5], store::Error> {
@@ -186,6 +211,7 @@ async fn session(
     };
     app.limiter.session_admitted(hash);
     if session.times.needs_touch(now, timeouts)
+        && !headers.contains_key(UPDATE)
         && let Err(error) = record_use(app, &user.organization, hash, now).await
     {
         // The page is shown anyway; the session expires earlier.

@@ -85,7 +85,7 @@ pub(super) async fn form(
     Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())
 }
 
-fn form_page(app: &App, next: &str, problem: Option<&str>) -> axum::response::Html<String> {
+fn form_page(app: &App, next: &str, problem: Option<&str>) -> layout::HtmlPage {
     let content = html! {
         section.narrow {
             h1 { "Sign in" }

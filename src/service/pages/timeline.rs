@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Html;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
 use super::parts::format::{count, duration, timestamp};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::pagination::{requested_page, snapshot_page};
 use super::parts::refusal::Refusal;
 use super::parts::snapshot::{comparison_form, facts, status_badge};
@@ -32,7 +31,7 @@ pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
-) -> Result<Html<String>, Refusal> {
+) -> Result<HtmlPage, Refusal> {
     let requested = requested_page(&Parameters::read(&uri, &["page"])?)?;
     let mut transaction = site.store.read().await?;
     let environment =
@@ -78,7 +77,14 @@ pub(super) async fn page(
             p { "No snapshots: this environment was never reported." }
         }
     };
-    let navigation = Navigation { parents: &[(&name, timeline.links.page())], ..Navigation::default() };
+    let path = ["snapshots", &organization, &name];
+    let alternate = Alternate::new(&site, &path, &[], &["list", "snapshots", &name]);
+    let navigation = Navigation {
+        parents: &[(&name, timeline.links.page())],
+        alternate: Some(&alternate),
+        is_live: true,
+        ..Navigation::default()
+    };
     Ok(layout::page_with_navigation(&site, "Timeline", Some(&user), navigation, &content))
 }
 

@@ -1,43 +1,32 @@
 //! The page of a trail: its compliance with the flow's template, and its attestations with their results.
 
 use axum::extract::State;
-use axum::response::Html;
 use maud::{Markup, html};
 
 use super::parts::attested_artifacts::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};
-use super::parts::layout::{self, Navigation};
+use super::parts::layout::{self, HtmlPage, Navigation};
 use super::parts::list::{MAX_LISTED, first_note, latest_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::urls;
 use super::session::OrganizationPage;
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::model::{AttestationStatus, Page, Trail, TrailCommit};
-use crate::service::http::problem::Problem;
-use crate::service::http::response::check_size;
-use crate::service::operations::trails::response;
+use crate::domain::model::{AttestationStatus, Trail, TrailCommit};
+use crate::service::operations::trails::FoundTrail;
 use crate::service::site::Site;
 use crate::store::attested_artifacts::AttestationSummary;
-use crate::store::trails::Filter;
 
 /// The page; the compliance is the same as in `list trails`.
 pub(super) async fn page(
     State(site): State<Site>,
     OrganizationPage { organization, rest: (flow, name), user, .. }: OrganizationPage<(String, String)>,
-) -> Result<Html<String>, Refusal> {
-    let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
-    let filter = Filter { flow: Some(&flow), name: Some(&name), ..Filter::default() };
+) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
-    let bytes = transaction.size_of_trails(&organization, filter, only).await?;
-    check_size(bytes).map_err(|why| Problem::invalid(format!("trail is too large for a page: {why}")))?;
-    let mut listed = transaction.trails(&organization, filter, only).await?;
-    let Some(trail) = listed.trails.pop() else { return Err(Refusal::NotFound) };
-    let attestations = transaction.attestations_of_trail(trail.id).await?;
+    let found = FoundTrail::find(&site, &mut transaction, &organization, &flow, &name).await?;
+    let Some(FoundTrail { trail, attestations, .. }) = found else { return Err(Refusal::NotFound) };
     drop(transaction);
-    let html_url = site.links.trail(&organization, &flow, &name);
-    let trail = response(trail, html_url, &listed.tags, &listed.templates, site.now());
     let path = urls::trail(&site, &organization, &flow, &name);
     let content = html! {
         h1 { (text(&trail.name)) }

@@ -32,7 +32,7 @@ impl Transaction {
             ON CONFLICT (organization, name) DO UPDATE SET is_declared = excluded.is_declared";
         const UNDECLARE: &str =
             "UPDATE flows SET is_declared = FALSE WHERE organization = $1 AND is_declared";
-        // Templates of other flows come from operations and stay.
+        // Tags and templates of other flows come from operations and stay.
         let mut owned = self.declared_flows(organization).await?;
         owned.extend(flows.iter().map(|flow| flow.name.as_str().to_owned()));
         on!(self, |connection| {
@@ -62,7 +62,7 @@ impl Transaction {
         }
         self.reconcile_ownerships(organization, ownerships, now, journal).await?;
         let before = journal.changes.len();
-        self.reconcile_tags(organization, tags, now, journal).await?;
+        self.reconcile_tags(organization, tags, &owned, now, journal).await?;
         self.reconcile_templates(organization, templates, &owned, now, journal).await?;
         if journal.changes.len() > before {
             // Conditions of policies use tags, and the compliance of trails depends on templates.
@@ -120,6 +120,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         mut wanted: BTreeSet<(&str, &str, &str)>,
+        owned: &BTreeSet<String>,
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
@@ -134,7 +135,7 @@ impl Transaction {
             .fetch_all(connection)
             .await
             .and_then(all_from_rows)?);
-        for OpenTag { id, flow, tag, tag_value } in &open {
+        for OpenTag { id, flow, tag, tag_value } in open.iter().filter(|tag| owned.contains(&tag.flow)) {
             if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
                 self.close(CLOSE, *id, now).await?;
                 let change = format!("the tag {tag}={tag_value} of the flow {flow} was removed");

@@ -45,6 +45,25 @@ async fn operations(service: &TestService, token: &str, organization: &str) -> V
     responses.iter().map(|response| response.status.as_u16()).collect()
 }
 
+/// The roles that an operation admits.
+async fn admitted_roles(request: impl Fn(&'static str) -> reqwest::RequestBuilder) -> Vec<&'static str> {
+    let mut roles = Vec::new();
+    for (role, token) in [
+        ("report", REPORTER),
+        ("attest", ATTESTER),
+        ("approve", APPROVER),
+        ("read", READER),
+        ("admin", ADMIN),
+    ] {
+        let response = Response::from_request(request(token)).await;
+        assert!([200, 201, 400, 403, 404, 415].contains(&response.status.as_u16()), "{response:?}");
+        if response.status != 403 {
+            roles.push(role);
+        }
+    }
+    roles
+}
+
 /// Each operation of the OpenAPI document, which is made from the routes, with the roles that it admits.
 async fn each_route_below_an_organization_admits_its_roles_only(database: Database) {
     let service = TestService::start(database).await;
@@ -64,20 +83,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
             for (token, status) in [("guessed-0123456789abcdef01234567", 401), (STRANGER, 403)] {
                 Response::from_request(request(token)).await.expect(status);
             }
-            let mut roles = Vec::new();
-            for (role, token) in [
-                ("report", REPORTER),
-                ("attest", ATTESTER),
-                ("approve", APPROVER),
-                ("read", READER),
-                ("admin", ADMIN),
-            ] {
-                let status = Response::from_request(request(token)).await.status.as_u16();
-                assert!([200, 201, 400, 403, 404, 415].contains(&status), "{method} {path}: {status}");
-                if status != 403 {
-                    roles.push(role);
-                }
-            }
+            let roles = admitted_roles(request).await;
             routes.push(format!("{method} {path}: {}", roles.join(", ")));
         }
     }
@@ -88,26 +94,47 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}: approve, read, admin
+    GET /api/v2/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}: approve, read, admin
+    GET /api/v2/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}: approve, read, admin
     GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: approve, read, admin
+    GET /api/v2/artifacts/{org}: approve, read, admin
     GET /api/v2/asserts/{org}/fingerprint/{fingerprint}: approve, read, admin
     GET /api/v2/attachments/{org}/{attestation_id}: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/generic: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/jira: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/pull_request: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/snyk: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/sonar: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
+    GET /api/v2/attestations/{org}: approve, read, admin
     GET /api/v2/audit/{org}: admin
     GET /api/v2/env-diff/{org}: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}/access-review: admin
     GET /api/v2/environments/{org}/{env_name}/events: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}: report, approve, read, admin
     GET /api/v2/environments/{org}: approve, read, admin
+    GET /api/v2/flows/{org}/template_file: approve, read, admin
+    GET /api/v2/flows/{org}/{flow_name}: approve, read, admin
+    GET /api/v2/flows/{org}: approve, read, admin
     GET /api/v2/log/{org}: admin
     GET /api/v2/organizations/{org}/environments_notifications: approve, read, admin
     GET /api/v2/policies/{org}/check: approve, read, admin
     GET /api/v2/policies/{org}/{policy_name}: approve, read, admin
     GET /api/v2/policies/{org}: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
+    GET /api/v2/search/{org}/sha/{sha}: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}/statement: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}: report, approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}: approve, read, admin
+    GET /api/v2/trails/{org}/{flow_name}/{trail_name}: approve, read, admin
     GET /api/v2/trails/{org}: approve, read, admin
+    PATCH /api/v2/tags/{org}/env/{env_name}: admin
+    PATCH /api/v2/tags/{org}/flow/{flow_name}: admin
     POST /api/v2/approvals/{org}/{flow_name}: approve, admin
     POST /api/v2/artifacts/{org}/{flow_name}: attest, admin
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom: attest, admin

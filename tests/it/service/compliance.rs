@@ -363,11 +363,11 @@ async fn start_many(database: Database, environments: usize, artifacts: &[String
 }
 
 /// Numbers of environments by compliance, and of queued environments by whether all of their artifacts are evaluated.
-async fn counts(service: &TestService) -> Vec<String> {
+async fn counts(database: &Database) -> Vec<String> {
     let count = "SELECT compliance || ' ' || COUNT(*) FROM environments GROUP BY compliance UNION ALL
                  SELECT CASE WHEN artifacts IS NULL THEN 'all ' ELSE 'attested ' END || COUNT(*)
                  FROM evaluation_queue GROUP BY artifacts IS NULL";
-    let mut counts = service.database.rows(count).await;
+    let mut counts = database.rows(count).await;
     counts.sort_unstable();
     counts
 }
@@ -376,24 +376,40 @@ async fn attestation_of_an_artifact_in_many_environments_queues_those_above_the_
     let (service, declared) = start_many(database, 120, &[digest('a'), digest('b')]).await;
     let drain = async |generation| service.reload(&bootstrap(generation, &declared)).await;
     attest(&service, "cart", "unit", 'b', 0).await;
-    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120", "attested 20"]);
+    assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 120", "attested 20"]);
     drain(2).await;
-    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120"]);
+    assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 120"]);
     attest(&service, "cart", "unit", 'a', 0).await;
-    assert_eq!(counts(&service).await, ["COMPLIANT 100", "NON-COMPLIANT 20", "attested 20"]);
+    assert_eq!(counts(&service.database).await, ["COMPLIANT 100", "NON-COMPLIANT 20", "attested 20"]);
     let page = Browser::read_page(&service, "/ui/acme").await;
     assert!(page.contains("last evaluated"), "{page}");
     // The verdicts of the queued environments may be outdated: another attestation leaves them to the queue.
     attest(&service, "cart", "unit", 'a', 1).await;
-    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120", "all 20"]);
+    assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 120", "all 20"]);
     drain(3).await;
-    assert_eq!(counts(&service).await, ["NON-COMPLIANT 120"]);
+    assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 120"]);
     attest(&service, "cart", "unit", 'a', 0).await;
     drain(4).await;
-    assert_eq!(counts(&service).await, ["COMPLIANT 120"]);
+    assert_eq!(counts(&service.database).await, ["COMPLIANT 120"]);
     let events =
         "SELECT kind || ' ' || COUNT(*) FROM events WHERE kind LIKE '%_ENV' GROUP BY kind ORDER BY kind";
     assert_eq!(service.database.rows(events).await, ["ON_COMPLIANT_ENV 220", "ON_NON_COMPLIANT_ENV 220"]);
+}
+
+async fn shutdown_leaves_queued_environments_to_the_next_start(database: Database) {
+    let (service, declared) = start_many(database, 120, &[digest('a')]).await;
+    let queue = "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
+                 SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments WHERE compliance <> 'UNKNOWN'";
+    service.database.execute(queue).await;
+    let (database, options) = (service.stop().await, options(bootstrap(1, &declared)));
+    // A start evaluates up to 100.
+    TestService::start_and_shut_down(&database, &options).await;
+    assert_eq!(counts(&database).await, ["NON-COMPLIANT 120", "all 20"]);
+    let service = TestService::start_with(database, options).await;
+    super::eventually("the queue is empty", async || {
+        counts(&service.database).await == ["NON-COMPLIANT 120"]
+    })
+    .await;
 }
 
 async fn attestation_of_many_running_artifacts_queues_their_environments(database: Database) {
@@ -405,9 +421,9 @@ async fn attestation_of_many_running_artifacts_queues_their_environments(databas
         "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
     });
     service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
-    assert_eq!(counts(&service).await, ["NON-COMPLIANT 10", "all 10"]);
+    assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 10", "all 10"]);
     service.reload(&bootstrap(2, &declared)).await;
-    assert_eq!(counts(&service).await, ["COMPLIANT 10"]);
+    assert_eq!(counts(&service.database).await, ["COMPLIANT 10"]);
 }
 
 async fn token_of_one_flow_cannot_change_verdicts_on_another(database: Database) {
@@ -433,6 +449,7 @@ super::on_both!(
     silent_environment_is_never_compliant,
     environment_too_large_for_a_batch_is_evaluated_with_the_others,
     attestation_of_an_artifact_in_many_environments_queues_those_above_the_limit,
+    shutdown_leaves_queued_environments_to_the_next_start,
     attestation_of_many_running_artifacts_queues_their_environments,
     artifact_is_evaluated_by_policy_and_allow_list_of_each_environment,
     token_of_one_flow_cannot_change_verdicts_on_another,

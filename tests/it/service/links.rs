@@ -337,6 +337,7 @@ async fn every_link_on_a_page_leads_to_a_page(database: Database) {
         ("/ui/acme/artifacts/", 2),
         ("/ui/acme/flows/cart/trails/", 2),
         ("/ui/acme/actions", 2),
+        ("/api/v2/", 8),
     ] {
         assert!(count(start) >= minimum, "{start}: {:#?}", pages.keys());
     }

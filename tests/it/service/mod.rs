@@ -39,6 +39,7 @@ mod provenance;
 mod query_cost;
 mod rate_limit;
 mod reading;
+mod reading_evidence;
 mod replicas;
 mod report;
 mod retention;

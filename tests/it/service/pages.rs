@@ -14,6 +14,7 @@ mod untrusted_text;
 
 use std::time::Duration;
 
+use reqwest::Method;
 use reqwest::header::LOCATION;
 use supercargo::domain::evidence::session;
 use supercargo::service::Limits;
@@ -145,6 +146,49 @@ async fn session_ends_with_its_token_and_after_the_idle_timeout(database: Databa
     assert!(is_signed_out(&mut unused).await, "a restored token does not restore its sessions");
 }
 
+async fn session_reads_the_data_of_its_pages_and_writes_nothing(database: Database) {
+    let service = TestService::start(database).await;
+    service.report(ADMIN, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, ADMIN).await;
+    let page = browser.get("/ui/acme/environments/prod").await;
+    let link = "</api/v2/snapshots/acme/prod/-1>; rel=\"alternate\"; type=\"application/json\"";
+    assert_eq!(page.headers["link"], link);
+    assert!(page.text.contains("<code><bdi>supercargo get snapshot prod</bdi></code>"), "{}", page.text);
+    let data = browser.get("/api/v2/snapshots/acme/prod/-1").await.expect(200);
+    assert_eq!(data.json()["artifacts"], service.read("/snapshots/acme/prod/-1").await["artifacts"]);
+    let cookie = browser.cookie.clone().unwrap();
+    let request = |method: Method, path: &str| {
+        let url = format!("{}/api/v2{path}", service.base);
+        service.http.request(method, url).header("Cookie", &cookie).body("{}")
+    };
+    for (method, path, status) in [
+        (Method::GET, "/environments/stranger", 403),
+        (Method::PUT, "/environments/acme/prod/report/K8S", 401),
+        (Method::POST, "/policies/acme/check", 401),
+    ] {
+        Response::from_request(request(method, path)).await.expect(status);
+    }
+    let invalid = request(Method::GET, "/environments/acme").bearer_auth("invalid");
+    Response::from_request(invalid).await.expect(401);
+    browser.post("/ui/sign-out", &service.base, &[]).await;
+    Response::from_request(request(Method::GET, "/environments/acme")).await.expect(401);
+}
+
+async fn update_of_a_live_page_does_not_extend_the_session(database: Database) {
+    let session = session::Timeouts { touch_interval: Duration::ZERO, ..session::Timeouts::default() };
+    let limits = Limits { session, ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let mut browser = Browser::signed_in(&service, READER).await;
+    let used = async || service.database.rows("SELECT CAST(last_used_at AS TEXT) FROM sessions").await;
+    let before = used().await;
+    let url = format!("{}/ui/acme", service.base);
+    let update = service.http.get(url).header("Cookie", browser.cookie.as_ref().unwrap());
+    Response::from_request(update.header("Supercargo-Update", "live")).await.expect(200);
+    assert_eq!(used().await, before);
+    browser.get("/ui/acme").await.expect(200);
+    assert_ne!(used().await, before);
+}
+
 async fn environments_are_paginated(database: Database) {
     let names: Vec<_> = (0..450).map(|n| format!("{{name: e-{n:03}}}")).collect();
     let options = Options {
@@ -257,6 +301,8 @@ async fn sign_in_with_invalid_tokens_is_rate_limited(database: Database) {
 super::on_both!(
     session_starts_with_a_token_and_ends_with_sign_out,
     session_ends_with_its_token_and_after_the_idle_timeout,
+    session_reads_the_data_of_its_pages_and_writes_nothing,
+    update_of_a_live_page_does_not_extend_the_session,
     environments_are_paginated,
     non_compliant_and_declared_environments_are_listed_first,
 );

@@ -9,6 +9,7 @@ use supercargo::domain::evidence::policy::{Needs, Policy, PolicyVersion};
 use supercargo::domain::evidence::snapshot::report::PodArtifact;
 use supercargo::domain::model::{Fingerprint, Page, Timestamp};
 use supercargo::store::creations::Created;
+use supercargo::store::flows::FlowFilter;
 use supercargo::store::search::{MAX_SCANNED, SearchText};
 use supercargo::store::trails::Filter;
 use supercargo::store::{DatabaseUrl, Store, Timeouts, Transaction};
@@ -116,6 +117,8 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let policy = Policy::parse(version, rules).unwrap();
     let needs = Needs::new([&policy]);
     let trail = sqlx::types::Uuid::nil();
+    let build =
+        store.read().await.unwrap().stored_trail("acme", "cart", "build-7").await.unwrap().unwrap().id;
     let everywhere = sqlx::types::Uuid::nil()..=sqlx::types::Uuid::max();
     let named = || {
         let is = PodArtifact { name: "shop/cart:2", pods: 1, namespaces: vec!["shop"] };
@@ -165,7 +168,21 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "search: pods": read, |t| t.find_pods("acme", &absent);
         "search: trails": read, |t| t.find_trails("acme", &absent);
         "search: flows": read, |t| t.find_flows("acme", &absent);
-        "search: commits": read, |t| t.find_artifacts_of_commit("acme", "0123456");
+        "search: commits": read, |t| t.find_artifacts_of_commit("acme", "0123456", None);
+        "flows": read, |t| t.flows("acme", FlowFilter::Part(""), Some(Page::default()));
+        "size of flows": read, |t| t.size_of_flows("acme", FlowFilter::Name("cart"), None);
+        "artifacts of a flow": read, |t| t.artifacts_of_flow("acme", "cart", Page::default());
+        "artifacts of a repository": read, |t| t.built_from("acme", &[repository], Page::default());
+        "addition to a flow": read, |t| t.added_to_flow("acme", "cart", artifact);
+        "flows of artifacts": read, |t| t.flows_of_artifacts("acme", &one(), None);
+        "known artifacts": read, |t| t.known_artifacts("acme", &one());
+        "reports of a trail": read, |t| t.reports_of_trail(build);
+        "attestations of a trail": read, |t| t.attestations_of_trail(build);
+        "attestations by name": read, |t| t.attestations_named_in_trail("acme", build, "app.unit".into());
+        "attestations of an artifact by name": read,
+            |t| t.attestations_named_of_artifact("acme", "cart", artifact, "unit".into());
+        "tags of environments": read, |t| t.environment_tags("acme", None);
+        "search: commits in a flow": read, |t| t.find_artifacts_of_commit("acme", "0123456", Some("cart"));
         "search: trails of commits": read, |t| t.find_trails_of_commit("acme", "0123456");
     }
     all
@@ -189,13 +206,14 @@ async fn queries_do_not_scan_ended_rows() {
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
         insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
         let store = Store::open(&url, Timeouts::default()).await.unwrap();
-        counted.push(steps(&store).await);
+        counted.push(Box::pin(steps(&store)).await);
         store.close().await;
     }
     let grown: Vec<_> = counted[0]
         .iter()
         .zip(&counted[1])
-        .filter(|((_, before), (_, after))| *after > before + before / 20 + 10)
+        // A query may read the schema, with the first statement of its connection.
+        .filter(|((_, before), (_, after))| *after > before + before / 20 + 20)
         .map(|((name, before), (_, after))| format!("{name}: from {before} to {after}"))
         .collect();
     assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");

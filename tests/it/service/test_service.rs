@@ -170,6 +170,19 @@ impl TestService {
         Self { base, admin, http, database, invitation, folder, reload, shutdown, task }
     }
 
+    /// Starts a service that is told to shut down before it runs, and waits for its end.
+    pub async fn start_and_shut_down(database: &Database, options: &Options) {
+        let folder = folder(&options.bootstrap);
+        for (name, content) in &options.files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        let service = Service::start(setup(database, folder.path(), options)).await.unwrap();
+        let shutdown = CancellationToken::new();
+        shutdown.cancel();
+        let (_reload, reloads) = mpsc::channel(1);
+        service.run(shutdown, Reloads(reloads)).await.unwrap();
+    }
+
     /// Shuts the service down and returns its database.
     pub async fn stop(self) -> Database {
         self.shutdown.cancel();

@@ -1,6 +1,9 @@
 //! The frame of every page: head, header with navigation and search, breadcrumbs and footer.
 
-use axum::response::Html;
+use std::borrow::Cow;
+
+use axum::http::header::LINK;
+use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::escape::text;
@@ -21,10 +24,55 @@ pub(crate) struct Navigation<'a> {
     pub(crate) query: &'a str,
     /// Whether this is the page of the organization itself, which has no breadcrumbs.
     pub(crate) is_organization_page: bool,
+    /// The same data for machines.
+    pub(crate) alternate: Option<&'a Alternate>,
+    /// Whether a script updates the page while it is open.
+    pub(crate) is_live: bool,
+}
+
+/// The operation and the command that give the data of a page.
+#[derive(Debug)]
+pub(crate) struct Alternate {
+    url: String,
+    command: String,
+}
+
+impl Alternate {
+    /// The operation with this path and query, and the command with these arguments.
+    pub(crate) fn new(site: &Site, path: &[&str], query: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let words: Vec<_> = ["supercargo"].iter().chain(arguments).map(|word| quoted(word)).collect();
+        Self { url: site.links.data(path, query), command: words.join(" ") }
+    }
+}
+
+/// An argument as shells read it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@#~/".contains(c);
+    if word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''")).into()
+}
+
+/// A rendered page.
+#[derive(Debug)]
+pub(crate) struct HtmlPage {
+    html: String,
+    /// The URL of its data.
+    alternate: Option<String>,
+}
+
+impl IntoResponse for HtmlPage {
+    fn into_response(self) -> Response {
+        let link = self
+            .alternate
+            .map(|url| [(LINK, format!("<{url}>; rel=\"alternate\"; type=\"application/json\""))]);
+        (link, Html(self.html)).into_response()
+    }
 }
 
 /// A page directly below its organization.
-pub(crate) fn page(site: &Site, title: &str, user: Option<&SignedIn>, content: &Markup) -> Html<String> {
+pub(crate) fn page(site: &Site, title: &str, user: Option<&SignedIn>, content: &Markup) -> HtmlPage {
     page_with_navigation(site, title, user, Navigation::default(), content)
 }
 
@@ -35,7 +83,7 @@ pub(crate) fn page_with_navigation(
     user: Option<&SignedIn>,
     navigation: Navigation<'_>,
     content: &Markup,
-) -> Html<String> {
+) -> HtmlPage {
     let in_organization = user.filter(|_| !navigation.is_organization_page);
     let page = html! {
         (DOCTYPE)
@@ -62,10 +110,13 @@ pub(crate) fn page_with_navigation(
                 @if let Some(user) = in_organization {
                     (breadcrumbs(site, &user.organization, navigation.parents, title))
                 }
-                main id="content" { (content) }
+                main id="content" data-live[navigation.is_live] { (content) }
                 @if let Some(user) = user {
                     footer {
                         p { "As of " (timestamp(site.now())) }
+                        @if let Some(Alternate { url, command }) = navigation.alternate {
+                            p { a href=(url) { "JSON" } ", or " code { (text(command)) } }
+                        }
                         // The source of a printed page.
                         p.print-only { (text(&format!("{}{}", site.links.base(), user.target))) }
                     }
@@ -73,7 +124,10 @@ pub(crate) fn page_with_navigation(
             }
         }
     };
-    Html(page.into_string())
+    HtmlPage {
+        html: page.into_string(),
+        alternate: navigation.alternate.map(|alternate| alternate.url.clone()),
+    }
 }
 
 /// Navigation, search and sign-out in the header.

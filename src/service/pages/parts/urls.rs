@@ -59,6 +59,11 @@ impl EnvironmentLinks<'_> {
         self.url(&[])
     }
 
+    /// Whether its name can be part of the expression of a snapshot.
+    pub(crate) fn is_in_expressions(&self) -> bool {
+        !self.environment.contains(['#', '~', '@'])
+    }
+
     /// The page of the environment at a point in time.
     pub(crate) fn at(&self, at: Timestamp) -> String {
         let filter = Filter { q: String::new(), compliance: None, at: Some(at), page: 1 };

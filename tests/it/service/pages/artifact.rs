@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::service::browser::{Browser, assert_contains};
+use crate::service::operations::{artifact, report_artifact};
 use crate::service::test_service::{Options, bootstrap};
 use crate::service::{ADMIN, Database, READER, STRANGER, TestService, digest, form, pod, report};
 
@@ -115,7 +116,7 @@ async fn latest_entries_of_long_lists_are_shown(database: Database) {
     );
 }
 
-async fn run_attestation_or_approval_is_sufficient_for_a_page(database: Database) {
+async fn run_report_attestation_or_approval_is_sufficient_for_a_page(database: Database) {
     let approved = format!(
         "    flows: [{{name: cart, approvals: [{{number: 1, artifact: {}, base: {}, name: x, state: PENDING}}]}}]",
         digest('c'),
@@ -138,6 +139,13 @@ async fn run_attestation_or_approval_is_sufficient_for_a_page(database: Database
     assert_contains(
         &Browser::read_page(&service, &path('c')).await,
         &["pending", "The artifact is not running."],
+    );
+    let mut reported = artifact('f', "t");
+    reported["build_url"] = json!("https://ci.example.com/7");
+    report_artifact(&service, ADMIN, &reported).await.expect(201);
+    assert_contains(
+        &Browser::read_page(&service, &path('f')).await,
+        &["registry/cart:1", "/ui/acme/flows/cart/trails/t", "https://ci.example.com/7", "No attestations."],
     );
     let mut reader = Browser::signed_in(&service, READER).await;
     for path in [path('e'), "/ui/acme/artifacts/abc".to_owned(), path('a').to_uppercase()] {
@@ -174,7 +182,7 @@ crate::service::on_both!(
     latest_entries_of_long_lists_are_shown,
     artifact_shows_origin_attestations_approvals_and_runs,
     artifact_has_its_latest_name,
-    run_attestation_or_approval_is_sufficient_for_a_page,
+    run_report_attestation_or_approval_is_sufficient_for_a_page,
 );
 
 crate::service::on_sqlite!(long_names_are_truncated);

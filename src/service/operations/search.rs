@@ -1,0 +1,181 @@
+//! Search artifacts by fingerprint or commit: an extension of the interface.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use axum::http::Uri;
+use serde::Serialize;
+
+use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
+use crate::service::access::{Admitted, Read};
+use crate::service::artifact_details::{ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts};
+use crate::service::http::hex_prefix::HexPrefix;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::site::Site;
+
+/// The artifacts that a search found.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct SearchResult {
+    resolved_to: Resolution,
+    /// Each artifact in each flow that holds it
+    artifacts: Vec<FoundArtifact>,
+}
+
+/// The fingerprints and commits that start with the digits of a search.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Resolution {
+    /// `fingerprint` or `commit` if there is one match, otherwise `multiple`
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The match, if there is only one
+    full_match: Option<String>,
+    fingerprints: HashList,
+    commits: HashList,
+}
+
+/// Fingerprints or commits, in order.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct HashList {
+    /// `fingerprint` or `commit`
+    #[serde(rename = "type")]
+    kind: &'static str,
+    count: usize,
+    matches: Vec<String>,
+    /// Whether there are more
+    has_more: bool,
+}
+
+/// An artifact in a flow; or one that no flow knows, whose `has_provenance` is false.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct FoundArtifact {
+    fingerprint: Fingerprint,
+    name: String,
+    has_provenance: bool,
+    flow: Option<String>,
+    git_commit: Option<String>,
+    commit_url: Option<String>,
+    build_url: Option<String>,
+    html_url: String,
+    compliance_state: Option<ComplianceState>,
+    /// Names of environments
+    running_in: BTreeSet<String>,
+    /// Names of environments, within the retention
+    exited_from: BTreeSet<String>,
+    /// Oldest first
+    history: Vec<ArtifactEvent>,
+}
+
+/// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/search/{org}/sha/{sha}",
+    tag = "artifacts",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("sha" = inline(HexPrefix), Path, description = "The first hex digits of a fingerprint or a commit, or all"),
+    ),
+    responses(
+        (status = 200, description = "The artifacts, at most 50 by fingerprint and 50 by commit", body = SearchResult),
+        (status = 404, description = "No such artifact", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn search(
+    State(site): State<Site>,
+    Admitted { organization, rest: sha, .. }: Admitted<Read, String>,
+    uri: Uri,
+) -> Result<axum::Json<SearchResult>, Problem> {
+    let prefix: HexPrefix = Problem::parse("sha", &sha)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
+    let found = transaction.find_artifacts(&organization, first, last).await?;
+    let built = transaction.find_artifacts_of_commit(&organization, prefix.as_str(), None).await?;
+    let fingerprints: BTreeSet<Fingerprint> =
+        found.listed.iter().map(|artifact| artifact.fingerprint).collect();
+    let commits: BTreeSet<&String> = built.listed.iter().map(|(commit, _)| commit).collect();
+    let mut all = fingerprints.clone();
+    all.extend(built.listed.iter().map(|(_, artifact)| *artifact));
+    if all.is_empty() {
+        let prefix = prefix.as_str();
+        return Err(Problem::not_found(format!(
+            "no artifact has a fingerprint or commit that starts with \"{prefix}\""
+        )));
+    }
+    let known = KnownArtifacts::read(&mut transaction, &organization, &all, None).await?;
+    let mut artifacts = Vec::new();
+    for artifact in all {
+        let history = ArtifactHistory::read(&mut transaction, &organization, artifact).await?;
+        let mut in_flows = Vec::new();
+        for flow in known.flows(artifact) {
+            let added = transaction.added_to_flow(&organization, flow, artifact).await?;
+            let created_at = added.unwrap_or(Timestamp::EPOCH);
+            let in_flow = known.in_flow((&site, &organization), artifact, flow, created_at);
+            let events = history.events(Some((flow, created_at)));
+            in_flows.push(FoundArtifact::new(in_flow, &history, &site, events));
+        }
+        if in_flows.is_empty() {
+            in_flows.push(FoundArtifact {
+                fingerprint: artifact,
+                name: known.image(artifact).to_owned(),
+                has_provenance: false,
+                flow: None,
+                git_commit: None,
+                commit_url: None,
+                build_url: None,
+                html_url: site.links.artifact_page(&organization, artifact),
+                compliance_state: None,
+                running_in: names_of_running(&history, &site),
+                exited_from: names_of_exited(&history),
+                history: history.events(None),
+            });
+        }
+        artifacts.append(&mut in_flows);
+    }
+    let fingerprints = HashList::new("fingerprint", &fingerprints, found.has_more);
+    let commits = HashList::new("commit", &commits, built.has_more);
+    let resolved_to = match (fingerprints.matches.as_slice(), commits.matches.as_slice()) {
+        ([only], []) => Some(("fingerprint", only.clone())),
+        ([], [only]) => Some(("commit", only.clone())),
+        _ => None,
+    };
+    let (kind, full_match) = resolved_to.map_or(("multiple", None), |(kind, only)| (kind, Some(only)));
+    let resolved_to = Resolution { kind, full_match, fingerprints, commits };
+    Ok(axum::Json(SearchResult { resolved_to, artifacts }))
+}
+
+impl HashList {
+    fn new(kind: &'static str, matches: &BTreeSet<impl ToString>, has_more: bool) -> Self {
+        let matches: Vec<String> = matches.iter().map(ToString::to_string).collect();
+        Self { kind, count: matches.len(), matches, has_more }
+    }
+}
+
+impl FoundArtifact {
+    fn new(found: FlowArtifact, history: &ArtifactHistory, site: &Site, events: Vec<ArtifactEvent>) -> Self {
+        Self {
+            fingerprint: found.fingerprint,
+            name: found.filename,
+            has_provenance: true,
+            flow: Some(found.flow_name),
+            git_commit: Some(found.git_commit),
+            commit_url: Some(found.commit_url),
+            build_url: Some(found.build_url),
+            html_url: found.html_url,
+            compliance_state: Some(found.state),
+            running_in: names_of_running(history, site),
+            exited_from: names_of_exited(history),
+            history: events,
+        }
+    }
+}
+
+fn names_of_running(history: &ArtifactHistory, site: &Site) -> BTreeSet<String> {
+    history.running(site).into_iter().map(|run| run.environment_name).collect()
+}
+
+fn names_of_exited(history: &ArtifactHistory) -> BTreeSet<String> {
+    history.exited().into_iter().map(|run| run.environment_name).collect()
+}

@@ -1,0 +1,150 @@
+//! Set and remove the tags of environments and flows: extensions of the interface.
+//!
+//! The tags of a flow are read by the conditions of policies. Therefore only role `admin` may change tags.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde::Deserialize;
+
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::model::{EnvironmentName, FlowName, ShortText};
+use crate::service::access::{Administer, Admitted, Caller};
+use crate::service::app::App;
+use crate::service::creation::declared;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::json;
+use crate::service::http::openapi::nullable_tags;
+use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::store::tags::Tagged;
+
+/// Maximum number of tags of an environment or flow.
+const MAX_TAGS: usize = 100;
+
+/// A change of tags. Others stay.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct TagChanges {
+    /// Tags to set, by key; an object has at most 100
+    #[serde(default)]
+    #[schema(schema_with = nullable_tags)]
+    set_tags: Option<BTreeMap<ShortText, ShortText>>,
+    /// Keys of tags to remove
+    #[serde(default)]
+    remove_tags: Option<Vec<ShortText>>,
+}
+
+/// Set and remove tags of an environment. Not in the interface.
+#[utoipa::path(
+    patch,
+    path = "/tags/{org}/env/{env_name}",
+    tag = "environments",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+    ),
+    request_body(content = TagChanges, content_type = "application/json"),
+    responses(
+        (status = 200, description = "Changed", body = String, content_type = "application/json"),
+        (status = 404, description = "No such environment", body = ErrorBody),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn tag_environment(
+    State(app): State<App>,
+    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<axum::Json<&'static str>, Problem> {
+    let name: EnvironmentName = Problem::parse("env_name", &name)?;
+    let (changes, _share): (TagChanges, _) =
+        json::receive(&app, &organization, "the tags", &headers, body).await?;
+    let mut evaluating = begin(&app, &organization).await?;
+    if !evaluating.transaction.environment_exists(&organization, name.as_str()).await? {
+        return Err(Problem::not_found(format!("environment \"{name}\" not found")));
+    }
+    change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await
+}
+
+/// Set and remove tags of a flow. Environments with policies are evaluated again. Not in the interface.
+#[utoipa::path(
+    patch,
+    path = "/tags/{org}/flow/{flow_name}",
+    tag = "flows",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("flow_name" = inline(FlowName), Path, description = "Flow"),
+    ),
+    request_body(content = TagChanges, content_type = "application/json"),
+    responses(
+        (status = 200, description = "Changed", body = String, content_type = "application/json"),
+        (status = 404, description = "No such flow", body = ErrorBody),
+        ErrorResponses,
+        BodyErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn tag_flow(
+    State(app): State<App>,
+    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<axum::Json<&'static str>, Problem> {
+    let name: FlowName = Problem::parse("flow_name", &name)?;
+    let (changes, _share): (TagChanges, _) =
+        json::receive(&app, &organization, "the tags", &headers, body).await?;
+    let mut evaluating = begin(&app, &organization).await?;
+    match evaluating.transaction.flow(&organization, name.as_str()).await? {
+        None => return Err(Problem::not_found(format!("flow \"{name}\" not found"))),
+        Some(stored) if stored.is_declared => return Err(declared("flow", &name)),
+        Some(_) => {}
+    }
+    change(&app, evaluating, &caller, &organization, Tagged::Flow(name.as_str()), &changes).await
+}
+
+async fn begin<'a>(app: &'a App, organization: &str) -> Result<Evaluating<'a>, Problem> {
+    Ok(Evaluating::exclusive(app, BTreeSet::from([organization]), app.limits.permit_timeout).await?)
+}
+
+async fn change(
+    app: &App,
+    mut evaluating: Evaluating<'_>,
+    caller: &Caller,
+    organization: &str,
+    object: Tagged<'_>,
+    changes: &TagChanges,
+) -> Result<axum::Json<&'static str>, Problem> {
+    let set = changes.set_tags.iter().flatten();
+    let set: BTreeMap<&str, &str> = set.map(|(tag, value)| (tag.as_str(), value.as_str())).collect();
+    let remove = changes.remove_tags.iter().flatten().map(ShortText::as_str).collect();
+    let now = app.site.now();
+    let transaction = &mut evaluating.transaction;
+    let result = transaction.change_tags(organization, object, (set, &remove), now).await?;
+    if result.total > MAX_TAGS {
+        return Err(Problem::field("set_tags", &format!("expected at most {MAX_TAGS} tags of an object")));
+    }
+    if result.changes.is_empty() {
+        return Ok(axum::Json("OK"));
+    }
+    let place = match object {
+        Tagged::Environment(name) => format!("environment {name}"),
+        Tagged::Flow(name) => {
+            // Conditions of policies use tags.
+            let environments = transaction.environments_with_policies(organization, false).await?;
+            let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
+            let environments = environments.iter().map(String::as_str);
+            transaction.queue_evaluations(organization, environments, None, &cause, now).await?;
+            format!("flow {name}")
+        }
+    };
+    for description in result.changes {
+        let description = format!("{description} of the {place}");
+        evaluating.audit(Audit::from_caller(caller, organization, || description), now).await?;
+    }
+    evaluating.commit().await?;
+    Ok(axum::Json("OK"))
+}

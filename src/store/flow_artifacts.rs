@@ -1,0 +1,121 @@
+//! Lists the artifacts of a flow, or those that were built from a repository.
+
+use std::collections::BTreeSet;
+
+use sqlx::types::Uuid;
+
+use super::columns::fingerprint;
+use super::from_row::all_from_rows;
+use super::transaction::{fetch_for_all, on};
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, Page, Timestamp};
+
+/// Artifacts, each with the time since which it is known.
+type Artifacts = Vec<(Fingerprint, Timestamp)>;
+
+impl Transaction {
+    /// A page of the artifacts of a flow, newest first.
+    pub async fn artifacts_of_flow(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        page: Page,
+    ) -> Result<Artifacts, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, created_at FROM flow_artifacts WHERE organization = $1 AND flow = $2
+            ORDER BY created_at DESC, fingerprint LIMIT $3 OFFSET $4";
+        let rows = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(flow);
+            let select = select.bind(page.size()).bind(page.offset());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        artifacts(rows)
+    }
+
+    /// The artifacts of a flow between two fingerprints, inclusive: at most two.
+    pub async fn two_artifacts_of_flow(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        (first, last): (Fingerprint, Fingerprint),
+    ) -> Result<Artifacts, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, created_at FROM flow_artifacts
+            WHERE organization = $1 AND flow = $2 AND fingerprint >= $3 AND fingerprint <= $4
+            ORDER BY fingerprint LIMIT 2";
+        let rows = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(flow);
+            let select = select.bind(first.bytes().as_slice()).bind(last.bytes().as_slice());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        artifacts(rows)
+    }
+
+    /// When an artifact was first attested or reported in a flow; `None` if it was not.
+    pub async fn added_to_flow(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        artifact: Fingerprint,
+    ) -> Result<Option<Timestamp>, Error> {
+        let found = self.two_artifacts_of_flow(organization, flow, (artifact, artifact)).await?;
+        Ok(found.first().map(|(_, at)| *at))
+    }
+
+    /// Those of the artifacts that were attested or reported in a trail.
+    pub async fn artifacts_in_trail(
+        &mut self,
+        organization: &str,
+        trail: Uuid,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<BTreeSet<Fingerprint>, Error> {
+        let mut found = BTreeSet::new();
+        for table in ["attested_artifacts", "reported_artifacts"] {
+            let rows: Vec<(Vec<u8>,)> = fetch_for_all!(
+                self,
+                |query| {
+                    query
+                        .push("SELECT fingerprint FROM ")
+                        .push(table)
+                        .push(" WHERE trail = ")
+                        .push_bind(trail);
+                    query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
+                },
+                artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+                ""
+            );
+            for (bytes,) in rows {
+                found.insert(fingerprint(&bytes)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A page of the artifacts whose origin is one of these repositories, newest first.
+    pub async fn built_from(
+        &mut self,
+        organization: &str,
+        repositories: &[Uuid],
+        page: Page,
+    ) -> Result<Artifacts, Error> {
+        let rows = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT fingerprint, recorded_at FROM provenance WHERE organization = ",
+            );
+            query.push_bind(organization).push(" AND repository IN (");
+            let mut list = query.separated(", ");
+            for repository in repositories {
+                list.push_bind(repository);
+            }
+            query.push(") ORDER BY recorded_at DESC, fingerprint LIMIT ").push_bind(page.size());
+            query.push(" OFFSET ").push_bind(page.offset());
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        artifacts(rows)
+    }
+}
+
+fn artifacts(rows: Vec<(Vec<u8>, i64)>) -> Result<Artifacts, Error> {
+    let parse = |(bytes, at): (Vec<u8>, i64)| Ok((fingerprint(&bytes)?, Timestamp::from_micros(at)));
+    rows.into_iter().map(parse).collect()
+}

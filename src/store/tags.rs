@@ -1,0 +1,115 @@
+//! Sets and removes the tags of environments and flows by operation, and reads those of environments.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::types::Uuid;
+
+use super::from_row::all_from_rows;
+use super::transaction::on;
+use super::{Error, Transaction};
+use crate::domain::model::Timestamp;
+
+/// An object with tags, by name.
+#[derive(Debug, Clone, Copy)]
+pub enum Tagged<'a> {
+    /// An environment.
+    Environment(&'a str),
+    /// A flow.
+    Flow(&'a str),
+}
+
+/// The effect of a change of tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedTags {
+    /// Each change, in words.
+    pub changes: Vec<String>,
+    /// The number of tags that the object has now.
+    pub total: usize,
+}
+
+/// The statements for the tags in a table: to select those of an object, to close one, and to insert one.
+macro_rules! statements {
+    ($table:literal, $object:literal) => {
+        (
+            concat!(
+                "SELECT id, tag, tag_value FROM ",
+                $table,
+                " WHERE organization = $1 AND ",
+                $object,
+                " = $2 AND closed_at IS NULL"
+            ),
+            concat!("UPDATE ", $table, " SET closed_at = $1 WHERE id = $2"),
+            concat!(
+                "INSERT INTO ",
+                $table,
+                " (id, organization, ",
+                $object,
+                ", tag, tag_value, created_at) VALUES ($1, $2, $3, $4, $5, $6)"
+            ),
+        )
+    };
+}
+
+impl Transaction {
+    /// Removes tags of an object, then sets others.
+    pub async fn change_tags(
+        &mut self,
+        organization: &str,
+        object: Tagged<'_>,
+        (mut set, remove): (BTreeMap<&str, &str>, &BTreeSet<&str>),
+        now: Timestamp,
+    ) -> Result<ChangedTags, Error> {
+        let ((select, close, insert), name) = match object {
+            Tagged::Environment(name) => (statements!("environment_tags", "environment"), name),
+            Tagged::Flow(name) => (statements!("flow_tags", "flow"), name),
+        };
+        let open: Vec<(Uuid, String, String)> = on!(self, |connection| {
+            let select = sqlx::query(select).bind(organization).bind(name);
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let (mut changes, mut total) = (Vec::new(), open.len());
+        for (id, tag, value) in &open {
+            match set.get(tag.as_str()) {
+                Some(same) if same == value => _ = set.remove(tag.as_str()),
+                Some(_) => {}
+                None if remove.contains(tag.as_str()) => changes.push(format!("removed the tag {tag}")),
+                None => continue,
+            }
+            if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
+                on!(self, |connection| {
+                    sqlx::query(close).bind(now.micros()).bind(id).execute(connection).await?;
+                });
+                total -= 1;
+            }
+        }
+        for (tag, value) in set {
+            on!(self, |connection| {
+                let insert = sqlx::query(insert).bind(Uuid::now_v7()).bind(organization).bind(name);
+                insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
+            });
+            total += 1;
+            changes.push(format!("set the tag {tag}={value}"));
+        }
+        Ok(ChangedTags { changes, total })
+    }
+
+    /// The tags of an organization's environments; of this environment, if there is one.
+    pub async fn environment_tags(
+        &mut self,
+        organization: &str,
+        environment: Option<&str>,
+    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
+        const SELECT: &str = "
+            SELECT environment, tag, tag_value FROM environment_tags
+            WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
+        let rows: Vec<(String, String, String)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(environment.unwrap_or_default());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
+        for (environment, tag, value) in rows {
+            tags.entry(environment).or_default().insert(tag, value);
+        }
+        Ok(tags)
+    }
+}
