@@ -339,14 +339,24 @@ impl Client {
         expected: &[StatusCode],
     ) -> Result<T, Error> {
         let builder = builder.header(ACCEPT, "application/json");
+        self.read(&request, builder).await?.classify_json(&request, token, expected)
+    }
+
+    /// Sends a request without a body, and returns the file in the response, with its Content-Disposition and Repr-Digest.
+    pub(super) async fn download(&self, request: Request) -> Result<(String, String, Vec<u8>), Error> {
+        let token = self.token().await?;
+        self.read(&request, self.builder(&request, &token)).await?.classify_file(&request, &token)
+    }
+
+    async fn read(&self, request: &Request, builder: RequestBuilder) -> Result<Response, Error> {
         let exchange = async {
-            let response = builder.send().await.map_err(|e| unreachable(&request, e))?;
+            let response = builder.send().await.map_err(|e| unreachable(request, e))?;
             let read = Response::read(response, MAX_READ_RESPONSE_BYTES, self.timeouts.error_body);
-            read.await.map_err(|e| broken_off(&request, e))
+            read.await.map_err(|e| broken_off(request, e))
         };
         let after = self.timeouts.response;
         let timed_out = |_| Error::TimedOut { request: request.clone(), after };
-        timeout(after, exchange).await.map_err(timed_out)??.classify_json(&request, token, expected)
+        timeout(after, exchange).await.map_err(timed_out)?
     }
 
     fn builder(&self, request: &Request, token: &Token) -> RequestBuilder {

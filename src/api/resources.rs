@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::client::Client;
 use super::error::{Error, Request};
 use super::page::{Identified, Page};
-use crate::domain::model;
+use crate::domain::evidence::envelope::Envelope;
+use crate::domain::model::{self, EnvironmentSnapshot};
 
 /// A JSON object.
 pub type Object = Map<String, Value>;
@@ -51,6 +52,12 @@ impl Client {
             None => self.send(request).await,
             Some(page) => Ok(self.send::<Page<Item>>(request.page(page)).await?.with_unknown_size()),
         }
+    }
+
+    /// GETs a signed statement about what ran: `/snapshots/{org}/{env_name}/{snapshot}/statement`.
+    pub async fn statement(&self, of: &EnvironmentSnapshot) -> Result<Envelope, Error> {
+        let expression = of.expression.to_string();
+        self.send(self.resource(&["snapshots", of.environment.as_str(), &expression, "statement"], &[])).await
     }
 
     /// `path` is the kind of resource, and the segments after the organization.

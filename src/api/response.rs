@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderName, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -144,6 +144,29 @@ impl Response {
             let cause = sanitize(token, &error.to_string(), MAX_EXCERPT_CHARS);
             unexpected(format!("{status} with unexpected JSON: {cause}"))
         })
+    }
+
+    /// Classifies the response to a download: its Content-Disposition and Repr-Digest, and the file. A success is 200 with
+    /// these headers.
+    pub(super) fn classify_file(
+        self,
+        request: &Request,
+        token: &Token,
+    ) -> Result<(String, String, Vec<u8>), Error> {
+        let header = |name| Some(self.head.headers().get(name)?.to_str().ok()?.to_owned());
+        let headers = header(CONTENT_DISPOSITION).zip(header(HeaderName::from_static("repr-digest")));
+        match headers {
+            Some((disposition, digest))
+                if self.head.status() == StatusCode::OK && self.body.len() <= self.max_bytes =>
+            {
+                Ok((disposition, digest, self.body))
+            }
+            _ => {
+                let Success { status, .. } = self.classify(request, token, UploadState::Complete)?;
+                let response = format!("{status} without a file and its digest");
+                Err(Error::UnexpectedResponse { request: request.clone(), response })
+            }
+        }
     }
 
     /// Whether an HTML page rejects the request, so that the server does not know the operation. Excludes responses of

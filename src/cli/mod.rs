@@ -8,6 +8,7 @@ mod approval;
 mod approve;
 mod assert;
 mod attest;
+mod completion;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
@@ -63,20 +64,29 @@ Exit codes:
      not be empty has no pods
   9  attested, but not all tests passed (--fail-on-failures)
   10 not compliant (assert)
-  11 the log does not match the records or a checkpoint (log verify)";
+  11 the log does not match the records or a checkpoint (log verify), a statement
+     its signature (verify), or a file its SHA-256 (download)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch the pods of a cluster and report them
     Agent(agent::Agent),
-    /// List environments, snapshots, events, trails, attestations and other resources
+    /// List environments, flows, trails, artifacts, attestations, policies and other resources
     #[command(alias = "ls")]
     List(read::List),
-    /// Show an environment, a snapshot and other resources
+    /// Show an environment, a snapshot, a trail, an artifact and other resources
     #[command(alias = "show")]
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
+    /// Search artifacts by the start of a commit hash or digest
+    Search(read::Search),
+    /// Save the file that is attached to an attestation
+    Download(read::Download),
+    /// Export what ran in an environment as a signed statement
+    Export(read::Export),
+    /// Verify an exported statement, without the service
+    Verify(read::Verify),
     /// Wait until artifacts run, or have stopped running
     Wait(wait::Wait),
     /// Attest test results
@@ -143,9 +153,11 @@ enum LogFormat {
 }
 
 impl Cli {
-    /// Parses the arguments of the process. Exits after `--help` and `--version`, and on a usage error.
+    /// Parses the arguments of the process. Exits after `--help`, `--version` and the completion of a shell, and on a usage
+    /// error.
     #[must_use]
     pub fn from_args() -> Self {
+        completion::complete(|| with_variables(Self::command()));
         let mut command = with_variables(Self::command());
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let cli = matches
@@ -188,6 +200,10 @@ impl Cli {
             Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
             Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
             Command::Diff(diff) => diff.run().await.map_err(|failure| vec![failure]),
+            Command::Search(search) => search.run().await.map_err(|failure| vec![failure]),
+            Command::Download(download) => download.run().await.map_err(|failure| vec![failure]),
+            Command::Export(export) => export.run().await.map_err(|failure| vec![failure]),
+            Command::Verify(verify) => verify.run().map_err(|failure| vec![failure]),
             Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
             Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
             Command::Assert(assert) => assert.run().await.map_err(|failure| vec![failure]),

@@ -47,7 +47,7 @@ pub(super) struct Serve {
     /// denied
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
     allow_internal: Vec<Network>,
-    /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs
+    /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs, and statements
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_SIGNING_KEY")]
     signing_key: Option<OsString>,
     /// Maximum size of a report in bytes, at most 64 MiB

@@ -1,4 +1,4 @@
-//! Signs notes with a private key from a file, and verifies them with a public key.
+//! Signs notes and envelopes with a private key from a file, and verifies them with a public key.
 //!
 //! Ed25519, and ECDSA on P-256 with SHA-256. Keys and errors contain no key material in their `Debug` and `Display`.
 
@@ -15,7 +15,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 
 use super::files::read_up_to;
+use crate::domain::evidence::envelope::{Envelope, signed_bytes};
 use crate::domain::evidence::log::note::{Note, PublicKey, Signature};
+use crate::domain::model::Fingerprint;
 
 /// A private key.
 pub struct SigningKey {
@@ -51,7 +53,7 @@ pub enum KeyError {
 
 /// A failure to sign.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to sign the checkpoint")]
+#[error("failed to sign: the system has no random bytes")]
 pub struct SigningError;
 
 /// Maximum size of a key file, in bytes.
@@ -97,15 +99,33 @@ impl SigningKey {
     ///
     /// [`SigningError`] if the system provides no random bytes for ECDSA.
     pub fn sign(&self, name: &str, text: String) -> Result<Note, SigningError> {
-        let bytes = match &self.pair {
-            Pair::Ed25519(pair) => pair.sign(text.as_bytes()).as_ref().to_vec(),
-            Pair::EcdsaP256(pair) => {
-                let signature = pair.sign(&SystemRandom::new(), text.as_bytes());
-                signature.map_err(|_| SigningError)?.as_ref().to_vec()
-            }
-        };
+        let bytes = self.signature(text.as_bytes())?;
         let signature = Signature { name: name.to_owned(), key_id: self.public.id(name), bytes };
         Ok(Note { text, signatures: vec![signature] })
+    }
+
+    /// Signs a payload. The identifier of the key is the SHA-256 of the public key in DER.
+    ///
+    /// # Errors
+    ///
+    /// [`SigningError`] if the system provides no random bytes for ECDSA.
+    pub fn sign_envelope(&self, payload_type: &str, payload: &[u8]) -> Result<Envelope, SigningError> {
+        let signature = self.signature(&signed_bytes(payload_type, payload))?;
+        let der = match &self.public {
+            PublicKey::Ed25519(key) => [ED25519_PREFIX, key].concat(),
+            PublicKey::EcdsaP256(der) => der.clone(),
+        };
+        let keyid = Fingerprint::from_content(&der).to_string();
+        Ok(Envelope::new(payload_type, payload, keyid, &signature))
+    }
+
+    fn signature(&self, bytes: &[u8]) -> Result<Vec<u8>, SigningError> {
+        Ok(match &self.pair {
+            Pair::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
+            Pair::EcdsaP256(pair) => {
+                pair.sign(&SystemRandom::new(), bytes).map_err(|_| SigningError)?.as_ref().to_vec()
+            }
+        })
     }
 }
 
@@ -140,17 +160,24 @@ impl VerifyingKey {
     #[must_use]
     pub fn verifies(&self, note: &Note) -> bool {
         let mut signatures = note.signatures_by(&self.0).peekable();
-        signatures.peek().is_some() && signatures.all(|signature| self.is_valid(&note.text, &signature.bytes))
+        signatures.peek().is_some()
+            && signatures.all(|signature| self.is_valid(note.text.as_bytes(), &signature.bytes))
     }
 
-    fn is_valid(&self, text: &str, signature: &[u8]) -> bool {
+    /// The payload, if the key signed it. The identifiers of keys are not considered.
+    #[must_use]
+    pub fn verified_payload(&self, envelope: &Envelope) -> Option<Vec<u8>> {
+        let payload = envelope.payload()?;
+        let signed = signed_bytes(&envelope.payload_type, &payload);
+        envelope.signatures().any(|signature| self.is_valid(&signed, &signature)).then_some(payload)
+    }
+
+    fn is_valid(&self, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match &self.0 {
-            PublicKey::Ed25519(key) => {
-                UnparsedPublicKey::new(&ED25519, key).verify(text.as_bytes(), signature)
-            }
+            PublicKey::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(signed, signature),
             PublicKey::EcdsaP256(key) => {
                 let point = key.strip_prefix(P256_PREFIX).unwrap_or_default();
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(text.as_bytes(), signature)
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(signed, signature)
             }
         };
         verified.is_ok()

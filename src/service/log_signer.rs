@@ -1,14 +1,15 @@
-//! Checkpoints of the logs, signed if the service has a signing key.
+//! Checkpoints of the logs, signed if the service has a signing key, and signed statements.
 
 use std::sync::Arc;
 
 use super::http::links::Links;
+use crate::domain::evidence::envelope::{Envelope, STATEMENT};
 use crate::domain::evidence::log::Head;
 use crate::domain::evidence::log::checkpoint::Checkpoint;
 use crate::domain::evidence::log::note::Note;
 use crate::process::signing::{SigningError, SigningKey};
 
-/// Makes checkpoints.
+/// Makes checkpoints and signs statements.
 #[derive(Debug, Clone)]
 pub(crate) struct LogSigner {
     /// The public URL without its scheme.
@@ -32,5 +33,10 @@ impl LogSigner {
             None => Note { text, signatures: Vec::new() },
         };
         Ok(note.format())
+    }
+
+    /// Signs a statement; `None` without a key.
+    pub(crate) fn sign_statement(&self, statement: &[u8]) -> Option<Result<Envelope, SigningError>> {
+        Some(self.key.as_ref()?.sign_envelope(STATEMENT, statement))
     }
 }

@@ -9,7 +9,7 @@ use super::transaction::{fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::policy::PolicyVersion;
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A policy of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +110,35 @@ impl Transaction {
         for of_one in policies.values_mut() {
             of_one.sort_by(|one, other| one.name.cmp(&other.name));
         }
+        Ok(policies)
+    }
+
+    /// The policies that an environment had at a point in time, the unnamed one first, each with the hash of its content.
+    pub async fn policies_at(
+        &mut self,
+        organization: &str,
+        environment: &str,
+        at: Timestamp,
+    ) -> Result<Vec<(Option<PolicyVersion>, Fingerprint)>, Error> {
+        const SELECT: &str = "
+            SELECT CAST(NULL AS TEXT), CAST(0 AS BIGINT), content FROM policies
+            WHERE organization = $1 AND environment = $2 AND created_at <= $3 AND (closed_at IS NULL OR closed_at > $3)
+            UNION ALL
+            SELECT v.name, v.version, v.content
+            FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+            WHERE a.organization = $1 AND a.environment = $2
+              AND a.attached_at <= $3 AND (a.closed_at IS NULL OR a.closed_at > $3)
+              AND v.created_at <= $3 AND (v.closed_at IS NULL OR v.closed_at > $3)";
+        let rows: Vec<(Option<String>, i64, String)> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(environment).bind(at.micros());
+            select.fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let policy = |(name, version, content): (Option<String>, i64, String)| {
+            let version = name.map(|name| PolicyVersion { name, version });
+            (version, Fingerprint::from_content(content.as_bytes()))
+        };
+        let mut policies: Vec<_> = rows.into_iter().map(policy).collect();
+        policies.sort();
         Ok(policies)
     }
 

@@ -286,3 +286,42 @@ fn empty_variable_counts_as_unset() {
             .fold(serve, |serve, name| serve.env(&format!("SUPERCARGO_{name}"), ""));
     serve.run().expect(2, &["set the URL in SUPERCARGO_DATABASE"]);
 }
+
+#[test]
+fn names_are_completed_from_the_service_within_a_second_and_without_errors() {
+    let complete = |server: &Server, line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        let program = supercargo().service(server).env("SUPERCARGO_COMPLETE", "bash").args(["--"]);
+        let index = (words.len() - 1).to_string();
+        let outcome = program.env("_CLAP_COMPLETE_INDEX", &index).args(words).run();
+        assert_eq!(outcome.expect(0, &[]).stderr, "", "{line}");
+        outcome.stdout
+    };
+    let server = Server::start(|request| match request.path.as_str() {
+        "/api/v2/environments/acme" => Reply::json(
+            200,
+            r#"[{"name": "prod"}, {"name": "pre"}, {"name": "test"}, {"name": "p$(id)"}, {"name": 1}]"#,
+        ),
+        "/api/v2/flows/acme" => Reply::json(200, r#"[{"name": "cart"}, {"name": "web"}]"#),
+        other => panic!("{other}"),
+    });
+    for (line, names) in [
+        ("supercargo get environment p", "prod\npre"),
+        ("supercargo get snapshot t", "test"),
+        ("supercargo list trails --flow c", "cart"),
+        ("supercargo list attestations w", "web"),
+        ("supercargo get environment x", ""),
+    ] {
+        assert_eq!(complete(&server, line), names, "{line}");
+    }
+    let sent = server.requests().len();
+    assert_eq!(
+        (complete(&server, "supercargo list snap"), server.requests().len()),
+        ("snapshots".to_owned(), sent)
+    );
+    for reply in [|| Reply::Stall, || Reply::Reset, || Reply::json(403, "{}"), || Reply::json(200, "{}")] {
+        assert_eq!(complete(&Server::start(move |_| reply()), "supercargo get environment p"), "");
+    }
+    let script = supercargo().env("SUPERCARGO_COMPLETE", "bash").run();
+    assert!(script.expect(0, &[]).stdout.contains("SUPERCARGO_COMPLETE=\"bash\""), "{script:?}");
+}

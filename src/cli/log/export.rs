@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::pages::{Requests, read_service};
+use super::pages::read_service;
 use crate::cli::exit::Failure;
+use crate::cli::read::Requests;
 use crate::cli::service::Service;
 
 #[derive(Debug, Args)]

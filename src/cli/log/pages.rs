@@ -3,30 +3,17 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::retry::Deadline;
-use crate::api::{Client, Resource};
+use crate::api::Resource;
 use crate::cli::exit::Failure;
-use crate::cli::read::client;
+use crate::cli::read::{Requests, client};
 use crate::cli::service::Service;
-use crate::cli::values::duration;
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::log::checkpoint::{Checkpoint, InvalidCheckpoint};
 use crate::domain::evidence::log::note::{InvalidNote, Note};
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
-use crate::domain::retry::Backoff;
-
-/// Options of requests.
-#[derive(Debug, Args)]
-pub(super) struct Requests {
-    /// Timeout of each request including retries, such as 30s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    timeout: Duration,
-}
 
 /// The last line of an export.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,7 +55,8 @@ pub(super) async fn read_service(
     let client = client(service)?;
     let (mut after, mut first_size, mut has_removals) = (0, None, false);
     loop {
-        let page = requests.page(&client, after).await?;
+        let send = async || client.log(after).await;
+        let page = requests.retry(&client, "reading the log", Resource::Organization, send).await?;
         let size = checkpoint(&page.checkpoint)?.1.head.size;
         let first_size = *first_size.get_or_insert(size);
         let Some(last) = page.entries.last().map(|last| last.entry.sequence) else {
@@ -83,17 +71,6 @@ pub(super) async fn read_service(
             return Ok(End { checkpoint: page.checkpoint, rows: page.rows.filter(|_| !has_removals) });
         }
         after = last;
-    }
-}
-
-impl Requests {
-    async fn page(&self, client: &Client, after: i64) -> Result<crate::api::LogPage, Failure> {
-        let deadline = Deadline::after(self.timeout, Backoff::default());
-        let page = deadline.retry("reading the log", async || client.log(after).await).await;
-        page.map_err(|error| {
-            let hint = error.last().and_then(|error| client.hint(error, Resource::Organization));
-            Failure::from(error).with_hint(hint)
-        })
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::pages::{End, LogError, Requests, checkpoint, read_file, read_service};
+use super::pages::{End, LogError, checkpoint, read_file, read_service};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use crate::cli::read::Requests;
 use crate::cli::service::Service;
 use crate::domain::evidence::log::checkpoint::Checkpoint;
 use crate::domain::evidence::log::note::Note;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::columns::{Column, table};
+use super::columns::{Column, fields, table};
 use crate::agent::retry::Deadline;
 use crate::api::{self, Client, Parsed, Resource};
 use crate::cli::exit::Failure;
@@ -19,6 +19,13 @@ use crate::domain::retry::Backoff;
 pub(in crate::cli) struct Common {
     #[command(flatten)]
     pub(in crate::cli) output: Output,
+    #[command(flatten)]
+    requests: Requests,
+}
+
+/// Options of requests.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Requests {
     /// Timeout of each request including retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
@@ -52,6 +59,18 @@ impl Common {
         Ok(object.into())
     }
 
+    /// Reads an object, and prints these fields of it.
+    pub(super) async fn print_object(
+        &self,
+        service: &Service,
+        about: Resource<'_>,
+        request: (&[&str], &[(&str, &str)]),
+        columns: &[Column],
+    ) -> Result<(), Failure> {
+        let object = self.object(service, about, request).await?;
+        self.output.print(&object, || fields(columns, &object))
+    }
+
     /// Reads and prints a list as a whole. `kind` names one item.
     pub(super) async fn list_all(
         &self,
@@ -66,6 +85,29 @@ impl Common {
         self.print_all(page.data, kind, |items| table(columns, items.iter().map(|item| &item.raw)))
     }
 
+    /// See [`Requests::request`].
+    pub(super) async fn request<T>(
+        &self,
+        client: &Client,
+        about: Resource<'_>,
+        send: impl AsyncFn() -> Result<T, api::Error>,
+    ) -> Result<T, Failure> {
+        self.requests.request(client, about, send).await
+    }
+
+    /// See [`Requests::retry`].
+    pub(in crate::cli) async fn retry<T>(
+        &self,
+        client: &Client,
+        what: &str,
+        about: Resource<'_>,
+        send: impl AsyncFn() -> Result<T, api::Error>,
+    ) -> Result<T, Failure> {
+        self.requests.retry(client, what, about, send).await
+    }
+}
+
+impl Requests {
     /// Sends a read and retries transient failures until the timeout.
     pub(super) async fn request<T>(
         &self,

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, State, Text};
-use super::columns::{Column, fields, table};
+use super::columns::{Column, table};
 use super::common::{Common, client};
 use super::pages::Pages;
 use crate::agent::pluralize;
@@ -72,8 +72,7 @@ impl Environment {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.environment.as_str();
         let about = Resource::Named("environment", name);
-        let environment = self.common.object(service, about, (&["environments", name], &[])).await?;
-        self.common.output.print(&environment, || fields(&ENVIRONMENT, &environment))
+        self.common.print_object(service, about, (&["environments", name], &[]), &ENVIRONMENT).await
     }
 }
 
@@ -226,17 +225,17 @@ impl Snapshot {
 }
 
 /// The value at a JSON pointer.
-fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
 /// The items of the list at a JSON pointer.
-fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     at(value, pointer).as_array().into_iter().flatten()
 }
 
 /// Logs why a list may be incomplete.
-fn warn(snapshot: &Value, pointer: &str) {
+pub(super) fn warn(snapshot: &Value, pointer: &str) {
     if let Some(warning) = at(snapshot, pointer).as_str() {
         tracing::warn!("{}", Escaped(warning));
     }

@@ -9,15 +9,21 @@ mod attestations;
 mod audit;
 mod columns;
 mod common;
+mod download;
 mod environments;
+mod evidence;
 mod live;
 mod pages;
 mod period;
+mod statement;
 mod trails;
 
 pub(super) use self::approvals::fields as approval_fields;
-pub(super) use self::common::{Common, client};
+pub(super) use self::common::{Common, Requests, client};
+pub(super) use self::download::Download;
 pub(super) use self::environments::Diff;
+pub(super) use self::evidence::Search;
+pub(super) use self::statement::{Export, Verify};
 
 use clap::{Args, Subcommand};
 
@@ -59,6 +65,15 @@ enum ListResource {
     /// List the events of an environment, newest first
     #[command(alias = "event")]
     Events(environments::Events),
+    /// List flows
+    #[command(alias = "flow")]
+    Flows(evidence::Flows),
+    /// List the artifacts of a flow or repository, newest first
+    #[command(alias = "artifact")]
+    Artifacts(evidence::Artifacts),
+    /// List policies
+    #[command(alias = "policy")]
+    Policies(evidence::Policies),
     /// List the notification actions of the organization
     #[command(aliases = ["notification", "actions"])]
     Notifications(actions::Notifications),
@@ -85,14 +100,22 @@ enum GetResource {
     /// Show who may make artifacts compliant in an environment
     #[command(alias = "access")]
     AccessReview(access_review::AccessReview),
+    /// Show a trail and its events
+    Trail(evidence::Trail),
+    /// Show the flows of an artifact, and where it runs
+    Artifact(evidence::Artifact),
+    /// Show an attestation
+    Attestation(evidence::Attestation),
+    /// Show a policy
+    Policy(evidence::Policy),
     /// Show an approval
     Approval(approvals::Approval),
     /// Show a notification action
     #[command(alias = "notification")]
     Action(actions::Action),
-    #[command(hide = true, alias = "trail")]
+    #[command(hide = true)]
     Trails(trails::Trails),
-    #[command(hide = true, alias = "attestation")]
+    #[command(hide = true)]
     Attestations(attestations::Attestations),
     #[command(hide = true, alias = "actions")]
     Notifications(actions::Notifications),
@@ -125,6 +148,9 @@ impl List {
             ListResource::Environments(environments) => environments.run(service).await,
             ListResource::Snapshots(snapshots) => snapshots.run(service).await,
             ListResource::Events(events) => events.run(service).await,
+            ListResource::Flows(flows) => flows.run(service).await,
+            ListResource::Artifacts(artifacts) => artifacts.run(service).await,
+            ListResource::Policies(policies) => policies.run(service).await,
             ListResource::Notifications(notifications) => notifications.run(service).await,
             ListResource::Approvals(approvals) => approvals.run(service).await,
             ListResource::Audit(audit) => audit.run(service).await,
@@ -141,6 +167,10 @@ impl Get {
             GetResource::Snapshot(snapshot) => snapshot.run(service).await,
             GetResource::LiveArtifacts(live) => live.run(service).await,
             GetResource::AccessReview(review) => review.run(service).await,
+            GetResource::Trail(trail) => trail.run(service).await,
+            GetResource::Artifact(artifact) => artifact.run(service).await,
+            GetResource::Attestation(attestation) => attestation.run(service).await,
+            GetResource::Policy(policy) => policy.run(service).await,
             GetResource::Approval(approval) => approval.run(service).await,
             GetResource::Action(action) => action.run(service).await,
             GetResource::Trails(trails) => trails.run(service).await,

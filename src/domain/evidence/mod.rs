@@ -8,6 +8,7 @@ pub mod access;
 pub mod access_review;
 pub mod attestation_type;
 pub mod compliance;
+pub mod envelope;
 pub mod environment_status;
 pub mod event;
 pub mod history_coverage;

@@ -167,8 +167,7 @@ impl fmt::Display for SnapshotExpression {
             Self::Number(number) => write!(f, "#{number}"),
             Self::Behind(count) => write!(f, "~{count}"),
             Self::At(PointInTime::Absolute(at)) => {
-                let at = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or_default().to_string();
-                write!(f, "@{{{}}}", at.trim_end_matches('Z'))
+                write!(f, "@{{{}}}", at.iso_8601().trim_end_matches('Z'))
             }
             Self::At(PointInTime::Ago(count, unit)) => {
                 let name =

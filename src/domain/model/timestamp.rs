@@ -81,6 +81,12 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or_default())
     }
 
+    /// ISO 8601 in UTC, with a fraction if there is one: `2026-10-03T14:00:00.5Z`.
+    #[must_use]
+    pub fn iso_8601(self) -> String {
+        jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()
+    }
+
     /// Microseconds since 1970.
     #[must_use]
     pub fn micros(self) -> i64 {

@@ -146,6 +146,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
+    /// 410: it existed.
+    pub(crate) fn gone(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, message)
+    }
+
     /// A request that axum rejects with this status.
     pub(crate) fn unreadable(status: StatusCode) -> Self {
         Self::new(status, "malformed request")

@@ -21,10 +21,10 @@ use super::{access_log, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, allow_list, approvals, approve, artifacts, asserts, attestations, audit,
-    begin_trail, check_policy, create_environment, environment_events, environment_policies, environments,
-    flows, live_artifacts, log, policies, report, report_artifact, repositories, search, snapshots, tags,
-    trails, user,
+    access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
+    audit, begin_trail, check_policy, create_environment, environment_events, environment_policies,
+    environments, flows, live_artifacts, log, policies, report, report_artifact, repositories, search,
+    snapshots, statement, tags, trails, user,
 };
 use crate::service::pages;
 
@@ -48,6 +48,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(trails::list_trails))
                 .routes(routes!(trails::get_trail))
                 .routes(routes!(attestations::list_attestations))
+                .routes(routes!(attachments::download_attachment))
                 .routes(routes!(attestations::get_attestation))
                 .routes(routes!(attestations::get_attestations_in_trail))
                 .routes(routes!(attestations::get_attestations_of_artifact))
@@ -77,6 +78,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environment_events::list_events))
                 .routes(routes!(snapshots::list_snapshots))
                 .routes(routes!(snapshots::get_snapshot))
+                .routes(routes!(statement::export_statement))
                 .routes(routes!(snapshots::diff_snapshots))
                 .routes(routes!(allow_list::allow_artifact))
                 .routes(routes!(flows::create_flow, flows::get_flow_named_template_file))

@@ -63,7 +63,7 @@ pub(super) async fn page(
                 dt { "Trail" }
                 dd { a href=(trail_url) { (text(&trail)) } }
                 (self::artifacts(&site, &organization, &artifacts))
-                (facts(&attested))
+                (facts(&attested, &site.links.data(&["attachments", &organization, &id.to_string()], &[])))
             }
             (data("Data", &attested.other_fields))
             (data("User data", attested.user_data.as_str()))

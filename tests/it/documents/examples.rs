@@ -6,15 +6,18 @@ use clap::Parser;
 use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
 use serde_json::json;
 use supercargo::cli::Cli;
+use supercargo::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT};
 use supercargo::domain::evidence::log::checkpoint::Checkpoint;
 use supercargo::domain::evidence::log::verification::RecordedEntry;
 use supercargo::domain::evidence::log::{Head, Kind, NewEntry, record_hash, start_record};
+use supercargo::process::signing::SigningKey;
 
 use super::{blocks, commands};
 use crate::daemon::cluster::{Cluster, pod};
 use crate::fake::{Reply, Request, Server};
 use crate::program::supercargo;
 use crate::read::responses;
+use crate::service::log::{KEY, PUBLIC_KEY};
 
 /// Digest of the running artifact in the documents.
 const DIGEST: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";
@@ -28,6 +31,15 @@ fn log() -> serde_json::Value {
     let entry = RecordedEntry { entry, record: Some(record), is_attachment_removed: false };
     let checkpoint = Checkpoint { origin: "example.com/acme".into(), head }.to_string();
     json!({"entries": [entry], "checkpoint": checkpoint, "rows": {}})
+}
+
+/// A signed statement.
+fn statement() -> Envelope {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, KEY).unwrap();
+    let payload = json!({ "predicateType": RUNNING_ARTIFACTS }).to_string();
+    SigningKey::read(&key).unwrap().sign_envelope(STATEMENT, payload.as_bytes()).unwrap()
 }
 
 fn service(request: &Request) -> Reply {
@@ -45,6 +57,10 @@ fn service(request: &Request) -> Reply {
         ["environments", _] => ok(json!([{"name": "prod"}])),
         ["environments", _, _] if request.method == "GET" => ok(json!({"name": "prod"})),
         ["environments", _, _, "events"] | ["snapshots", _, _] => ok(json!([{"index": 1}])),
+        ["snapshots", .., "statement"] => ok(serde_json::to_value(statement()).unwrap()),
+        ["attachments", ..] => Reply::text(200, "")
+            .with("content-disposition", "attachment")
+            .with("repr-digest", "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"),
         ["snapshots", ..] | ["env-diff", _] => ok(json!({"index": 1})),
         ["attestations" | "environments", ..] => Reply::json(201, ""),
         ["approvals", ..] => ok(responses::approval()),
@@ -148,6 +164,8 @@ fn examples_run() {
         let end = json!({"checkpoint": page["checkpoint"]});
         let program = program.file("checkpoint", page["checkpoint"].as_str().unwrap());
         let program = program.file("acme.jsonl", format!("{}\n{end}\n", page["entries"][0]));
+        let statement = serde_json::to_string(&statement()).unwrap();
+        let program = program.file("prod.json", statement).file("signing.pub", PUBLIC_KEY);
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
         let program = program.file("strict.yaml", "a policy");
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use self::responses::{COMMIT, FINGERPRINT};
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, Program, TOKEN, once, supercargo};
-use crate::service::{ADMIN, Database, TestService, digest, form, pod, report};
+use crate::service::policies::{UNIT, put};
+use crate::service::{ADMIN, ATTESTER, Database, TestService, digest, form, pod, report};
 
 /// A service that sends this response to every request.
 fn service_with(response: &Value) -> Server {
@@ -183,6 +184,95 @@ prod         registry.example.com/cart:5.3.1  4f9c5e0a7b3d  4f1c2e7  NON-COMPLIA
 e9           gone                             -             -        A-NEW-WORD     -         -
 "
     );
+}
+
+/// One row of each list, and the fields of each object.
+#[test]
+fn flows_artifacts_policies_and_search_results_are_tables() {
+    let flow = json!({"name": "cart", "description": "", "latest_state": "INCOMPLETE", "tags": {"team": "shop"},
+                      "latest_activity_at": 1_790_000_000, "new": 1});
+    let artifact = json!({"filename": "cart:1", "fingerprint": FINGERPRINT, "git_commit": COMMIT, "state": "COMPLIANT",
+                          "created_at": 1_790_000_000});
+    let policy = json!({"name": "rules", "description": "strict", "created_at": 1_790_000_000,
+                        "consuming_envs": ["prod", "test"],
+                        "versions": [{"version": 1, "comment": "a"},
+                                     {"version": 2, "comment": "b", "created_by": "bob", "timestamp": 1_790_000_000}]});
+    let found = json!({"resolved_to": {"commits": {"has_more": true}}, "artifacts": [
+        {"name": "cart:1", "fingerprint": FINGERPRINT, "flow": "cart", "git_commit": COMMIT,
+         "compliance_state": "COMPLIANT", "running_in": ["prod", "test"], "exited_from": []},
+        {"name": "cart:2", "fingerprint": FINGERPRINT, "has_provenance": false},
+    ]});
+    let trail = json!({"name": "t", "compliance_state": "NON-COMPLIANT", "events": [
+        {"type": "trail_reported", "timestamp": 1_790_000_000},
+        {"type": "artifact_attestation_reported", "timestamp": 1_790_000_000, "template_reference_name": "unit",
+         "target_artifact": "app", "is_compliant": false},
+        {"type": "artifact_started_running", "timestamp": 1_790_000_000, "environment_name": "prod", "snapshot_index": 7},
+    ]});
+    let attestation = json!({"data": [{"attestation_name": "unit", "attestation_type": "junit", "is_compliant": true,
+                                       "has_audit_package": true}]});
+    let table = |answer: &Value, line: &str, path: &str| table_of(answer, answer, line, path);
+    let expected = "\
+NAME  DESCRIPTION  COMPLIANCE  ACTIVITY  TAGS
+cart  -            INCOMPLETE  AGO team=shop
+";
+    assert_eq!(table(&json!([flow]), "list flows", "flows/acme"), expected);
+    let path = "flows/acme?search_by_name=CA&case_sensitive=false";
+    assert_eq!(table(&json!([flow]), "list flows --name CA", path), expected);
+    let expected = "\
+ARTIFACT  DIGEST        COMMIT   COMPLIANCE  CREATED
+cart:1    4f9c5e0a7b3d  4f1c2e7  COMPLIANT   AGO
+";
+    let (list, page) = (json!({"data": [artifact]}), "page=1&per_page=20");
+    let path = format!("artifacts/acme?flow_name=cart&{page}");
+    assert_eq!(table(&list, "list artifacts --flow cart", &path), expected);
+    let path = format!("artifacts/acme?repo_name=acme%2Fcart&{page}");
+    assert_eq!(table(&list, "list artifacts --repository acme/cart", &path), expected);
+    assert_eq!(
+        table(&json!([policy]), "list policies", "policies/acme"),
+        "\
+NAME   DESCRIPTION  ENVIRONMENTS  VERSIONS  CREATED
+rules  strict       prod, test    2         AGO
+"
+    );
+    assert_eq!(
+        table(&policy, "get policy rules", "policies/acme/rules"),
+        "\
+name          rules
+description   strict
+environments  prod, test
+created       AGO
+version       2
+changed       AGO
+by            bob
+comment       b
+"
+    );
+    let rows = "\
+ARTIFACT  DIGEST        FLOW  COMMIT   COMPLIANCE  RUNNING IN  EXITED FROM
+cart:1    4f9c5e0a7b3d  cart  4f1c2e7  COMPLIANT   prod, test  -
+cart:2    4f9c5e0a7b3d  -     -        -           -           -
+";
+    assert_eq!(table(&found, "search 4f1c2e7", "search/acme/sha/4f1c2e7"), rows);
+    run(&service_with(&found), "search 4F1C2E7").expect(0, &["more artifacts match: set more digits"]);
+    let path = format!("search/acme/sha/{FINGERPRINT}");
+    assert_eq!(table(&found, &format!("get artifact sha256:{FINGERPRINT}"), &path), rows);
+    assert_eq!(
+        table(&trail, "get trail cart t", "trails/acme/cart/t"),
+        "\
+WHEN        EVENT                          NAME  TARGET  COMPLIANCE     ENVIRONMENT  SNAPSHOT
+AGO trail_reported                 -     -       -              -            -
+AGO artifact_attestation_reported  unit  app     non-compliant  -            -
+AGO artifact_started_running       -     -       -              prod         7
+"
+    );
+    let (line, path) = ("get attestation 0197-ab", "attestations/acme?attestation_id=0197-ab");
+    let shown = table_of(&attestation, &attestation["data"][0], line, path);
+    assert!(
+        shown.starts_with("name           unit\ntype           junit\ncompliance     compliant\n"),
+        "{shown}"
+    );
+    let missing = run(&service_with(&json!({"data": []})), line);
+    assert_eq!(missing.expect(4, &["attestation \"0197-ab\" not found"]).stdout, "");
 }
 
 #[test]
@@ -390,6 +480,17 @@ fn invalid_arguments_are_rejected_before_a_request() {
             &["expected a name with its owners, for example acme/cart, got a URL"],
         ),
         ("list approvals cart xyz", &["64"]),
+        ("list artifacts --flow cart --repository acme/cart", &["--flow", "--repository"]),
+        ("list artifacts --flow cart --all --page 2", &["--all", "--page"]),
+        ("list artifacts", &["--flow"]),
+        ("list flows --name", &["--name"]),
+        ("get policy a/b", &["a/b"]),
+        ("get trail cart", &["<TRAIL>"]),
+        ("get trail cart a/b", &["a/b"]),
+        ("get artifact 4f9c", &["64"]),
+        ("get attestation ../x", &["expected the identifier of an attestation"]),
+        ("search 4f9", &["expected 5 to 64 hexadecimal digits"]),
+        ("search ../..", &["expected 5 to 64 hexadecimal digits"]),
         ("get action seven", &["seven"]),
         ("get live-artifacts acme/cart --provider=", &["--provider", "1 to 255 bytes"]),
         ("get live-artifacts ../cart", &["relative path"]),
@@ -431,12 +532,14 @@ async fn attested_and_reported_data_is_read_back() {
     });
     service.attest(ADMIN, "cart", "build-1", form(&attested)).await.expect(201);
     service.report(ADMIN, "prod", report(&[pod("cart-1", "cart", 'a')])).await.expect(201);
+    put(&service, ADMIN, "rules", UNIT).await.expect(201);
     let url = service.base.clone();
-    let run = move |line: &str| -> Outcome {
+    let run_as = move |token: &str, line: &str| -> Outcome {
         let program: Program = supercargo().env("SUPERCARGO_BASE_URL", &url);
-        program.env("SUPERCARGO_ORG", "acme").env("SUPERCARGO_TOKEN", ADMIN).args(line.split(' ')).run()
+        program.env("SUPERCARGO_ORG", "acme").env("SUPERCARGO_TOKEN", token).args(line.split(' ')).run()
     };
     tokio::task::spawn_blocking(move || {
+        let run = |line: &str| run_as(ADMIN, line);
         let table = |line: &str| run(line).expect(0, &[]).stdout.clone();
         assert!(
             table("list trails").contains("cart  build-1  compliant   4f1c2e7"),
@@ -453,6 +556,36 @@ async fn attested_and_reported_data_is_read_back() {
         let json: Value = serde_json::from_str(&table("list attestations cart -o json")).unwrap();
         assert_eq!(json["pagination"]["total"], 1);
         run("list attestations none").expect(4, &["flow \"none\" not found"]);
+        let id = json["data"][0]["attestation_id"].as_str().unwrap();
+        let (attestation, artifact) =
+            (format!("get attestation {id}"), format!("get artifact {}", digest('a')));
+        for (line, expected) in [
+            ("list flows", "cart"),
+            ("list artifacts --flow cart", "aaaaaaaaaaaa  4f1c2e7"),
+            ("list artifacts --repository acme/cart --all", "aaaaaaaaaaaa  4f1c2e7"),
+            ("list policies", "rules  d            -             1"),
+            ("get policy rules", "version       1\n"),
+            ("get trail cart build-1", "artifact_started_running"),
+            (attestation.as_str(), "type           junit\n"),
+            (artifact.as_str(), "prod"),
+            ("search 4f1c2e7d", "prod"),
+        ] {
+            assert!(table(line).contains(expected), "{line}: {}", table(line));
+            let json = run(&format!("{line} -o json"));
+            serde_json::from_str::<Value>(&json.expect(0, &[]).stdout).unwrap();
+            run_as(ATTESTER, line).expect(3, &["requires a token with role read or admin"]);
+        }
+        for line in [
+            "list artifacts --flow none",
+            "get policy none",
+            "get trail cart none",
+            "get trail none build-1",
+            "get attestation 0197ab00-0000-7000-8000-000000000000",
+            &format!("get artifact {}", digest('f')),
+            "search fffff",
+        ] {
+            run(line).expect(4, &[if line.contains("ffff") { "no artifact has" } else { "not found" }]);
+        }
     })
     .await
     .unwrap();

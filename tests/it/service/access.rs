@@ -99,6 +99,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/artifacts/{org}/{flow_name}/{fingerprint}/approvals: approve, read, admin
     GET /api/v2/artifacts/{org}: approve, read, admin
     GET /api/v2/asserts/{org}/fingerprint/{fingerprint}: approve, read, admin
+    GET /api/v2/attachments/{org}/{attestation_id}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/generic: approve, read, admin
@@ -127,6 +128,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/policies/{org}: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
     GET /api/v2/search/{org}/sha/{sha}: approve, read, admin
+    GET /api/v2/snapshots/{org}/{env_name}/{snapshot}/statement: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}: report, approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}: approve, read, admin
     GET /api/v2/trails/{org}/{flow_name}/{trail_name}: approve, read, admin

@@ -99,6 +99,8 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/environments/{org}", vec!["/environments/acme".to_owned()]),
         ("/api/v2/snapshots/{org}/{env_name}/{snapshot}", vec!["/snapshots/acme/test/1".to_owned()]),
         // These have no links.
+        ("/api/v2/attachments/{org}/{attestation_id}", Vec::new()),
+        ("/api/v2/snapshots/{org}/{env_name}/{snapshot}/statement", Vec::new()),
         ("/api/v2/snapshots/{org}/{env_name}", Vec::new()),
         ("/api/v2/environments/{org}/{env_name}/events", Vec::new()),
         ("/api/v2/env-diff/{org}", Vec::new()),

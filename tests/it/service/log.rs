@@ -21,9 +21,9 @@ use crate::program::{Outcome, supercargo};
 const COMMIT: &str = "4f1c2e7d90b3a85c6e2f7d1b08a9c35e4d6f7a21";
 
 /// Made with OpenSSL.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINz8b6hf6IYXQk11SSsYLx+Ugr+SmmpbchAaWWBiYW8F\n-----END PRIVATE KEY-----\n";
-const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAhbdtikCBkBmkaAkB/WslPXu0h5uYIBequ7LkINxWSnE=\n-----END PUBLIC KEY-----\n";
-const OTHER_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEw9esnFpYOwOT8p4k1nqpv3898pnb\nBBfa9v+MQdhxaU6d9XumdAXTO7pYgbZbSKlkNan8tS/MxwHFm8pLStlLUg==\n-----END PUBLIC KEY-----\n";
+pub(crate) const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINz8b6hf6IYXQk11SSsYLx+Ugr+SmmpbchAaWWBiYW8F\n-----END PRIVATE KEY-----\n";
+pub(crate) const PUBLIC_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAhbdtikCBkBmkaAkB/WslPXu0h5uYIBequ7LkINxWSnE=\n-----END PUBLIC KEY-----\n";
+pub(crate) const OTHER_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEw9esnFpYOwOT8p4k1nqpv3898pnb\nBBfa9v+MQdhxaU6d9XumdAXTO7pYgbZbSKlkNan8tS/MxwHFm8pLStlLUg==\n-----END PUBLIC KEY-----\n";
 
 /// Policies, allow-list entries, an approval, a template and an ownership.
 fn declared() -> String {

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ADMIN, APPROVER, ATTESTER, Database, EXPIRED, READER, REPORTER, STRANGER};
 pub use crate::daemon::eventually;
+use crate::program::{Outcome, supercargo};
 
 /// The bootstrap file of most tests: their tokens, and `more` below `acme`.
 pub fn bootstrap(generation: i64, more: &str) -> String {
@@ -246,6 +247,15 @@ impl TestService {
     pub async fn attest(&self, token: &str, flow: &str, trail: &str, form: Form) -> Response {
         let path = format!("/attestations/acme/{flow}/trail/{trail}/junit");
         Response::from_request(self.request(Method::POST, token, &path).multipart(form)).await
+    }
+}
+
+impl TestService {
+    /// Runs the program with this service and token. Spaces separate the words of the line.
+    pub async fn program(&self, token: &str, line: &str) -> Outcome {
+        let program = supercargo().env("SUPERCARGO_BASE_URL", &self.base).env("SUPERCARGO_ORG", "acme");
+        let program = program.env("SUPERCARGO_TOKEN", token).args(line.split(' '));
+        tokio::task::spawn_blocking(|| program.run()).await.unwrap()
     }
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn results(results: &[JunitResult]) -> Markup {
     }
 }
 
-/// The rows of a description list: time, targets, links and the attached file.
-pub(crate) fn facts(attested: &AttestationDetails) -> Markup {
+/// The rows of a description list: time, targets, links and the attached file, which is at `file_url`.
+pub(crate) fn facts(attested: &AttestationDetails, file_url: &str) -> Markup {
     html! {
         dt { "Created" }
         dd { (timestamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
@@ -42,7 +42,10 @@ pub(crate) fn facts(attested: &AttestationDetails) -> Markup {
             dd {
                 @if let Some(name) = &file.name { (text(name)) ", " }
                 (count(file.size, "byte", "bytes"))
-                @if let Some(removed) = file.removed_at { ", removed by retention at " (timestamp(removed)) }
+                @match file.removed_at {
+                    Some(removed) => { ", removed by retention at " (timestamp(removed)) },
+                    None => { ", " a href=(file_url) { "download" } },
+                }
                 br;
                 code.whole { "sha256:" (file.sha256) }
             }

@@ -1,0 +1,115 @@
+//! `download attestation`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::common::{Requests, client};
+use crate::api::Resource;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::service::Service;
+use crate::domain::escape::{Escaped, needs_escape};
+use crate::domain::model::Fingerprint;
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(in crate::cli) struct Download {
+    #[command(subcommand)]
+    subject: Subject,
+    #[command(flatten)]
+    service: Service,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Save the file that is attached to an attestation, and verify its SHA-256; existing files are kept
+    Attestation(Attestation),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+struct Attestation {
+    /// Identifier of the attestation, as `list attestations` prints it
+    #[arg(value_parser = attestation_id)]
+    id: String,
+    /// Directory for the file, which is created if it does not exist
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    #[command(flatten)]
+    requests: Requests,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  Save the test results of an attestation in the directory evidence:
+    supercargo download attestation 0192f0c1-7a3e-7c55-9d0b-3f1f6a2b8c4d --output evidence
+
+The name of the file is the reporter's, or the identifier if that is no plain file name.
+Exit code 11: the file does not match its SHA-256. Nothing is written.";
+
+/// A file that was not saved.
+#[derive(Debug, thiserror::Error)]
+enum DownloadError {
+    #[error("the file of the attestation {0} does not match the SHA-256 that the service states")]
+    Corrupt(String),
+    #[error("failed to write \"{}\"", Escaped(&.0.display().to_string()))]
+    Write(PathBuf, #[source] io::Error),
+}
+
+impl Download {
+    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+        let Subject::Attestation(attestation) = &self.subject;
+        attestation.run(&self.service).await
+    }
+}
+
+impl Attestation {
+    async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let (client, about) = (client(service)?, Resource::Named("attestation", &self.id));
+        let download = async || client.attached_file(&self.id).await;
+        let file = self.requests.request(&client, about, download).await?;
+        let sha256 = Fingerprint::from_content(&file.content);
+        if file.sha256 != Some(sha256) {
+            return Err(Failure::new(DownloadError::Corrupt(self.id.clone()), None, Exit::Mismatch));
+        }
+        let name = file.name.as_deref().filter(|name| is_plain(name)).unwrap_or(&self.id);
+        if let Some(other) = file.name.as_deref().filter(|other| *other != name) {
+            tracing::warn!("the name \"{}\" is not used: expected a plain file name", Escaped(other));
+        }
+        let path = self.output.join(name);
+        let written = fs::create_dir_all(&self.output).and_then(|()| write_new(&path, &file.content));
+        written.map_err(|error| Failure::usage(DownloadError::Write(path.clone(), error)))?;
+        tracing::info!("saved \"{}\", sha256:{sha256}", Escaped(&path.display().to_string()));
+        Ok(())
+    }
+}
+
+/// Writes a file that does not exist yet. Does not follow a link.
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let written = OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content);
+    if written.is_err() {
+        // A partial file would block the next attempt.
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+/// Whether a name is that of a visible file in the same directory, and displayed as it is.
+fn is_plain(name: &str) -> bool {
+    let is_long = name.len() > 255;
+    !name.is_empty()
+        && !is_long
+        && !name.starts_with('.')
+        && !name.contains(|c| "/\\".contains(c) || needs_escape(c))
+}
+
+/// A file name may be made of it.
+pub(super) fn attestation_id(text: &str) -> Result<String, &'static str> {
+    let is_valid =
+        (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("expected the identifier of an attestation, which has only letters, digits and '-'")
+}

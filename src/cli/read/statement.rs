@@ -1,0 +1,168 @@
+//! `export` and `verify`.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::columns::Format::{Commit, Digest, State, Text};
+use super::columns::{Column, table};
+use super::common::{Requests, client};
+use super::environments::{at, items, warn};
+use crate::api::Resource;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Output;
+use crate::cli::service::Service;
+use crate::domain::escape::Escaped;
+use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT};
+use crate::domain::model::EnvironmentSnapshot;
+use crate::process::files::read_up_to;
+use crate::process::signing::VerifyingKey;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_EXAMPLE)]
+pub(in crate::cli) struct Export {
+    /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
+    /// ENV@2026-10-03T14:00Z
+    snapshot: EnvironmentSnapshot,
+    /// File to write: an in-toto statement in a DSSE envelope
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    requests: Requests,
+    #[command(flatten)]
+    service: Service,
+}
+
+const EXPORT_EXAMPLE: &str = "\
+Example:
+  Export what ran at the start of October, signed by the service, and verify it on another machine:
+    supercargo export prod@2026-10-01 --output prod.json
+    supercargo verify prod.json --key signing.pub";
+
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLE)]
+pub(in crate::cli) struct Verify {
+    /// File that `export` wrote
+    file: PathBuf,
+    /// Public key (PEM) of the service
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+const VERIFY_EXAMPLE: &str = "\
+Example:
+  Verify an exported statement without the service, and print what it states:
+    supercargo verify prod.json --key signing.pub
+
+Exit code 11: the key did not sign the statement. Nothing of it is printed.";
+
+/// Maximum size of a file, in bytes: that of a response.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A statement that cannot be written or verified.
+#[derive(Debug, thiserror::Error)]
+enum StatementError {
+    #[error("failed to write \"{}\"", shown(.0))]
+    Write(PathBuf, #[source] io::Error),
+    #[error("failed to read \"{}\"", shown(.0))]
+    Read(PathBuf, #[source] io::Error),
+    #[error("\"{}\" is not a DSSE envelope", shown(.0))]
+    Envelope(PathBuf, #[source] serde_json::Error),
+    #[error("\"{}\" is not signed with the key in \"{}\"", shown(.0), shown(.1))]
+    Signature(PathBuf, PathBuf),
+    #[error("the payload of \"{}\" has the type \"{}\": expected \"{STATEMENT}\"", shown(.0), Escaped(.1))]
+    PayloadType(PathBuf, String),
+    #[error("the statement in \"{}\" is not JSON", shown(.0))]
+    Json(PathBuf, #[source] serde_json::Error),
+    #[error("the statement in \"{}\" has the type \"{}\": expected \"{RUNNING_ARTIFACTS}\"", shown(.0), Escaped(.1))]
+    Type(PathBuf, String),
+}
+
+fn shown(path: &std::path::Path) -> String {
+    Escaped(&path.display().to_string()).to_string()
+}
+
+impl Export {
+    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+        let (client, name) = (client(&self.service)?, self.snapshot.to_string());
+        let send = async || client.statement(&self.snapshot).await;
+        let envelope = self.requests.request(&client, Resource::Named("snapshot", &name), send).await?;
+        let text = serde_json::to_string(&envelope).map_err(Failure::unexpected)?;
+        let failed = |error| Failure::unexpected(StatementError::Write(self.output.clone(), error));
+        fs::write(&self.output, format!("{text}\n")).map_err(failed)?;
+        tracing::info!("exported {name} to \"{}\"", shown(&self.output));
+        Ok(())
+    }
+}
+
+const ARTIFACTS: [Column; 7] = [
+    ("ARTIFACT", "/name", Text),
+    ("DIGEST", "/digest/sha256", Digest),
+    ("FLOW", "/flow", Text),
+    ("COMMIT", "/commit", Commit),
+    ("COMPLIANCE", "/compliance", State),
+    ("PODS", "/pods", Text),
+    ("REASONS", "/reasons", Text),
+];
+
+impl Verify {
+    pub(in crate::cli) fn run(&self) -> Result<(), Failure> {
+        let key = VerifyingKey::read(&self.key).map_err(Failure::usage)?;
+        let statement = self.statement(&key).map_err(|error| match error {
+            StatementError::Signature(..) => Failure::new(error, None, Exit::Mismatch),
+            error => Failure::usage(error),
+        })?;
+        let predicate = at(&statement, "/predicate");
+        self.output.print(&statement, || table(&ARTIFACTS, items(predicate, "/artifacts")))?;
+        let text = |pointer| Escaped(at(predicate, pointer).as_str().unwrap_or("-"));
+        tracing::info!(
+            "the signature is valid: {} states that snapshot {} of {} in {} is {} as of {}",
+            text("/service"),
+            at(predicate, "/snapshot"),
+            text("/environment"),
+            text("/organization"),
+            text("/compliance"),
+            text("/asOf")
+        );
+        for policy in items(predicate, "/policies") {
+            let name = at(policy, "/name").as_str().unwrap_or("of the bootstrap file");
+            tracing::info!(
+                "policy {}, version {}, sha256:{}",
+                Escaped(name),
+                at(policy, "/version"),
+                Escaped(at(policy, "/digest/sha256").as_str().unwrap_or("-"))
+            );
+        }
+        for gap in items(predicate, "/gaps") {
+            let text = |pointer| Escaped(at(gap, pointer).as_str().unwrap_or("-"));
+            tracing::warn!("gap: no reports from {} to {}", text("/from"), text("/to"));
+        }
+        warn(predicate, "/warning");
+        Ok(())
+    }
+
+    /// Reads the statement. Parses nothing that the key did not sign, except the envelope.
+    fn statement(&self, key: &VerifyingKey) -> Result<Value, StatementError> {
+        let file = || self.file.clone();
+        let bytes =
+            read_up_to(MAX_FILE_BYTES, &self.file).map_err(|error| StatementError::Read(file(), error))?;
+        let envelope: Envelope =
+            serde_json::from_slice(&bytes).map_err(|error| StatementError::Envelope(file(), error))?;
+        let payload = key.verified_payload(&envelope);
+        let payload = payload.ok_or_else(|| StatementError::Signature(file(), self.key.clone()))?;
+        if envelope.payload_type != STATEMENT {
+            return Err(StatementError::PayloadType(file(), envelope.payload_type));
+        }
+        let statement: Value =
+            serde_json::from_slice(&payload).map_err(|error| StatementError::Json(file(), error))?;
+        match at(&statement, "/predicateType").as_str().unwrap_or_default() {
+            RUNNING_ARTIFACTS => Ok(statement),
+            other => Err(StatementError::Type(file(), other.to_owned())),
+        }
+    }
+}

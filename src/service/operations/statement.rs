@@ -1,0 +1,120 @@
+//! Export what ran in an environment as a signed in-toto statement: an extension of the interface.
+
+use axum::extract::State;
+use axum::http::Uri;
+use serde_json::{Value, json};
+
+use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS};
+use crate::domain::evidence::history_coverage::HistoryCoverage;
+use crate::domain::evidence::policy::PolicyVersion;
+use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
+use crate::service::access::{Admitted, Read};
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::intervals::{MAX_GAPS, SnapshotGaps};
+use crate::service::selected_snapshot::{Content, SelectedSnapshot};
+use crate::service::site::Site;
+
+/// Export what ran as an in-toto statement in a DSSE envelope, signed by the service. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/snapshots/{org}/{env_name}/{snapshot}/statement",
+    tag = "environments",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+        ("snapshot" = inline(SnapshotExpression), Path, description = "As to get a snapshot"),
+    ),
+    responses(
+        (status = 200, description = "The envelope", body = Envelope),
+        (status = 404, description = "No such environment or snapshot, it was removed, nothing ran, or the service has no signing key", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn export_statement(
+    State(site): State<Site>,
+    Admitted { organization, rest: (name, expression), cpu, .. }: Admitted<Read, (String, String)>,
+    uri: Uri,
+) -> Result<axum::Json<Envelope>, Problem> {
+    let name: EnvironmentName = Problem::parse("env_name", &name)?;
+    let expression: SnapshotExpression = Problem::parse("snapshot", &expression)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    let selected = SelectedSnapshot::find(&site, &mut transaction, &organization, &name, &expression).await?;
+    let content = selected.content(&mut transaction, &organization).await?;
+    let policies = transaction.policies_at(&organization, name.as_str(), selected.at).await?;
+    let number = selected.snapshot.number;
+    let gaps = transaction.gaps(selected.environment.id, (number, number), MAX_GAPS).await?;
+    drop(transaction);
+    if content.artifacts.is_empty() {
+        let problem =
+            format!("no artifact ran in environment \"{name}\" at {}: a statement needs one", selected.at);
+        return Err(Problem::not_found(problem));
+    }
+    let gaps = SnapshotGaps::new(&selected.snapshot, &gaps);
+    let sign = move || {
+        let statement = statement(&site, &organization, &selected, &content, &policies, gaps);
+        site.log_signer.sign_statement(statement.to_string().as_bytes())
+    };
+    // Many artifacts take long to write: use a blocking thread.
+    let envelope = cpu.compute(sign).await?.ok_or_else(|| {
+        Problem::not_found("the service signs no statements: it has no signing key (serve --signing-key)")
+    })?;
+    envelope.map(axum::Json).map_err(|_| Problem::defect())
+}
+
+/// The statement (in-toto, Statement v1).
+fn statement(
+    site: &Site,
+    organization: &str,
+    selected: &SelectedSnapshot,
+    content: &Content,
+    policies: &[(Option<PolicyVersion>, Fingerprint)],
+    gaps: SnapshotGaps,
+) -> Value {
+    let snapshot = &selected.snapshot;
+    let digest = |sha256: &Fingerprint| json!({ "sha256": sha256 });
+    let subject = content.artifacts.iter();
+    let subject = subject.map(|(artifact, (name, _))| json!({"name": name, "digest": digest(artifact)}));
+    let artifacts = content.artifacts.iter().map(|(artifact, (name, pods))| {
+        let known = content.known.get(artifact);
+        json!({
+            "name": name, "digest": digest(artifact), "pods": pods.len(),
+            "compliance": selected.compliance(content, artifact).as_str(),
+            "reasons": content.verdicts.get(artifact).map_or(&[][..], |verdict| &verdict.reasons),
+            "flow": known.and_then(|known| known.flow()),
+            "commit": known.and_then(|known| known.commit(None).0),
+        })
+    });
+    let policies = policies.iter().map(|(policy, sha256)| {
+        let policy = policy.as_ref();
+        json!({
+            "name": policy.map(|policy| &policy.name), "version": policy.map(|policy| policy.version),
+            "digest": digest(sha256),
+        })
+    });
+    let gaps = gaps.at_end.into_iter().chain(gaps.within);
+    let gaps = gaps.map(|(from, to)| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
+    json!({
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subject.collect::<Vec<_>>(),
+        "predicateType": RUNNING_ARTIFACTS,
+        "predicate": {
+            "service": site.links.base(),
+            "organization": organization,
+            "environment": selected.environment.name,
+            "snapshot": snapshot.number,
+            "receivedAt": snapshot.received_at.iso_8601(),
+            "reportedBy": snapshot.reported_by,
+            "asOf": selected.at.iso_8601(),
+            "issuedAt": site.now().iso_8601(),
+            "isComplete": selected.coverage == HistoryCoverage::Known,
+            "warning": selected.coverage.warning(),
+            "gaps": gaps.collect::<Vec<_>>(),
+            "compliance": selected.environment_compliance(content).as_str(),
+            "policies": policies.collect::<Vec<_>>(),
+            "artifacts": artifacts.collect::<Vec<_>>(),
+        },
+    })
+}
