@@ -93,7 +93,9 @@ impl KnownArtifacts {
             known.get(artifact).is_some_and(|known| known.flows.iter().any(|flow| flow.report.is_some()))
         };
         let unnamed = artifacts.iter().filter(|artifact| !is_named(artifact)).copied().collect();
-        let images = transaction.names_of_artifacts(organization, &unnamed).await?;
+        let mut images = transaction.names_of_artifacts(organization, &unnamed).await?;
+        // The last of several names counts, in any order of rows.
+        images.sort_unstable();
         Ok(Self { known, flows, images: images.into_iter().collect() })
     }
 

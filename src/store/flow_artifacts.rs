@@ -62,7 +62,7 @@ impl Transaction {
         Ok(found.first().map(|(_, at)| *at))
     }
 
-    /// Those of the artifacts that were attested or reported in a trail.
+    /// The artifacts of a set that were attested or reported in a trail.
     pub async fn artifacts_in_trail(
         &mut self,
         organization: &str,

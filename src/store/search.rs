@@ -26,7 +26,7 @@ pub const MAX_SCANNED: i64 = 20_000;
 pub struct Artifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
-    /// An image name; empty if the artifact never ran.
+    /// The name of an image or a file; empty if the artifact neither ran nor was reported.
     pub name: String,
 }
 
@@ -133,7 +133,7 @@ impl Transaction {
         Ok((MAX_SCANNED / environments.max(1)).max(100))
     }
 
-    /// The artifacts between two fingerprints, inclusive, that ran or were attested or approved.
+    /// The artifacts between two fingerprints, inclusive, that ran, or were reported, attested or approved.
     pub async fn find_artifacts(
         &mut self,
         organization: &str,
@@ -144,6 +144,8 @@ impl Transaction {
             SELECT f.fingerprint, MAX(f.name) FROM (
               SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
               WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2 AND r.fingerprint <= $3
+              UNION SELECT fingerprint, substr(name, 1, 255) FROM reported_artifacts
+              WHERE organization = $1 AND fingerprint >= $2 AND fingerprint <= $3
               UNION SELECT fingerprint, '' FROM attested_artifacts
               WHERE organization = $1 AND fingerprint >= $2 AND fingerprint <= $3
               UNION SELECT target, '' FROM approvals

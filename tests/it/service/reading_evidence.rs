@@ -329,15 +329,21 @@ async fn search_resolves_prefixes_of_fingerprints_and_commits(database: Database
         &json!({"count": 1, "matches": [digest('a')], "has_more": false}),
     );
     assert_fields(&found["resolved_to"]["commits"], &json!({"count": 0, "matches": []}));
-    let [artifact] = found["artifacts"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    let [only] = found["artifacts"].as_array().unwrap().as_slice() else { panic!("{found}") };
     assert_fields(
-        artifact,
+        only,
         &json!({"name": "registry/cart:1", "flow": "cart", "git_commit": SHA, "has_provenance": true,
                 "compliance_state": "INCOMPLETE", "running_in": ["prod"], "exited_from": []}),
     );
     let by_commit = service.read(&format!("/search/acme/sha/{SHA}")).await;
     assert_fields(&by_commit["resolved_to"], &json!({"type": "commit", "full_match": SHA}));
     assert_eq!(by_commit["artifacts"], found["artifacts"]);
+    report_artifact(&service, ATTESTER, &artifact('e', "build-1")).await.expect(201);
+    let reported = service.read("/search/acme/sha/eeeee").await;
+    assert_fields(
+        &reported["artifacts"][0],
+        &json!({"flow": "cart", "has_provenance": true, "running_in": []}),
+    );
     let unknown = service.read(&format!("/search/acme/sha/{}", digest('b'))).await;
     assert_fields(
         &unknown["artifacts"][0],
@@ -347,7 +353,7 @@ async fn search_resolves_prefixes_of_fingerprints_and_commits(database: Database
     service.report(ADMIN, "stage", report(&[pod("p", "vendor/db:2", 'c')])).await.expect(201);
     let both = service.read("/search/acme/sha/ccccc").await;
     assert_fields(&both["resolved_to"], &json!({"type": "multiple", "full_match": null}));
-    assert_eq!(both["artifacts"].as_array().unwrap().len(), 2);
+    assert_eq!(both["artifacts"].as_array().unwrap().len(), 3);
     assert_missing(
         &service,
         &[("/search/acme/sha/01234", "no artifact has a fingerprint or commit that starts with \"01234\"")],
