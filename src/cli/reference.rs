@@ -50,6 +50,11 @@ const VARIABLES: [(&str, &str, &str); 10] = [
         "Disables colors if it is not empty; pipes and `TERM=dumb` have none either",
     ),
     (
+        "`SUPERCARGO_COMPLETE`",
+        "all commands",
+        "Shell whose completions are printed, as the completion script sets it (docs/install.md)",
+    ),
+    (
         "variables of the CI system",
         "`attest junit`",
         "Provenance as GitHub Actions, GitLab and others set it; `--dry-run` shows the source of each fact",
@@ -272,7 +277,9 @@ fn reference() -> String {
             [commands.join(", "), option, variable, default, description]
         });
     text.push_str(&table(["command", "option", "variable", "default", "description"], options));
-    text.push_str("\nClient commands are `agent`, `list`, `get`, `wait`, `attest`, `approve`, `approval` and `repository`.\n");
+    text.push_str(
+        "\nClient commands are `agent`, `list`, `get`, `diff`, `search`, `download`, `export`, `wait`, `attest`, `assert`, `approve`, `approval`, `policy`, `repository` and `log`.\n",
+    );
     text.push_str("\n### Variables without an option\n\n");
     let variables =
         VARIABLES.map(|(name, command, description)| [name, command, description].map(str::to_owned));

@@ -259,7 +259,7 @@ cart:2    4f9c5e0a7b3d  -     -        -           -           -
     assert_eq!(
         table(&trail, "get trail cart t", "trails/acme/cart/t"),
         "\
-WHEN        EVENT                          NAME  TARGET  COMPLIANCE     ENVIRONMENT  SNAPSHOT
+WHEN     EVENT                          NAME  TARGET  COMPLIANCE     ENVIRONMENT  SNAPSHOT
 AGO trail_reported                 -     -       -              -            -
 AGO artifact_attestation_reported  unit  app     non-compliant  -            -
 AGO artifact_started_running       -     -       -              prod         7
@@ -565,7 +565,7 @@ async fn attested_and_reported_data_is_read_back() {
             ("list artifacts --repository acme/cart --all", "aaaaaaaaaaaa  4f1c2e7"),
             ("list policies", "rules  d            -             1"),
             ("get policy rules", "version       1\n"),
-            ("get trail cart build-1", "artifact_started_running"),
+            ("get trail cart build-1", "artifact_attestation_reported  unit-tests"),
             (attestation.as_str(), "type           junit\n"),
             (artifact.as_str(), "prod"),
             ("search 4f1c2e7d", "prod"),
