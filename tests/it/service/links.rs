@@ -74,7 +74,7 @@ fn percent(name: &str) -> String {
 }
 
 /// Requests of each read operation, by its path in the OpenAPI document.
-fn requests() -> BTreeMap<&'static str, Vec<String>> {
+fn requests<'a>() -> BTreeMap<&'a str, Vec<String>> {
     BTreeMap::from([
         (
             "/api/v2/trails/{org}",
@@ -92,6 +92,24 @@ fn requests() -> BTreeMap<&'static str, Vec<String>> {
         ("/api/v2/user/default-org", Vec::new()),
         // The test of the operation checks its link.
         ("/api/v2/environments/{org}/{env_name}", Vec::new()),
+        // Other lists of artifacts and attestations have the links of one.
+        ("/api/v2/trails/{org}/{flow_name}/{trail_name}", vec!["/trails/acme/cart/t-2".to_owned()]),
+        ("/api/v2/attestations/{org}", Vec::new()),
+        ("/api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}", Vec::new()),
+        (
+            "/api/v2/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",
+            vec![format!("/attestations/acme/cart/artifact/{}/unit", digest('b'))],
+        ),
+        ("/api/v2/flows/{org}", Vec::new()),
+        ("/api/v2/flows/{org}/{flow_name}", Vec::new()),
+        ("/api/v2/flows/{org}/template_file", Vec::new()),
+        ("/api/v2/artifacts/{org}", Vec::new()),
+        (
+            "/api/v2/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}",
+            vec![format!("/artifacts/acme/cart/fingerprint/{}", digest('b'))],
+        ),
+        ("/api/v2/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}", Vec::new()),
+        ("/api/v2/search/{org}/sha/{sha}", Vec::new()),
         (
             "/api/v2/asserts/{org}/fingerprint/{fingerprint}",
             vec![format!("/asserts/acme/fingerprint/{}", digest('a'))],
@@ -255,7 +273,10 @@ async fn every_link_in_a_response_leads_to_its_resource(database: Database) {
     let paths = document["paths"].as_object().unwrap().iter();
     let reading: BTreeSet<&str> =
         paths.filter(|(_, item)| item.get("get").is_some()).map(|(path, _)| path.as_str()).collect();
-    let requests = requests();
+    let mut requests = requests();
+    let named = ["custom", "generic", "jira", "junit", "pull_request", "snyk", "sonar", "system"]
+        .map(|kind| format!("/api/v2/attestations/{{org}}/{{flow_name}}/trail/{{trail_name}}/{kind}"));
+    requests.extend(named.iter().map(|path| (path.as_str(), Vec::new())));
     assert_eq!(reading, requests.keys().copied().collect(), "a read operation is not covered");
     let mut browser = Browser::signed_in(&service, READER).await;
     let mut kinds = BTreeMap::<String, BTreeSet<String>>::new();

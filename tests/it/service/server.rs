@@ -19,7 +19,7 @@ async fn unknown_path_gets_404_as_json(database: Database) {
         "/api/v2/",
         "/api/v1/trails/acme",
         "/api/v2/trails",
-        "/api/v2/trails/acme/x/y",
+        "/api/v2/trails/acme/x/y/z",
         "/api/v2/repos/acme/live-artifacts/",
         "//",
     ] {
@@ -30,7 +30,7 @@ async fn unknown_path_gets_404_as_json(database: Database) {
     for (method, path, allowed) in [
         (Method::POST, "/trails/acme", "GET,HEAD"),
         (Method::DELETE, "/environments/acme/prod/report/K8S", "PUT"),
-        (Method::GET, "/attestations/acme/cart/trail/t/junit", "POST"),
+        (Method::DELETE, "/attestations/acme/cart/trail/t/junit", "POST,GET,HEAD"),
         (Method::from_bytes(b"BREW").unwrap(), "/trails/acme", "GET,HEAD"),
     ] {
         let response = Response::from_request(service.request(method, ADMIN, path)).await.expect(405);
