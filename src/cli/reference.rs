@@ -19,7 +19,7 @@ const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 /// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
-const VARIABLES: [(&str, &str, &str); 10] = [
+const VARIABLES: [(&str, &str, &str); 11] = [
     (
         "`SUPERCARGO_TOKEN`",
         "client commands",
