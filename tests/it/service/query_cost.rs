@@ -206,14 +206,17 @@ async fn queries_do_not_scan_ended_rows() {
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
         insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
         let store = Store::open(&url, Timeouts::default()).await.unwrap();
-        counted.push(Box::pin(steps(&store)).await);
+        // The first statement of a connection also reads the schema.
+        let (first, second) = (Box::pin(steps(&store)).await, Box::pin(steps(&store)).await);
+        counted.push(
+            first.into_iter().zip(second).map(|((name, a), (_, b))| (name, a.min(b))).collect::<Vec<_>>(),
+        );
         store.close().await;
     }
     let grown: Vec<_> = counted[0]
         .iter()
         .zip(&counted[1])
-        // A query may read the schema, with the first statement of its connection.
-        .filter(|((_, before), (_, after))| *after > before + before / 20 + 20)
+        .filter(|((_, before), (_, after))| *after > before + before / 20 + 10)
         .map(|((name, before), (_, after))| format!("{name}: from {before} to {after}"))
         .collect();
     assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");
