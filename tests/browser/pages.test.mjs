@@ -99,7 +99,7 @@ userTest('open page shows a new artifact, and its form is not replaced while in 
     const response = await fetch(`${running.base}/api/v2/environments/${running.organization}/live/report/K8S`, {
       method: 'PUT',
       body: JSON.stringify({ type: 'K8S', artifacts: [pod] }),
-      headers: { Authorization: `Bearer ${running.token}` },
+      headers: { Authorization: `Bearer ${running.token}`, 'Content-Type': 'application/json' },
     });
     assert.ok(response.ok, await response.text());
   };
@@ -226,7 +226,8 @@ userTest('printed pages contain full digests and their URL', {}, async (user, pa
   await page.goto(path);
   await page.emulateMedia({ media: 'print' });
   const text = await page.getByRole('main').innerText();
-  const rows = await page.getByRole('row').filter({ has: page.getByRole('cell') }).count();
+  const artifacts = page.getByRole('table', { name: /^Running artifacts/ });
+  const rows = await artifacts.getByRole('row').filter({ has: page.getByRole('cell') }).count();
   assert.ok(rows > 0);
   assert.ok((text.match(/\b[0-9a-f]{64}\b/g) ?? []).length >= rows, text);
   assert.ok((await page.getByRole('contentinfo').innerText()).includes(`${running.base}${path}`));
