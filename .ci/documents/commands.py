@@ -16,7 +16,7 @@ from blocks import ROOT, pages
 CHARTS = ["oci://ghcr.io/supercargo/charts/supercargo", "charts/supercargo"]
 
 # Shell builtins and common programs, which are not checked.
-ORDINARY = ["cat", "cd", "cp", "echo", "export", "grep", "head", "jq", "less", "mkdir", "printf", "sha256sum", "tail", "tar", "umask"]
+ORDINARY = ["cat", "cd", "cp", "echo", "export", "grep", "head", "jq", "less", "mkdir", "printf", "sha256sum", "source", "tail", "tar", "umask"]
 # Run by cargo test, or as steps of the gate.
 OWN = ["supercargo", "cargo"]
 # The options that the documents use of programs that are not here, by the program's and its command's name.
