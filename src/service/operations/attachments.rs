@@ -27,7 +27,7 @@ use crate::service::site::Site;
         ("attestation_id" = String, Path, format = "uuid", description = "Attestation"),
     ),
     responses(
-        (status = 200, description = "The file", body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 200, description = "The file", body = String, content_type = "application/octet-stream"),
         (status = 404, description = "No such attestation, or no file is attached to it", body = ErrorBody),
         (status = 410, description = "Retention removed the file", body = ErrorBody),
         ErrorResponses,

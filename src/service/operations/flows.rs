@@ -130,7 +130,7 @@ pub(crate) async fn create_flow_with_list(
 
 /// A flow.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Flow {
+pub(crate) struct FlowDetails {
     /// Its name
     id: String,
     name: String,
@@ -156,14 +156,14 @@ pub(crate) struct Flow {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(crate) enum Flows {
-    All(Vec<Flow>),
+    All(Vec<FlowDetails>),
     Page(FlowsPage),
 }
 
 /// A page of flows.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct FlowsPage {
-    data: Vec<Flow>,
+    data: Vec<FlowDetails>,
     pagination: Pagination,
 }
 
@@ -212,7 +212,7 @@ pub(crate) async fn list_flows(
         ("flow_name" = inline(FlowName), Path, description = "Flow"),
     ),
     responses(
-        (status = 200, description = "The flow", body = Flow),
+        (status = 200, description = "The flow", body = FlowDetails),
         (status = 404, description = "No such flow", body = ErrorBody),
         ErrorResponses,
     ),
@@ -222,7 +222,7 @@ pub(crate) async fn get_flow(
     State(site): State<Site>,
     Admitted { organization, rest: name, .. }: Admitted<Read, String>,
     uri: Uri,
-) -> Result<axum::Json<Flow>, Problem> {
+) -> Result<axum::Json<FlowDetails>, Problem> {
     find(&site, &organization, &name, &uri).await
 }
 
@@ -233,7 +233,7 @@ pub(crate) async fn get_flow(
     tag = "flows",
     params(("org" = String, Path, description = "Organization")),
     responses(
-        (status = 200, description = "The flow", body = Flow),
+        (status = 200, description = "The flow", body = FlowDetails),
         (status = 404, description = "No such flow", body = ErrorBody),
         ErrorResponses,
     ),
@@ -243,11 +243,16 @@ pub(crate) async fn get_flow_named_template_file(
     State(site): State<Site>,
     Admitted { organization, .. }: Admitted<Read>,
     uri: Uri,
-) -> Result<axum::Json<Flow>, Problem> {
+) -> Result<axum::Json<FlowDetails>, Problem> {
     find(&site, &organization, "template_file", &uri).await
 }
 
-async fn find(site: &Site, organization: &str, name: &str, uri: &Uri) -> Result<axum::Json<Flow>, Problem> {
+async fn find(
+    site: &Site,
+    organization: &str,
+    name: &str,
+    uri: &Uri,
+) -> Result<axum::Json<FlowDetails>, Problem> {
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
     let flow = read(site, organization, FlowFilter::Name(name.as_str()), None).await?.1.pop();
@@ -260,17 +265,17 @@ async fn read(
     organization: &str,
     filter: FlowFilter<'_>,
     page: Option<Page>,
-) -> Result<(u64, Vec<Flow>), Problem> {
+) -> Result<(u64, Vec<FlowDetails>), Problem> {
     let mut transaction = site.store.read().await?;
     let (total, bytes) = transaction.size_of_flows(organization, filter, page).await?;
     check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let flows = transaction.flows(organization, filter, page).await?;
     drop(transaction);
-    let flows = flows.into_iter().map(|flow| Flow::new(organization, flow));
+    let flows = flows.into_iter().map(|flow| FlowDetails::new(organization, flow));
     Ok((total, flows.collect::<Result<_, _>>()?))
 }
 
-impl Flow {
+impl FlowDetails {
     fn new(organization: &str, stored: ListedFlow) -> Result<Self, Problem> {
         let template = stored.template.map(|body| serde_saphyr::to_string(&TemplateFile::from(body)));
         Ok(Self {
