@@ -304,7 +304,7 @@ impl Transaction {
         row.map(DetailsRow::parse).transpose()
     }
 
-    /// The attestations of a name in a trail, newest first, at most [`MAX_NAMED`].
+    /// The attestations of a name in a trail, newest first, at most 20.
     pub async fn attestations_named_in_trail(
         &mut self,
         organization: &str,
@@ -320,7 +320,7 @@ impl Transaction {
         rows.into_iter().map(DetailsRow::parse).collect()
     }
 
-    /// The attestations of a name of an artifact in a flow, newest first, at most [`MAX_NAMED`]. `COALESCE` keeps SQLite from
+    /// The attestations of a name of an artifact in a flow, newest first, at most 20. `COALESCE` keeps SQLite from
     /// reading all attestations of the flow.
     pub async fn attestations_named_of_artifact(
         &mut self,
