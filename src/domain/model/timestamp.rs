@@ -100,6 +100,12 @@ impl Timestamp {
         let micros = self.0 as f64;
         micros / 1e6
     }
+
+    /// Seconds of Unix time, rounded towards zero.
+    #[must_use]
+    pub fn whole_seconds(self) -> i64 {
+        self.0 / MICROS
+    }
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -194,3 +194,25 @@ impl HttpBody for HeldBody {
         hint
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use serde::ser::Error as _;
+
+    use super::*;
+    use crate::service::limits::cpu_share::CpuShares;
+
+    #[tokio::test]
+    async fn response_that_cannot_be_written_to_its_end_is_an_error() {
+        let cpu = CpuShares::new().get("acme");
+        let complete = stream(&cpu, 1, |to| serde_json::to_writer(to, &vec!['a'; CHUNK]));
+        let body = complete.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(serde_json::from_slice::<Vec<char>>(&body).unwrap().len(), CHUNK);
+        let cut = stream(&cpu, 1, |to| {
+            serde_json::to_writer(to, &vec!['a'; CHUNK])?;
+            Err(serde_json::Error::custom("no end"))
+        });
+        assert!(cut.into_body().collect().await.is_err());
+    }
+}

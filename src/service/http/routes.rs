@@ -22,9 +22,9 @@ use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
     access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
-    audit, begin_trail, check_policy, create_environment, environment_events, environment_policies,
-    environments, flows, live_artifacts, log, policies, report, report_artifact, repositories, search,
-    snapshots, statement, tags, trails, user,
+    audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
+    environment_policies, environments, flows, get_snapshot, live_artifacts, log, policies, report,
+    report_artifact, repositories, search, snapshots, statement, tags, trails, user,
 };
 use crate::service::pages;
 
@@ -77,9 +77,9 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environments::get_environment))
                 .routes(routes!(environment_events::list_events))
                 .routes(routes!(snapshots::list_snapshots))
-                .routes(routes!(snapshots::get_snapshot))
+                .routes(routes!(get_snapshot::get_snapshot))
                 .routes(routes!(statement::export_statement))
-                .routes(routes!(snapshots::diff_snapshots))
+                .routes(routes!(diff_snapshots::diff_snapshots))
                 .routes(routes!(allow_list::allow_artifact))
                 .routes(routes!(flows::create_flow, flows::get_flow_named_template_file))
                 .routes(routes!(flows::create_flow_with_list, flows::list_flows))

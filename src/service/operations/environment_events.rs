@@ -123,7 +123,7 @@ pub(crate) async fn list_events(
     let known = transaction.known_artifacts(&organization, &artifacts.collect()).await?;
     drop(transaction);
 
-    let listed = events.iter().flat_map(|event| EnvironmentEvent::of_artifacts(event, &known));
+    let listed = events.iter().flat_map(|event| EnvironmentEvent::list(event, &known));
     let is_wanted =
         |event: &EnvironmentEvent| wanted.as_ref().is_none_or(|wanted| wanted.contains(&event.sha256));
     let listed = listed.filter(is_wanted);
@@ -244,7 +244,7 @@ impl EnvironmentEvent {
     }
 
     /// An event for each artifact; one for the environment if its compliance changed.
-    fn of_artifacts(event: &Content, known: &HashMap<Fingerprint, KnownArtifact>) -> Vec<Self> {
+    fn list(event: &Content, known: &HashMap<Fingerprint, KnownArtifact>) -> Vec<Self> {
         let of_environment = |kind, description| Self {
             reasons: event.absence.iter().cloned().collect(),
             snapshot_compliance: is_compliant(&event.compliance),
@@ -263,7 +263,7 @@ impl EnvironmentEvent {
             }
             _ => {}
         }
-        let of_artifact = |artifact: &AffectedArtifact| {
+        let affected = |artifact: &AffectedArtifact| {
             let compliance = is_compliant(&artifact.compliance);
             let kind = match event.trigger {
                 Trigger::StartedArtifact if compliance == Some(true) => "started-compliant",
@@ -285,7 +285,7 @@ impl EnvironmentEvent {
                 ..of_environment(kind, description(event.trigger, artifact))
             }
         };
-        event.artifacts.iter().map(of_artifact).collect()
+        event.artifacts.iter().map(affected).collect()
     }
 }
 

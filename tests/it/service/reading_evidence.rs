@@ -21,7 +21,7 @@ async fn attest(service: &TestService, trail: &str, name: &str, failures: u32, t
     service.attest(ATTESTER, "cart", trail, form(&data)).await.expect(201);
 }
 
-fn of_artifact(digit: char) -> Value {
+fn target(digit: char) -> Value {
     json!({"artifact_fingerprint": digest(digit)})
 }
 
@@ -30,8 +30,8 @@ async fn built(database: Database) -> TestService {
     let service = TestService::start(database).await;
     begin(&service, "build-1").await;
     report_artifact(&service, ATTESTER, &artifact('a', "build-1")).await.expect(201);
-    attest(&service, "build-1", "unit", 1, of_artifact('a')).await;
-    attest(&service, "build-1", "unit", 0, of_artifact('a')).await;
+    attest(&service, "build-1", "unit", 1, target('a')).await;
+    attest(&service, "build-1", "unit", 0, target('a')).await;
     service.report(ADMIN, "prod", report(&[pod("p", "registry/cart:1", 'a')])).await.expect(201);
     service
 }
@@ -178,7 +178,7 @@ async fn trail_is_read_with_state_and_events(database: Database) {
 async fn events_that_are_left_out_are_said(database: Database) {
     let service = TestService::start(database).await;
     for _ in 0..101 {
-        attest(&service, "t", "unit", 0, of_artifact('a')).await;
+        attest(&service, "t", "unit", 0, target('a')).await;
     }
     let events = service.read("/trails/acme/cart/t").await["events"].clone();
     assert_eq!(events.as_array().unwrap().len(), 102);
@@ -201,7 +201,7 @@ async fn artifacts_are_listed_by_flow_and_repository(database: Database) {
     let data =
         json!({"artifact_fingerprint": digest('b'), "repo_info": origin, "git_commit_info": {"sha1": SHA}});
     attest(&service, "build-2", "unit", 1, data).await;
-    attest(&service, "build-2", "lint", 0, of_artifact('b')).await;
+    attest(&service, "build-2", "lint", 0, target('b')).await;
     let other = json!({"attestation_name": "scan", "junit_results": [], "artifact_fingerprint": digest('b')});
     service.attest(ADMIN, "web", "t", form(&other)).await.expect(201);
     let listed = service.read("/artifacts/acme?flow_name=cart&page=1&per_page=15").await;
@@ -284,7 +284,7 @@ async fn artifact_is_read_by_fingerprint_and_commit(database: Database) {
     assert_fields(&found["exited"][0], &json!({"environment_name": "prod", "snapshot_index": 1}));
     assert_eq!(found["history"][4]["event"], "Stopped running in prod");
     // An artifact without an origin and a report.
-    attest(&service, "build-3", "unit", 0, of_artifact('d')).await;
+    attest(&service, "build-3", "unit", 0, target('d')).await;
     let path_of_d = format!("/artifacts/acme/cart/fingerprint/{}", digest('d'));
     assert_fields(
         &service.read(&path_of_d).await,

@@ -1,0 +1,261 @@
+//! Get a snapshot, with what ran in it: an extension of the interface.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use serde::{Serialize, Serializer};
+
+use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::snapshot::report::Pod;
+use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
+use crate::service::access::{Admitted, ReadEnvironment};
+use crate::service::http::links::Links;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::response::stream;
+use crate::service::selected_snapshot::{Content, SelectedSnapshot};
+use crate::service::site::Site;
+
+/// A snapshot and what ran in it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct SnapshotContent<'a> {
+    environment: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Its number
+    index: i64,
+    is_latest: bool,
+    /// When it was received
+    timestamp: Timestamp,
+    next_snapshot_timestamp: Option<Timestamp>,
+    /// The time for which pods and verdicts are listed
+    as_of: Timestamp,
+    /// Why the list may be incomplete or outdated: a gap, silence, or retention
+    warning: Option<String>,
+    compliant: bool,
+    /// `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`
+    compliance: &'static str,
+    artifact_compliance_count: BTreeMap<&'static str, usize>,
+    html_url: String,
+    /// Running artifacts, by fingerprint
+    #[schema(value_type = Vec<RunningArtifact>)]
+    artifacts: RunningArtifacts<'a>,
+}
+
+/// The artifacts of a snapshot. Each one is made when it is written.
+#[derive(Debug)]
+struct RunningArtifacts<'a> {
+    selected: &'a SelectedSnapshot,
+    content: &'a Content,
+    /// The artifacts that started with the snapshot.
+    started: &'a BTreeSet<Fingerprint>,
+    links: &'a Links,
+    organization: &'a str,
+}
+
+/// An artifact in a snapshot.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct RunningArtifact<'a> {
+    /// The image
+    name: &'a str,
+    fingerprint: Fingerprint,
+    compliant: bool,
+    /// `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`
+    compliance: &'static str,
+    /// Why it is not compliant
+    reasons_for_incompliance: &'a [String],
+    /// The creation time of each pod
+    #[serde(rename = "creationTimestamp")]
+    created_at: Vec<i64>,
+    /// By name; by namespace/name if several have the name
+    pods: BTreeMap<Cow<'a, str>, RunningPod<'a>>,
+    annotation: Annotation,
+    /// The flow whose origin counts
+    flow_name: Option<&'a str>,
+    git_commit: Option<&'a str>,
+    commit_url: Option<&'a str>,
+    html_url: String,
+    flows: Vec<FlowOfArtifact<'a>>,
+}
+
+/// A pod in a snapshot.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct RunningPod<'a> {
+    namespace: &'a str,
+    #[serde(rename = "creationTimestamp")]
+    created_at: i64,
+    owners: &'a [OwnerReference],
+}
+
+/// Whether an artifact started with the snapshot.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Annotation {
+    /// `started-compliant`, `started-non-compliant` or `unchanged`
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Number of pods before; as now if it did not start with the snapshot
+    was: usize,
+    /// Number of pods
+    now: usize,
+}
+
+/// A flow that an artifact belongs to.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct FlowOfArtifact<'a> {
+    flow_name: &'a str,
+    /// Its last trail in the flow
+    trail_name: Option<&'a str>,
+    template_reference_name: Option<&'a str>,
+    git_commit: Option<&'a str>,
+    commit_url: Option<&'a str>,
+}
+
+/// Get a snapshot: what ran, with verdicts. Reporters of the environment may read it too. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/snapshots/{org}/{env_name}/{snapshot}",
+    tag = "environments",
+    params(
+        ("org" = String, Path, description = "Organization"),
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+        ("snapshot" = inline(SnapshotExpression), Path, description = "7 or #7; -1 for the latest; ~1 for the one before the latest; @2026-10-03T14:00Z, @{2.weeks.ago} or @2w"),
+    ),
+    responses(
+        (status = 200, description = "The snapshot", body = SnapshotContent),
+        (status = 404, description = "No such environment or snapshot, or it was removed", body = ErrorBody),
+        ErrorResponses,
+    ),
+    security(("token" = [])),
+)]
+pub(crate) async fn get_snapshot(
+    State(site): State<Site>,
+    Admitted { organization, rest: (name, expression), cpu, .. }: Admitted<ReadEnvironment, (String, String)>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let name: EnvironmentName = Problem::parse("env_name", &name)?;
+    let expression: SnapshotExpression = Problem::parse("snapshot", &expression)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    let selected = SelectedSnapshot::find(&site, &mut transaction, &organization, &name, &expression).await?;
+    let content = selected.content(&mut transaction, &organization).await?;
+    let number = (selected.snapshot.number, selected.snapshot.number);
+    let received = (selected.snapshot.received_at, selected.snapshot.received_at);
+    let changes = transaction.changes(selected.environment.id, number, received, i64::MAX).await?;
+    drop(transaction);
+    Ok(stream(&cpu, content.min_bytes(), move |to| {
+        let started =
+            changes.into_iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
+        let artifacts = RunningArtifacts {
+            selected: &selected,
+            content: &content,
+            started: &started,
+            links: &site.links,
+            organization: &organization,
+        };
+        serde_json::to_writer(to, &SnapshotContent::new(artifacts))
+    }))
+}
+
+impl<'a> SnapshotContent<'a> {
+    fn new(artifacts: RunningArtifacts<'a>) -> Self {
+        let RunningArtifacts { selected, content, links, organization, .. } = artifacts;
+        let compliance = selected.environment_compliance(content);
+        let mut counts = BTreeMap::from([("true", 0), ("false", 0), ("null", 0)]);
+        for artifact in content.artifacts.keys() {
+            let count = match selected.compliance(content, artifact) {
+                Compliance::Compliant => "true",
+                Compliance::NonCompliant => "false",
+                Compliance::Unknown => "null",
+            };
+            *counts.entry(count).or_default() += 1;
+        }
+        let (environment, snapshot) = (&selected.environment.name, &selected.snapshot);
+        Self {
+            environment,
+            kind: "K8S",
+            index: snapshot.number,
+            is_latest: selected.is_latest,
+            timestamp: snapshot.received_at,
+            next_snapshot_timestamp: snapshot.superseded_at,
+            as_of: selected.at,
+            warning: selected.coverage.warning(),
+            compliant: compliance == Compliance::Compliant,
+            compliance: compliance.as_str(),
+            artifact_compliance_count: counts,
+            html_url: links.environment_page(organization, environment),
+            artifacts,
+        }
+    }
+}
+
+impl Serialize for RunningArtifacts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let artifacts = self.content.artifacts.iter();
+        serializer.collect_seq(artifacts.map(|(artifact, (name, pods))| self.artifact(*artifact, name, pods)))
+    }
+}
+
+impl<'a> RunningArtifacts<'a> {
+    fn artifact(&self, artifact: Fingerprint, name: &'a str, pods: &'a [Pod]) -> RunningArtifact<'a> {
+        let content = self.content;
+        let compliance = self.selected.compliance(content, &artifact);
+        let has_started = self.started.contains(&artifact);
+        let annotation = Annotation {
+            kind: match compliance {
+                _ if !has_started => "unchanged",
+                Compliance::Compliant => "started-compliant",
+                _ => "started-non-compliant",
+            },
+            was: if has_started { 0 } else { pods.len() },
+            now: pods.len(),
+        };
+        let known = content.known.get(&artifact);
+        let (git_commit, commit_url) = known.map(|known| known.commit(None)).unwrap_or_default();
+        let flows = known.iter().flat_map(|known| known.flows.iter().map(move |flow| (known, flow)));
+        RunningArtifact {
+            name,
+            fingerprint: artifact,
+            compliant: compliance == Compliance::Compliant,
+            compliance: compliance.as_str(),
+            reasons_for_incompliance: content.verdicts.get(&artifact).map_or(&[], |verdict| &verdict.reasons),
+            created_at: pods.iter().map(|pod| pod.created_at.whole_seconds()).collect(),
+            pods: running_pods(content, pods),
+            annotation,
+            flow_name: known.and_then(|known| known.flow()),
+            git_commit,
+            commit_url,
+            html_url: self.links.artifact_page(self.organization, artifact),
+            flows: flows
+                .map(|(known, flow)| {
+                    let (git_commit, commit_url) = known.commit(Some(flow));
+                    FlowOfArtifact {
+                        flow_name: &flow.flow,
+                        trail_name: flow.trail.as_deref(),
+                        template_reference_name: flow.template_name(),
+                        git_commit,
+                        commit_url,
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+fn running_pods<'a>(content: &'a Content, pods: &'a [Pod]) -> BTreeMap<Cow<'a, str>, RunningPod<'a>> {
+    let mut running = BTreeMap::new();
+    for pod in pods {
+        let name = if running.contains_key(&*pod.name) {
+            Cow::from(format!("{}/{}", pod.namespace, pod.name))
+        } else {
+            Cow::from(&*pod.name)
+        };
+        let owners = content.workloads.get(&pod.workload).map_or(&[][..], |workload| &workload.owners);
+        let pod =
+            RunningPod { namespace: &pod.namespace, created_at: pod.created_at.whole_seconds(), owners };
+        running.insert(name, pod);
+    }
+    running
+}
