@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::template_file;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
-    AnyJson, FlowName, FreeForm, GitCommit, RepositoryInfo, Text, Timestamp, TrailName, UnknownFields,
-    UrlText, unknown_fields,
+    AnyJson, FlowName, FreeForm, GitCommit, RepositoryInfo, Text, TrailName, UnknownFields, UrlText,
+    unknown_fields,
 };
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
@@ -112,7 +112,7 @@ pub(crate) async fn begin_trail(
         check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
     }
     let now = app.site.now();
-    let at = now.after(stored.map(|trail| Timestamp::from_micros(trail.last_modified_at)));
+    let at = now.after(stored.map(|trail| trail.last_modified_at));
     let repository = match &sent.repo_info {
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());

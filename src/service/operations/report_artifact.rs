@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{FlowName, ReportedArtifact, Timestamp, commit_url};
+use crate::domain::model::{FlowName, ReportedArtifact, commit_url};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
@@ -82,7 +82,7 @@ pub(crate) async fn report_artifact(
             return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
         }
     };
-    let at = app.site.now().after(trail.map(|trail| Timestamp::from_micros(trail.last_modified_at)));
+    let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
     let new = NewReport {
         organization: &organization,
         flow: flow.as_str(),
