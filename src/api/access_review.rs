@@ -32,7 +32,6 @@ pub struct Way {
     #[serde(default)]
     pub tokens: Vec<TokenGrant>,
     /// Why the service rejects the action whatever the token.
-    #[serde(default)]
     pub obstacle: Option<String>,
 }
 

@@ -21,10 +21,8 @@ pub struct Action {
     /// Its kind.
     pub r#type: String,
     /// The environments that it applies to.
-    #[serde(default)]
     pub environments: Option<Vec<String>>,
     /// The flows that it applies to.
-    #[serde(default)]
     pub flows: Option<Vec<String>>,
     /// The events that it sends; may contain unknown names.
     pub triggers: Vec<String>,
@@ -39,7 +37,6 @@ pub struct Action {
     #[serde(default, deserialize_with = "time")]
     pub last_modified_at: Option<Timestamp>,
     /// Whether its deliveries fail.
-    #[serde(default)]
     pub is_failing: Option<bool>,
     /// When a delivery last succeeded.
     #[serde(default, deserialize_with = "time")]
@@ -59,13 +56,10 @@ pub struct Target {
     #[serde(default)]
     pub r#type: Option<String>,
     /// The address of a webhook, possibly redacted.
-    #[serde(default)]
     pub webhook: Option<String>,
     /// The channel of a chat.
-    #[serde(default)]
     pub context: Option<Channel>,
     /// Its name; an extension of the interface.
-    #[serde(default)]
     pub name: Option<String>,
     /// The recipients of an email; an extension of the interface.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -82,7 +76,6 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Channel {
     /// Its name.
-    #[serde(default)]
     pub channel_name: Option<String>,
 }
 

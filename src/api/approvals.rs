@@ -37,13 +37,10 @@ pub struct Approval {
     /// The sign-offs.
     pub approvals: Vec<SignOff>,
     /// The environment that it applies to; `None` for any.
-    #[serde(default)]
     pub environment: Option<String>,
     /// The name of the token that made it; `None` if it is declared in the bootstrap file, or unknown.
-    #[serde(default)]
     pub created_by: Option<String>,
     /// Its withdrawal.
-    #[serde(default)]
     pub withdrawal: Option<Withdrawal>,
 }
 
@@ -53,7 +50,6 @@ pub struct Withdrawal {
     /// The name of the token.
     pub withdrawn_by: String,
     /// The reason.
-    #[serde(default)]
     pub comment: Option<String>,
     /// The time.
     #[serde(default, deserialize_with = "time")]
@@ -77,10 +73,8 @@ pub enum SourceCommit {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SignOff {
     /// The person.
-    #[serde(default)]
     pub approved_by: Option<String>,
     /// The reason.
-    #[serde(default)]
     pub comment: Option<String>,
     /// The time.
     #[serde(default, deserialize_with = "time")]

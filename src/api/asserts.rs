@@ -26,7 +26,6 @@ pub struct Assertion {
     /// Whether it may run.
     pub compliant: bool,
     /// The reason for the verdict besides policies and flows.
-    #[serde(default)]
     pub message: Option<String>,
     /// The results of policies.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -57,7 +56,6 @@ pub struct PolicyResult {
 struct RuleResult {
     #[serde(default, deserialize_with = "null_is_default")]
     ignored: bool,
-    #[serde(default)]
     satisfied: Option<bool>,
     #[serde(default)]
     rule: Value,
@@ -71,7 +69,6 @@ pub struct FlowResult {
     /// The flow.
     pub flow: String,
     /// The trail.
-    #[serde(default)]
     pub trail: Option<String>,
     /// Whether the artifact meets the requirements of the template.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -93,7 +90,6 @@ struct AttestationResult {
     attestation_name: String,
     #[serde(default, deserialize_with = "null_is_default")]
     status: String,
-    #[serde(default)]
     is_compliant: Option<bool>,
     #[serde(default, deserialize_with = "null_is_default")]
     unexpected: bool,
@@ -105,9 +101,7 @@ pub struct AssertedSnapshot {
     /// Whether all of its artifacts are compliant.
     pub compliant: bool,
     /// Why the list of artifacts may be incomplete; an extension of the interface.
-    #[serde(default)]
     pub warning: Option<String>,
-    #[serde(default)]
     compliance: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
     artifacts: Vec<SnapshotArtifact>,
@@ -123,9 +117,7 @@ pub struct SnapshotArtifact {
     /// Why it is not compliant.
     #[serde(default, rename = "reasons_for_incompliance", deserialize_with = "null_is_default")]
     pub reasons: Vec<String>,
-    #[serde(default)]
     compliant: Option<bool>,
-    #[serde(default)]
     compliance: Option<String>,
 }
 

@@ -16,16 +16,12 @@ pub struct Attestation {
     /// Its identifier.
     pub attestation_id: String,
     /// Its name.
-    #[serde(default)]
     pub attestation_name: Option<String>,
     /// Its kind.
-    #[serde(default)]
     pub attestation_type: Option<String>,
     /// Whether it passes.
-    #[serde(default)]
     pub is_compliant: Option<bool>,
     /// The name of the reporter's token.
-    #[serde(default)]
     pub reported_by: Option<String>,
     /// When the service received it.
     #[serde(default, deserialize_with = "time")]

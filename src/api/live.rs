@@ -60,7 +60,6 @@ pub struct EmbeddedArtifact {
     #[serde(default, deserialize_with = "null_is_default")]
     pub fingerprint: String,
     /// The commit's hash.
-    #[serde(default)]
     pub commit_sha: Option<String>,
     /// Number of other origins that flows named for it; an extension of the interface.
     #[serde(default)]
@@ -74,7 +73,6 @@ pub struct EmbeddedEnvironment {
     /// Its name.
     pub name: String,
     /// Whether it is silent; an extension of the interface.
-    #[serde(default)]
     pub is_silent: Option<bool>,
     /// When it was last reported; an extension of the interface.
     #[serde(default, deserialize_with = "time")]

@@ -13,7 +13,6 @@ use crate::domain::model::{EnvironmentName, PolicyName, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PolicyEffect {
     /// Why the list of artifacts may be incomplete.
-    #[serde(default)]
     pub warning: Option<String>,
     /// The compliance of all artifacts together: `COMPLIANT`, `NON-COMPLIANT`, `UNKNOWN`, or an unknown state.
     pub before: String,

@@ -18,13 +18,10 @@ pub struct Trail {
     #[serde(default, deserialize_with = "null_is_default")]
     pub flow: Flow,
     /// Whether it meets the requirements of its flow.
-    #[serde(default)]
     pub is_compliant: Option<bool>,
     /// The commit that it is about.
-    #[serde(default)]
     pub git_commit_info: Option<Commit>,
     /// The name of the first reporter's token.
-    #[serde(default)]
     pub created_by: Option<String>,
     /// When its last attestation was received.
     #[serde(default, deserialize_with = "time")]
@@ -43,7 +40,6 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Commit {
     /// Its hash.
-    #[serde(default)]
     pub sha1: Option<String>,
 }
 

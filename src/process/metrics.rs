@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::{logs, machine};
 
@@ -26,6 +26,20 @@ pub fn registry() -> Registry {
     registry.sub_registry_with_prefix(PREFIX).register("build", "This program", build);
     registry.register_collector(Box::new(OwnProcess));
     registry
+}
+
+/// Registers a new metric.
+pub fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Registers a new metric in seconds.
+pub fn register_seconds<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// Encodes the registry in the OpenMetrics text format.

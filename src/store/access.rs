@@ -1,11 +1,11 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
-use super::columns::{fingerprint, permissions};
-use super::transaction::on;
+use super::columns::permissions;
+use super::transaction::fetch_all;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::{all_from_rows, optional_from_row};
+use crate::store::from_row::optional_from_row;
 
 /// An open token.
 #[derive(Debug, Clone)]
@@ -30,12 +30,12 @@ pub struct Token {
 struct TokenRow {
     organization: String,
     name: String,
-    sha256: Vec<u8>,
+    sha256: Fingerprint,
     role: String,
     scope: String,
     approves: Option<String>,
     can_create: bool,
-    expires_at: Option<i64>,
+    expires_at: Option<Timestamp>,
 }
 
 impl TokenRow {
@@ -44,11 +44,11 @@ impl TokenRow {
         Ok(Token {
             organization: self.organization,
             name: self.name,
-            sha256: fingerprint(&self.sha256)?,
+            sha256: self.sha256,
             role,
             scope,
             can_create: self.can_create,
-            expires_at: self.expires_at.map(Timestamp::from_micros),
+            expires_at: self.expires_at,
         })
     }
 }
@@ -63,9 +63,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT organization, name, sha256, role, scope, approves, can_create, expires_at
             FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
-        let rows: Vec<TokenRow> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<TokenRow> = fetch_all!(self, SELECT, organization);
         rows.into_iter().map(TokenRow::parse).collect()
     }
 }
@@ -73,15 +71,14 @@ impl Transaction {
 impl Store {
     /// The open token with this hash.
     pub async fn token(&self, sha256: Fingerprint) -> Result<Option<Token>, Error> {
-        let hash = sha256.bytes().as_slice();
         let row: Option<TokenRow> = match self {
             Self::Sqlite(pools) => sqlx::query(SELECT_TOKEN)
-                .bind(hash)
+                .bind(sha256)
                 .fetch_optional(pools.authentication()?)
                 .await
                 .and_then(optional_from_row)?,
             Self::Postgres(pools) => sqlx::query(SELECT_TOKEN)
-                .bind(hash)
+                .bind(sha256)
                 .fetch_optional(&pools.authentication)
                 .await
                 .and_then(optional_from_row)?,
@@ -92,11 +89,10 @@ impl Store {
     /// The hashes of all open tokens.
     pub async fn open_tokens(&self) -> Result<Vec<Fingerprint>, Error> {
         const SELECT: &str = "SELECT sha256 FROM tokens WHERE closed_at IS NULL";
-        let hashes: Vec<Vec<u8>> = match self {
+        Ok(match self {
             Self::Sqlite(pools) => sqlx::query_scalar(SELECT).fetch_all(pools.readers()?).await?,
             Self::Postgres(pools) => sqlx::query_scalar(SELECT).fetch_all(&pools.readers).await?,
-        };
-        hashes.iter().map(|hash| fingerprint(hash)).collect()
+        })
     }
 
     /// The number of open organizations.

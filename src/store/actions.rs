@@ -3,23 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::bootstrap::PublicAddress;
-use super::transaction::on;
+use super::columns::Json;
+use super::transaction::fetch_all;
 use super::{Error, Transaction};
 use crate::domain::model::{DeliveryTimes, TargetKind, Timestamp, Trigger};
-use crate::store::from_row::all_from_rows;
 
 /// An open action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Action {
     /// Its number in its organization.
     pub number: i64,
     /// Its name.
     pub name: String,
     /// The environments that it applies to.
+    #[sqlx(try_from = "Json<Vec<String>>")]
     pub environments: Vec<String>,
     /// The events that it sends.
+    #[sqlx(try_from = "Json<Vec<Trigger>>")]
     pub triggers: Vec<Trigger>,
     /// Where it sends them, in order of creation.
+    #[sqlx(skip)]
     pub targets: Vec<Target>,
     /// When the number was first used.
     pub created_at: Timestamp,
@@ -41,52 +44,19 @@ pub struct Target {
 }
 
 #[derive(sqlx::FromRow)]
-struct ActionRow {
-    number: i64,
-    name: String,
-    environments: String,
-    triggers: String,
-    created_at: i64,
-    modified_at: i64,
-}
-
-impl ActionRow {
-    fn parse(self, targets: Vec<Target>) -> Result<Action, Error> {
-        let unreadable = |_| Error::Unreadable("an action");
-        Ok(Action {
-            number: self.number,
-            name: self.name,
-            environments: serde_json::from_str(&self.environments).map_err(unreadable)?,
-            triggers: serde_json::from_str(&self.triggers).map_err(unreadable)?,
-            targets,
-            created_at: Timestamp::from_micros(self.created_at),
-            modified_at: Timestamp::from_micros(self.modified_at),
-        })
-    }
-}
-
-#[derive(sqlx::FromRow)]
 struct TargetRow {
     action: i64,
     name: String,
-    kind: String,
-    content: String,
-    last_success_at: Option<i64>,
-    last_failure_at: Option<i64>,
+    kind: TargetKind,
+    content: Json<PublicAddress>,
+    last_success_at: Option<Timestamp>,
+    last_failure_at: Option<Timestamp>,
 }
 
-impl TargetRow {
-    fn parse(self) -> Result<Target, Error> {
-        let unreadable = || Error::Unreadable("a target");
-        Ok(Target {
-            name: self.name,
-            kind: self.kind.parse().map_err(|_| unreadable())?,
-            address: serde_json::from_str(&self.content).map_err(|_| unreadable())?,
-            deliveries: DeliveryTimes {
-                last_success_at: self.last_success_at.map(Timestamp::from_micros),
-                last_failure_at: self.last_failure_at.map(Timestamp::from_micros),
-            },
-        })
+impl From<TargetRow> for Target {
+    fn from(row: TargetRow) -> Self {
+        let TargetRow { name, kind, content: Json(address), last_success_at, last_failure_at, .. } = row;
+        Self { name, kind, address, deliveries: DeliveryTimes { last_success_at, last_failure_at } }
     }
 }
 
@@ -96,20 +66,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT number, name, environments, triggers, created_at, modified_at FROM actions
             WHERE organization = $1 AND closed_at IS NULL AND ($2 IS NULL OR number = $2) ORDER BY number";
-        let rows: Vec<ActionRow> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(number)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let mut actions: Vec<Action> = fetch_all!(self, SELECT, organization, number);
         let mut targets = self.targets_by_action(organization).await?;
-        let action = |row: ActionRow| {
-            let targets = targets.remove(&row.number).unwrap_or_default();
-            row.parse(targets)
-        };
-        rows.into_iter().map(action).collect()
+        for action in &mut actions {
+            action.targets = targets.remove(&action.number).unwrap_or_default();
+        }
+        Ok(actions)
     }
 
     /// The open targets of each action.
@@ -117,14 +79,10 @@ impl Transaction {
         const SELECT: &str = "
             SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
             WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
-        let rows: Vec<TargetRow> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<TargetRow> = fetch_all!(self, SELECT, organization);
         let mut targets: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
         for row in rows {
-            targets.entry(row.action).or_default().push(row.parse()?);
+            targets.entry(row.action).or_default().push(row.into());
         }
         Ok(targets)
     }

@@ -2,8 +2,7 @@
 
 use sqlx::types::Uuid;
 
-use super::from_row::optional_from_row;
-use super::transaction::on;
+use super::transaction::{execute, fetch_optional};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -31,11 +30,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, reason, author, is_declared FROM allowances
             WHERE organization = $1 AND environment = $2 AND fingerprint = $3 AND closed_at IS NULL";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(environment);
-            let select = select.bind(artifact.bytes().as_slice());
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        }))
+        Ok(fetch_optional!(self, SELECT, organization, environment, artifact))
     }
 
     /// Adds an entry without expiry, in place of an open one.
@@ -54,17 +49,11 @@ impl Transaction {
                 (id, organization, environment, fingerprint, reason, author, created_at, is_declared)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         if let Some(replaced) = replaced {
-            on!(self, |connection| {
-                sqlx::query(CLOSE).bind(now.micros()).bind(replaced.id).execute(connection).await?;
-            });
+            execute!(self, CLOSE, now, replaced.id);
             self.log().row(Kind::AllowanceEnd, replaced.id);
         }
         let id = Uuid::now_v7();
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(environment);
-            let insert = insert.bind(artifact.bytes().as_slice()).bind(reason).bind(author);
-            insert.bind(now.micros()).bind(false).execute(connection).await?;
-        });
+        execute!(self, INSERT, id, organization, environment, artifact, reason, author, now, false);
         self.log().row(Kind::Allowance, id);
         Ok(())
     }

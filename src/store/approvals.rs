@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use super::bootstrap::{self, ApprovalContent};
-use super::columns::{fingerprint, json};
+use super::columns::{Json, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::{fetch_for_all, on};
+use super::transaction::{fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Page, Timestamp};
-use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// An approval in its latest state.
 #[derive(Debug, Clone)]
@@ -52,16 +51,16 @@ pub struct Withdrawal {
 struct ApprovalRow {
     flow: String,
     number: i64,
-    target: Vec<u8>,
+    target: Fingerprint,
     environment: Option<String>,
-    state: String,
-    content: String,
+    state: ApprovalState,
+    content: Json<ApprovalContent>,
     created_by: Option<String>,
     withdrawn_by: Option<String>,
     withdrawal_comment: Option<String>,
-    created_at: i64,
-    modified_at: i64,
-    closed_at: Option<i64>,
+    created_at: Timestamp,
+    modified_at: Timestamp,
+    closed_at: Option<Timestamp>,
 }
 
 /// Excludes all but the latest state of each approval.
@@ -84,24 +83,22 @@ macro_rules! columns {
 
 impl ApprovalRow {
     fn parse(self) -> Result<Approval, Error> {
-        let unreadable = || Error::Unreadable("an approval");
-        let state: ApprovalState = self.state.parse().map_err(|_| unreadable())?;
         let environment = self.environment.map(|name| name.parse()).transpose();
         let withdrawal = self.withdrawn_by.zip(self.closed_at).map(|(by, at)| Withdrawal {
             by,
             comment: self.withdrawal_comment.unwrap_or_default(),
-            at: Timestamp::from_micros(at),
+            at,
         });
         Ok(Approval {
             number: self.number,
-            target: fingerprint(&self.target)?,
-            environment: environment.map_err(|_| unreadable())?,
-            state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { state },
-            content: serde_json::from_str(&self.content).map_err(|_| unreadable())?,
+            target: self.target,
+            environment: environment.map_err(|_| Error::Unreadable("an approval"))?,
+            state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { self.state },
+            content: self.content.0,
             created_by: self.created_by,
             withdrawal,
-            created_at: Timestamp::from_micros(self.created_at),
-            modified_at: Timestamp::from_micros(self.closed_at.unwrap_or(self.modified_at)),
+            created_at: self.created_at,
+            modified_at: self.closed_at.unwrap_or(self.modified_at),
         })
     }
 }
@@ -120,9 +117,7 @@ impl Transaction {
     }
 
     async fn exists(&mut self, count: &'static str, organization: &str, name: &str) -> Result<bool, Error> {
-        let count: i64 = on!(self, |connection| {
-            sqlx::query_scalar(count).bind(organization).bind(name).fetch_one(connection).await?
-        });
+        let count: i64 = fetch_scalar!(self, count, organization, name);
         Ok(count > 0)
     }
 
@@ -139,10 +134,7 @@ impl Transaction {
             " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.number = $3
               ORDER BY a.modified_at DESC, a.id DESC LIMIT 1"
         );
-        let row: Option<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(number);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        });
+        let row: Option<ApprovalRow> = fetch_optional!(self, SELECT, organization, flow, number);
         row.map(ApprovalRow::parse).transpose()
     }
 
@@ -156,10 +148,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT DISTINCT number FROM approvals WHERE organization = $1 AND flow = $2
             ORDER BY number DESC LIMIT 1 OFFSET $3";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow).bind(place);
-            select.fetch_optional(connection).await?
-        }))
+        Ok(fetch_optional_scalar!(self, SELECT, organization, flow, place))
     }
 
     /// A page of the approvals of a flow, latest first.
@@ -176,10 +165,7 @@ impl Transaction {
             is_latest!(),
             " ORDER BY a.number DESC LIMIT $3 OFFSET $4"
         );
-        let rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(page.size());
-            select.bind(page.offset()).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<ApprovalRow> = fetch_all!(self, SELECT, organization, flow, page.size(), page.offset());
         rows.into_iter().map(ApprovalRow::parse).collect()
     }
 
@@ -196,10 +182,7 @@ impl Transaction {
             " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.target = $3
               ORDER BY a.number, a.modified_at DESC, a.id DESC"
         );
-        let mut rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow);
-            select.bind(target.bytes().to_vec()).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let mut rows: Vec<ApprovalRow> = fetch_all!(self, SELECT, organization, flow, target);
         // Each number's latest state comes first.
         rows.dedup_by_key(|row| row.number);
         rows.into_iter().map(ApprovalRow::parse).collect()
@@ -218,10 +201,7 @@ impl Transaction {
             is_latest!(),
             " ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
         );
-        let rows: Vec<ApprovalRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(target.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<ApprovalRow> = fetch_all!(self, SELECT, organization, target, one_more_than(MAX_ROWS));
         let approvals = rows.into_iter().map(|row| Ok((row.flow.clone(), row.parse()?)));
         Ok(AtMost::from_rows(MAX_ROWS, approvals.collect::<Result<_, Error>>()?))
     }
@@ -232,7 +212,7 @@ impl Transaction {
         organization: &str,
         commits: &[String],
     ) -> Result<BTreeMap<String, BTreeSet<Fingerprint>>, Error> {
-        let rows: Vec<(String, Vec<u8>)> = fetch_for_all!(
+        let rows: Vec<(String, Fingerprint)> = fetch_for_all!(
             self,
             |query| {
                 query.push("SELECT commit_sha, fingerprint FROM provenance WHERE organization = ");
@@ -243,7 +223,7 @@ impl Transaction {
         );
         let mut built: BTreeMap<String, BTreeSet<Fingerprint>> = BTreeMap::new();
         for (commit, artifact) in rows {
-            built.entry(commit).or_default().insert(fingerprint(&artifact)?);
+            built.entry(commit).or_default().insert(artifact);
         }
         Ok(built)
     }
@@ -260,11 +240,10 @@ impl Transaction {
             WHERE organization = $1 AND flow = $2 AND COALESCE(environment, '') = $3 AND closed_at IS NULL
               AND state = 'APPROVED'
             ORDER BY number DESC LIMIT 1";
-        let target: Option<Vec<u8>> = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow);
             select.bind(environment.map_or("", EnvironmentName::as_str)).fetch_optional(connection).await?
-        });
-        target.map(|target| fingerprint(&target)).transpose()
+        }))
     }
 
     /// The number of an open approval in this state that this token has made already.
@@ -291,9 +270,7 @@ impl Transaction {
     pub async fn last_approval_number(&mut self, organization: &str, flow: &str) -> Result<i64, Error> {
         const SELECT: &str = "
             SELECT COALESCE(MAX(number), 0) FROM approvals WHERE organization = $1 AND flow = $2";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(flow).fetch_one(connection).await?
-        }))
+        Ok(fetch_scalar!(self, SELECT, organization, flow))
     }
 
     /// Records an approval, or a new state of one, that is made by a token or declared in the bootstrap file.

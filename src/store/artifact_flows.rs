@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::columns::fingerprint;
 use super::transaction::fetch_for_all;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Text, Timestamp, UrlText};
@@ -67,7 +66,7 @@ impl KnownArtifact {
 
 #[derive(sqlx::FromRow)]
 struct OriginRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     flow: Option<String>,
     commit_sha: Option<String>,
     commit_url: Option<String>,
@@ -75,10 +74,10 @@ struct OriginRow {
 
 #[derive(sqlx::FromRow)]
 struct FlowRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     flow: String,
     trail: Option<String>,
-    modified_at: i64,
+    modified_at: Timestamp,
     content: Option<String>,
 }
 
@@ -89,7 +88,7 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, KnownArtifact>, Error> {
-        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        let keys = || artifacts.iter().copied();
         let mut known: HashMap<Fingerprint, KnownArtifact> = HashMap::new();
         let origins: Vec<OriginRow> = fetch_for_all!(
             self,
@@ -103,7 +102,7 @@ impl Transaction {
             " ORDER BY recorded_at"
         );
         for row in origins {
-            let artifact = known.entry(fingerprint(&row.fingerprint)?).or_default();
+            let artifact = known.entry(row.fingerprint).or_default();
             (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
                 (row.flow, row.commit_sha, row.commit_url);
         }
@@ -134,7 +133,7 @@ impl Transaction {
         );
         rows.append(&mut reported);
         for row in rows {
-            known.entry(fingerprint(&row.fingerprint)?).or_default().add(row)?;
+            known.entry(row.fingerprint).or_default().add(row)?;
         }
         Ok(known)
     }
@@ -144,7 +143,7 @@ impl KnownArtifact {
     fn add(&mut self, row: FlowRow) -> Result<(), Error> {
         let report = row.content.map(|content| serde_json::from_str(&content)).transpose();
         let report = report.map_err(|_| Error::Unreadable("a reported artifact"))?;
-        let modified_at = Timestamp::from_micros(row.modified_at);
+        let modified_at = row.modified_at;
         let new = ArtifactFlow { flow: row.flow, trail: row.trail, modified_at, report };
         match self.flows.binary_search_by(|known| known.flow.cmp(&new.flow)) {
             Err(place) => self.flows.insert(place, new),

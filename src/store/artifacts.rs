@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::{namespaces, verdict};
-use super::live::{LiveEnvironment, LiveEnvironmentRow};
+use super::columns::{Json, verdict};
+use super::live::LiveEnvironment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::on;
+use super::transaction::{fetch_all, fetch_scalars};
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::{ReportedArtifact, Verdict};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
 
 /// Maximum number of environments in which an artifact runs. Only the largest fleets have more.
 const MAX_ENVIRONMENTS: usize = 400;
@@ -51,11 +50,11 @@ pub struct PastRun {
 #[derive(sqlx::FromRow)]
 struct CurrentRunRow {
     #[sqlx(flatten)]
-    environment: LiveEnvironmentRow,
+    environment: LiveEnvironment,
     image: String,
-    namespaces: Option<String>,
+    namespaces: Json<Option<Vec<String>>>,
     pods: Option<i64>,
-    started_at: i64,
+    started_at: Timestamp,
     first_snapshot: i64,
     compliance: Option<String>,
     is_allowed: Option<bool>,
@@ -66,14 +65,11 @@ impl CurrentRunRow {
     fn parse(self) -> Result<CurrentRun, Error> {
         let is_allowed = self.is_allowed.unwrap_or_default();
         Ok(CurrentRun {
-            environment: self.environment.into(),
+            environment: self.environment,
             image: self.image,
-            namespaces: self
-                .namespaces
-                .map(|json| serde_json::from_str(&json).map_err(|_| Error::Unreadable("namespaces")))
-                .transpose()?,
+            namespaces: self.namespaces.0,
             pods: self.pods,
-            started_at: Timestamp::from_micros(self.started_at),
+            started_at: self.started_at,
             first_snapshot: self.first_snapshot,
             verdict: verdict(self.compliance.as_deref(), is_allowed, self.reasons.as_deref())?,
         })
@@ -85,14 +81,14 @@ struct RunningInRow {
     environment: String,
     name: String,
     pods: Option<i64>,
-    namespaces: Option<String>,
+    namespaces: Json<Option<Vec<String>>>,
 }
 
 #[derive(sqlx::FromRow)]
 struct PastRunRow {
     environment: String,
-    started_at: i64,
-    ended_at: i64,
+    started_at: Timestamp,
+    ended_at: Timestamp,
     first_snapshot: i64,
     last_snapshot: i64,
     current_snapshot: i64,
@@ -102,8 +98,8 @@ impl From<PastRunRow> for PastRun {
     fn from(row: PastRunRow) -> Self {
         Self {
             environment: row.environment,
-            started_at: Timestamp::from_micros(row.started_at),
-            ended_at: Timestamp::from_micros(row.ended_at),
+            started_at: row.started_at,
+            ended_at: row.ended_at,
             snapshots: (row.first_snapshot, row.last_snapshot),
             current: row.current_snapshot,
         }
@@ -121,10 +117,7 @@ impl Transaction {
             SELECT SUBSTR(r.name, 1, 1000) FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
             GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
-        let rows = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await?
-        });
+        let rows = fetch_scalars!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));
         Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 
@@ -138,14 +131,11 @@ impl Transaction {
             SELECT e.name AS environment, r.name, r.pods, r.namespaces
             FROM artifact_runs r JOIN environments e ON e.id = r.environment
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
-        let rows: Vec<RunningInRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().as_slice());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let parse = |RunningInRow { environment, name, pods, namespaces: json }| {
-            Ok((environment, ReportedArtifact { name, pods, namespaces: namespaces(json.as_deref())? }))
+        let rows: Vec<RunningInRow> = fetch_all!(self, SELECT, organization, artifact);
+        let running = |RunningInRow { environment, name, pods, namespaces: Json(namespaces) }| {
+            (environment, ReportedArtifact { name, pods, namespaces })
         };
-        rows.into_iter().map(parse).collect()
+        Ok(rows.into_iter().map(running).collect())
     }
 
     /// The environments in which an artifact runs, by name. If there are too many: those where it started last.
@@ -164,14 +154,8 @@ impl Transaction {
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL
               AND e.last_report_at IS NOT NULL
             ORDER BY r.started_at DESC, e.id LIMIT $3";
-        let rows: Vec<CurrentRunRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select
-                .bind(one_more_than(MAX_ENVIRONMENTS))
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let rows: Vec<CurrentRunRow> =
+            fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ENVIRONMENTS));
         let runs = rows.into_iter().map(CurrentRunRow::parse).collect::<Result<_, Error>>()?;
         let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, runs);
         // Sorted here: the database's order depends on its locale.
@@ -194,10 +178,7 @@ impl Transaction {
             WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
-        let rows: Vec<PastRunRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<PastRunRow> = fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));
         Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(PastRun::from).collect()))
     }
 }

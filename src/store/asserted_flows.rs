@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
 use super::trails::{AttestationRow, COLUMNS, Trail, TrailRow};
 use super::transaction::fetch_for_all;
 use super::{Error, Transaction};
@@ -28,7 +27,7 @@ pub struct AssertedFlow {
 
 #[derive(sqlx::FromRow)]
 struct OwnRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     flow: String,
     #[sqlx(flatten)]
     attestation: AttestationRow,
@@ -36,7 +35,7 @@ struct OwnRow {
 
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     flow: String,
     trail: Option<Uuid>,
     name: String,
@@ -57,7 +56,7 @@ impl Transaction {
         artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<AssertedFlows, Error> {
-        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        let keys = || artifacts.iter().copied();
         let own: Vec<OwnRow> = fetch_for_all!(
             self,
             |query| {
@@ -87,12 +86,12 @@ impl Transaction {
         for OwnRow { fingerprint: artifact, flow, attestation } in own {
             if is_wanted(&flow) {
                 let trail = attestation.trail;
-                attested.push(((fingerprint(&artifact)?, flow), attestation.parse()?, trail));
+                attested.push(((artifact, flow), attestation.into(), trail));
             }
         }
         let mut reports: Vec<(Key, ReportedRow)> = Vec::new();
         for row in reported.into_iter().filter(|row| is_wanted(&row.flow)) {
-            reports.push(((fingerprint(&row.fingerprint)?, row.flow.clone()), row));
+            reports.push(((row.fingerprint, row.flow.clone()), row));
         }
         // The last trail of each flow replaces earlier ones.
         let mut trails: BTreeMap<Key, Option<Uuid>> = BTreeMap::new();
@@ -174,7 +173,7 @@ impl Transaction {
         );
         for row in attestations {
             if let Some(trail) = by_id.get_mut(&row.trail) {
-                trail.latest.push(row.parse()?);
+                trail.latest.push(row.into());
             }
         }
         Ok(by_id)

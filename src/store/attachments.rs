@@ -1,6 +1,6 @@
 //! Stores the files that are attached to attestations.
 
-use super::transaction::on;
+use super::transaction::execute;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
 
@@ -16,10 +16,7 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO attachments (organization, sha256, content, created_at) VALUES ($1, $2, $3, $4)
             ON CONFLICT DO NOTHING";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(organization).bind(sha256.bytes().as_slice()).bind(content);
-            insert.bind(at.micros()).execute(connection).await?;
-        });
+        execute!(self, INSERT, organization, sha256, content, at);
         Ok(())
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::columns::json;
+use super::columns::{Json, json};
 use super::provenance::{ArtifactOrigin, ClaimEffect};
 use super::repositories::{RecordError, Reporter};
-use super::transaction::{insert, on};
+use super::transaction::{execute, fetch_all, fetch_optional_scalar, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
@@ -15,7 +15,7 @@ use crate::domain::model::{
     AnyJson, Attestation, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page,
     RepositoryInfo, Text, Timestamp, UrlText,
 };
-use crate::store::from_row::{all_from_rows, one_from_row};
+use crate::store::from_row::one_from_row;
 
 /// The version of the stored form of an attestation.
 const SCHEMA_VERSION: i64 = 1;
@@ -128,12 +128,9 @@ impl Transaction {
             VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
             ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
             RETURNING id, last_modified_at";
-        on!(self, |connection| {
-            let flow = sqlx::query(FLOW).bind(new.organization).bind(new.flow).bind(now.micros());
-            flow.bind(new.token.bytes().as_slice()).execute(connection).await?;
-        });
+        execute!(self, FLOW, new.organization, new.flow, now, new.token);
         let new_id = Uuid::now_v7();
-        let (id, last_modified_at): (Uuid, i64) = on!(self, |connection| {
+        let (id, last_modified_at): (Uuid, Timestamp) = on!(self, |connection| {
             let trail = sqlx::query(TRAIL).bind(new_id).bind(new.organization).bind(new.flow);
             let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
             let trail = trail.bind(new.token.bytes().as_slice());
@@ -142,7 +139,7 @@ impl Transaction {
         if id == new_id {
             self.log().revision(Kind::Trail, id, now);
         }
-        Ok(LockedTrail { id, last_modified_at: Timestamp::from_micros(last_modified_at) })
+        Ok(LockedTrail { id, last_modified_at })
     }
 
     /// When the last attestation of the flow was received.
@@ -153,10 +150,7 @@ impl Transaction {
         const LAST: &str = "
             SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
             ORDER BY created_at DESC, id DESC LIMIT 1";
-        let last: Option<i64> = on!(self, |connection| {
-            sqlx::query_scalar(LAST).bind(new.organization).bind(new.flow).fetch_optional(connection).await?
-        });
-        Ok(last.map(Timestamp::from_micros))
+        Ok(fetch_optional_scalar!(self, LAST, new.organization, new.flow))
     }
 
     /// Records an attestation, and the repository and origin that it names.
@@ -225,14 +219,10 @@ impl Transaction {
         const TOUCH: &str = "UPDATE trails SET last_modified_at = $1 WHERE id = $2";
         const COMMIT: &str = "
             UPDATE trails SET git_commit_info = $1 WHERE id = $2 AND git_commit_info IS DISTINCT FROM $1";
-        on!(self, |connection| {
-            sqlx::query(TOUCH).bind(at.micros()).bind(trail).execute(connection).await?;
-        });
+        execute!(self, TOUCH, at, trail);
         let Some(commit) = commit else { return Ok(()) };
         let commit = json(commit)?;
-        let changed = on!(self, |connection| {
-            sqlx::query(COMMIT).bind(commit).bind(trail).execute(connection).await?.rows_affected()
-        });
+        let changed = execute!(self, COMMIT, commit, trail);
         if changed > 0 {
             self.log().revision(Kind::Trail, trail, at);
         }
@@ -244,10 +234,7 @@ impl Transaction {
         const LATEST: &str = "
             SELECT id FROM attestations
             WHERE trail = $1 AND superseded_by IS NULL AND name = $2 AND targets = $3";
-        Ok(on!(self, |connection| {
-            let latest = sqlx::query_scalar(LATEST).bind(trail).bind(name).bind(targets);
-            latest.fetch_optional(connection).await?
-        }))
+        Ok(fetch_optional_scalar!(self, LATEST, trail, name, targets))
     }
 
     async fn insert_record(&mut self, new: &NewAttestation<'_>, record: Record<'_>) -> Result<(), Error> {
@@ -320,11 +307,8 @@ impl Transaction {
                   FROM attestations
                   WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
                   ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6) AS page";
-        let size: i64 = on!(self, |connection| {
-            let size =
-                sqlx::query_scalar(SIZE).bind(organization).bind(flow).bind(span.from).bind(span.until);
-            size.bind(page.size()).bind(page.offset()).fetch_one(connection).await?
-        });
+        let size: i64 =
+            fetch_scalar!(self, SIZE, organization, flow, span.from, span.until, page.size(), page.offset());
         Ok(size.unsigned_abs())
     }
 
@@ -348,26 +332,14 @@ impl Transaction {
             FROM attestations
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
             ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6";
-        let exists: i64 = on!(self, |connection| {
-            sqlx::query_scalar(FLOW).bind(organization).bind(flow).fetch_one(connection).await?
-        });
+        let exists: i64 = fetch_scalar!(self, FLOW, organization, flow);
         if exists == 0 {
             return Ok(None);
         }
-        let total: i64 = on!(self, |connection| {
-            let count = sqlx::query_scalar(COUNT).bind(organization).bind(flow);
-            count.bind(span.from).bind(span.until).fetch_one(connection).await?
-        });
-        let rows: Vec<AttestationRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
-            select
-                .bind(page.size())
-                .bind(page.offset())
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        let attestations = rows.into_iter().map(|row| row.parse(html_url)).collect::<Result<_, _>>()?;
+        let total: i64 = fetch_scalar!(self, COUNT, organization, flow, span.from, span.until);
+        let rows: Vec<AttestationRow> =
+            fetch_all!(self, SELECT, organization, flow, span.from, span.until, page.size(), page.offset());
+        let attestations = rows.into_iter().map(|row| row.attestation(html_url)).collect();
         Ok(Some((attestations, total.unsigned_abs())))
     }
 }
@@ -377,36 +349,35 @@ struct AttestationRow {
     id: Uuid,
     name: String,
     kind: String,
-    created_at: i64,
+    created_at: Timestamp,
     description: String,
     has_attachment: bool,
     is_compliant: bool,
     has_verdict: bool,
     origin_url: String,
-    repo_info: Option<String>,
+    repo_info: Json<Option<RepositoryInfo>>,
     reported_by: String,
     schema_version: i64,
-    user_data: String,
+    user_data: Json<AnyJson>,
     trail_name: String,
 }
 
 impl AttestationRow {
-    fn parse(self, html_url: HtmlUrl<'_>) -> Result<Attestation, Error> {
-        let repo_info = self.repo_info.map(|json| serde_json::from_str(&json)).transpose();
-        Ok(Attestation {
+    fn attestation(self, html_url: HtmlUrl<'_>) -> Attestation {
+        Attestation {
             attestation_id: self.id.to_string(),
             attestation_name: self.name,
             attestation_type: self.kind,
-            created_at: Timestamp::from_micros(self.created_at),
+            created_at: self.created_at,
             description: self.description,
             has_audit_package: self.has_attachment,
             html_url: html_url(&self.trail_name, self.id),
             is_compliant: self.has_verdict.then_some(self.is_compliant),
-            repo_info: repo_info.map_err(|_| Error::Unreadable("a repository"))?,
+            repo_info: self.repo_info.0,
             origin_url: self.origin_url,
             reported_by: self.reported_by,
             schema_version: self.schema_version,
-            user_data: serde_json::from_str(&self.user_data).map_err(|_| Error::Unreadable("user data"))?,
-        })
+            user_data: self.user_data.0,
+        }
     }
 }

@@ -2,15 +2,15 @@
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
+use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, rows};
-use super::transaction::on;
+use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::model::{
     AnyJson, Fingerprint, FreeForm, GitCommit, JunitResult, RepositoryInfo, Timestamp,
 };
-use crate::store::from_row::{all_from_rows, optional_from_row};
+use crate::store::from_row::all_from_rows;
 
 /// An attestation in a list.
 #[derive(Debug, Clone)]
@@ -114,11 +114,11 @@ struct SummaryRow {
     passes: Option<bool>,
     /// `None` if longer than [`MAX_INLINE_RESULTS`].
     results: Option<String>,
-    created_at: i64,
+    created_at: Timestamp,
     reported_by: String,
     is_superseded: bool,
-    targets: String,
-    artifact: Option<Vec<u8>>,
+    targets: Json<Vec<String>>,
+    artifact: Option<Fingerprint>,
 }
 
 impl SummaryRow {
@@ -133,11 +133,11 @@ impl SummaryRow {
             kind: self.kind,
             passes: self.passes,
             results: JunitResult::sum(&results),
-            created_at: Timestamp::from_micros(self.created_at),
+            created_at: self.created_at,
             reported_by: self.reported_by,
             is_superseded: self.is_superseded,
-            targets: serde_json::from_str(&self.targets).map_err(|_| Error::Unreadable("targets"))?,
-            artifact: self.artifact.as_deref().map(fingerprint).transpose()?,
+            targets: self.targets.0,
+            artifact: self.artifact,
         })
     }
 }
@@ -224,15 +224,8 @@ impl Transaction {
             "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
              ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
         );
-        let rows: Vec<SummaryRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
-            select
-                .bind(organization)
-                .bind(artifact.bytes().to_vec())
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let rows: Vec<SummaryRow> =
+            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
         self.parse_summaries(rows).await
     }
 
@@ -247,12 +240,8 @@ impl Transaction {
             SELECT a.git_commit_info FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
             WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
             ORDER BY a.created_at, a.id LIMIT 1";
-        let commit: Option<String> = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(artifact.bytes().to_vec());
-            select.fetch_optional(connection).await?
-        });
-        let commit = commit.map(|commit| serde_json::from_str(&commit)).transpose();
-        commit.map_err(|_| Error::Unreadable("an attestation"))
+        let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(self, SELECT, organization, artifact);
+        Ok(commit.map(|Json(commit)| commit))
     }
 
     /// The attestations of a trail, current before superseded, newest first.
@@ -262,10 +251,8 @@ impl Transaction {
              ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
              LIMIT $2"
         );
-        let rows: Vec<SummaryRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(MAX_INLINE_RESULTS).bind(one_more_than(MAX_ROWS));
-            select.bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<SummaryRow> =
+            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), trail);
         self.parse_summaries(rows).await
     }
 
@@ -277,9 +264,7 @@ impl Transaction {
         for mut row in rows {
             let results: String = match row.results.take() {
                 Some(results) => results,
-                None => on!(self, |connection| {
-                    sqlx::query_scalar(RESULTS).bind(row.id).fetch_one(connection).await?
-                }),
+                None => fetch_scalar!(self, RESULTS, row.id),
             };
             listed.push(row.parse(&results)?);
         }
@@ -293,15 +278,8 @@ impl Transaction {
         id: Uuid,
     ) -> Result<Option<AttestationDetails>, Error> {
         const SELECT: &str = select_details!("a.organization = $1 AND a.id = $2");
-        let row: Option<DetailsRow> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(id)
-                .fetch_optional(connection)
-                .await
-                .and_then(optional_from_row)?
-        });
-        row.map(DetailsRow::parse).transpose()
+        let row: Option<DetailsRow> = fetch_optional!(self, SELECT, organization, id);
+        Ok(row.map(AttestationDetails::from))
     }
 
     /// The attestations of a name in a trail, newest first, at most 20.
@@ -312,12 +290,9 @@ impl Transaction {
         name: AttestationName<'_>,
     ) -> Result<Vec<AttestationDetails>, Error> {
         const SELECT: &str = select_named!("a.trail = $6 AND a.organization = $1");
-        let rows: Vec<DetailsRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(name.whole).bind(name.last);
-            let select = select.bind(name.target).bind(MAX_NAMED).bind(trail);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(DetailsRow::parse).collect()
+        let rows: Vec<DetailsRow> =
+            fetch_all!(self, SELECT, organization, name.whole, name.last, name.target, MAX_NAMED, trail);
+        Ok(rows.into_iter().map(AttestationDetails::from).collect())
     }
 
     /// The attestations of a name of an artifact in a flow, newest first, at most 20. `COALESCE` keeps SQLite from
@@ -339,7 +314,7 @@ impl Transaction {
             let select = select.bind(artifact.bytes().as_slice());
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        rows.into_iter().map(DetailsRow::parse).collect()
+        Ok(rows.into_iter().map(AttestationDetails::from).collect())
     }
 
     /// The artifacts that an attestation is about.
@@ -359,9 +334,7 @@ impl Transaction {
             SELECT x.content FROM attestations a
               JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
             WHERE a.organization = $1 AND a.id = $2";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(id).fetch_optional(connection).await?
-        }))
+        Ok(fetch_optional_scalar!(self, SELECT, organization, id))
     }
 }
 
@@ -372,67 +345,61 @@ struct DetailsRow {
     trail: String,
     name: String,
     kind: String,
-    targets: String,
+    targets: Json<Vec<String>>,
     is_compliant: bool,
     has_verdict: bool,
-    results: String,
-    created_at: i64,
+    results: Json<Vec<JunitResult>>,
+    created_at: Timestamp,
     reported_by: String,
     is_superseded: bool,
     description: String,
     origin_url: String,
-    user_data: String,
+    user_data: Json<AnyJson>,
     other_fields: Option<String>,
-    external_urls: String,
-    git_commit_info: Option<String>,
-    repo_info: Option<String>,
+    external_urls: Json<FreeForm>,
+    git_commit_info: Json<Option<GitCommit>>,
+    repo_info: Json<Option<RepositoryInfo>>,
     schema_version: i64,
     overrides: Option<Uuid>,
-    attachment: Option<Vec<u8>>,
+    attachment: Option<Fingerprint>,
     attachment_name: Option<String>,
     attachment_size: Option<i64>,
-    attachment_removed_at: Option<i64>,
+    attachment_removed_at: Option<Timestamp>,
 }
 
-impl DetailsRow {
-    fn parse(self) -> Result<AttestationDetails, Error> {
-        let unreadable = |_| Error::Unreadable("an attestation");
-        let attachment = match (self.attachment, self.attachment_size) {
+impl From<DetailsRow> for AttestationDetails {
+    fn from(row: DetailsRow) -> Self {
+        let attachment = match (row.attachment, row.attachment_size) {
             (Some(sha256), Some(size)) => Some(Attachment {
-                sha256: fingerprint(&sha256)?,
-                name: self.attachment_name,
+                sha256,
+                name: row.attachment_name,
                 size,
-                removed_at: self.attachment_removed_at.map(Timestamp::from_micros),
+                removed_at: row.attachment_removed_at,
             }),
             _ => None,
         };
-        let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
-        Ok(AttestationDetails {
-            id: self.id,
-            flow: self.flow,
-            trail: self.trail,
-            name: self.name,
-            kind: self.kind,
-            targets: serde_json::from_str(&self.targets).map_err(unreadable)?,
-            passes: self.has_verdict.then_some(self.is_compliant),
-            results: serde_json::from_str(&self.results).map_err(unreadable)?,
-            created_at: Timestamp::from_micros(self.created_at),
-            reported_by: self.reported_by,
-            is_superseded: self.is_superseded,
-            description: self.description,
-            origin_url: self.origin_url,
-            user_data: serde_json::from_str(&self.user_data).map_err(unreadable)?,
-            other_fields: self.other_fields.unwrap_or_else(|| "{}".to_owned()),
-            external_urls: serde_json::from_str(&self.external_urls).map_err(unreadable)?,
-            commit: commit.map_err(unreadable)?,
-            repo_info: self
-                .repo_info
-                .map(|json| serde_json::from_str(&json))
-                .transpose()
-                .map_err(unreadable)?,
-            schema_version: self.schema_version,
-            overrides: self.overrides,
+        Self {
+            id: row.id,
+            flow: row.flow,
+            trail: row.trail,
+            name: row.name,
+            kind: row.kind,
+            targets: row.targets.0,
+            passes: row.has_verdict.then_some(row.is_compliant),
+            results: row.results.0,
+            created_at: row.created_at,
+            reported_by: row.reported_by,
+            is_superseded: row.is_superseded,
+            description: row.description,
+            origin_url: row.origin_url,
+            user_data: row.user_data.0,
+            other_fields: row.other_fields.unwrap_or_else(|| "{}".to_owned()),
+            external_urls: row.external_urls.0,
+            commit: row.git_commit_info.0,
+            repo_info: row.repo_info.0,
+            schema_version: row.schema_version,
+            overrides: row.overrides,
             attachment,
-        })
+        }
     }
 }

@@ -4,12 +4,11 @@
 
 use sqlx::types::Uuid;
 
-use super::transaction::{insert, on};
+use super::transaction::{fetch_all, fetch_scalar, insert};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{AuditEntry, Page, Timestamp};
 use crate::store::attestations::Span;
-use crate::store::from_row::all_from_rows;
 
 impl Transaction {
     /// Records changes by an actor, each with its organization.
@@ -45,18 +44,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
             ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
-        let total: i64 = on!(self, |connection| {
-            let count = sqlx::query_scalar(COUNT).bind(organization).bind(span.from).bind(span.until);
-            count.fetch_one(connection).await?
-        });
-        let rows: Vec<(Uuid, i64, String, String)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(span.from).bind(span.until);
-            let select = select.bind(page.size()).bind(page.offset());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let total: i64 = fetch_scalar!(self, COUNT, organization, span.from, span.until);
+        let rows: Vec<(Uuid, Timestamp, String, String)> =
+            fetch_all!(self, SELECT, organization, span.from, span.until, page.size(), page.offset());
         let entries = rows.into_iter().map(|(id, at, actor, change)| AuditEntry {
             id: id.to_string(),
-            at: Timestamp::from_micros(at),
+            at,
             actor,
             change,
         });
@@ -73,10 +66,7 @@ impl Transaction {
     ) -> Result<bool, Error> {
         const SELECT: &str = "
             SELECT COUNT(*) FROM audit WHERE organization = $1 AND at > $2 AND actor = $3 AND change = $4";
-        let count: i64 = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(since.micros());
-            select.bind(actor).bind(change).fetch_one(connection).await?
-        });
+        let count: i64 = fetch_scalar!(self, SELECT, organization, since, actor, change);
         Ok(count > 0)
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::columns::{fingerprint, json};
-use super::from_row::{all_from_rows, optional_from_row};
-use super::transaction::on;
+use super::columns::json;
+use super::transaction::{fetch_optional, fetch_scalars, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Text, Timestamp, UrlText};
@@ -45,8 +44,8 @@ pub struct NewTrail<'a> {
 pub struct StoredTrail {
     /// Its identifier.
     pub id: Uuid,
-    /// In microseconds of Unix time.
-    pub last_modified_at: i64,
+    /// When it last changed.
+    pub last_modified_at: Timestamp,
 }
 
 impl Transaction {
@@ -59,10 +58,7 @@ impl Transaction {
     ) -> Result<Option<StoredTrail>, Error> {
         const SELECT: &str = "
             SELECT id, last_modified_at FROM trails WHERE organization = $1 AND flow = $2 AND name = $3";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(name);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        }))
+        Ok(fetch_optional!(self, SELECT, organization, flow, name))
     }
 
     /// Creates a trail, or changes it.
@@ -103,9 +99,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT DISTINCT x.fingerprint FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
             WHERE a.trail = $1";
-        let rows: Vec<(Vec<u8>,)> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.iter().map(|(artifact,)| fingerprint(artifact)).collect()
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail);
+        Ok(artifacts.into_iter().collect())
     }
 }

@@ -1,17 +1,147 @@
 //! Converts between column values and domain types.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::{Database, Decode, Encode, Type};
 
 use super::Error;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
-use crate::domain::model::Fingerprint;
+use crate::domain::evidence::notification::Cause;
+use crate::domain::model::{ApprovalState, Fingerprint, TargetKind, Timestamp};
 
-/// Parses 32 bytes.
-pub(super) fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, Error> {
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| Error::Unreadable("a fingerprint"))?;
+/// Declares how a domain type is stored: the type of its column, and both conversions.
+macro_rules! column_type {
+    ($type:ty, $column:ty, $encode:expr, $decode:expr) => {
+        impl<DB: Database> Type<DB> for $type
+        where
+            $column: Type<DB>,
+        {
+            fn type_info() -> DB::TypeInfo {
+                <$column>::type_info()
+            }
+
+            fn compatible(other: &DB::TypeInfo) -> bool {
+                <$column>::compatible(other)
+            }
+        }
+
+        impl<'q, DB: Database> Encode<'q, DB> for $type
+        where
+            $column: Encode<'q, DB>,
+        {
+            fn encode_by_ref(&self, buffer: &mut DB::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
+                let encode: fn(&$type) -> $column = $encode;
+                encode(self).encode(buffer)
+            }
+        }
+
+        impl<'r, DB: Database> Decode<'r, DB> for $type
+        where
+            $column: Decode<'r, DB>,
+        {
+            fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
+                let decode: fn($column) -> Result<$type, BoxDynError> = $decode;
+                decode(<$column>::decode(value)?)
+            }
+        }
+    };
+}
+
+/// A value that is stored as JSON; `NULL` is `null`.
+#[derive(Debug, Clone)]
+pub(super) struct Json<T>(pub(super) T);
+
+/// A duration that is stored in microseconds.
+#[derive(Debug, Clone, Copy, sqlx::Type)]
+#[sqlx(transparent, no_pg_array)]
+pub(super) struct Micros(Option<i64>);
+
+column_type!(Timestamp, i64, |time| time.micros(), |micros| Ok(Timestamp::from_micros(micros)));
+column_type!(Fingerprint, Vec<u8>, |hash| hash.bytes().to_vec(), |bytes| {
+    let bytes: [u8; 32] = bytes.as_slice().try_into()?;
     Ok(Fingerprint::from(bytes))
+});
+column_type!(TargetKind, String, |kind| kind.as_str().to_owned(), |text| Ok(text.parse()?));
+column_type!(ApprovalState, String, |state| state.as_str().to_owned(), |text| Ok(text.parse()?));
+// `NULL` means that compliance was never evaluated.
+column_type!(Compliance, Option<String>, |compliance| Some(compliance.as_str().to_owned()), |text| {
+    text.map_or(Ok(Compliance::Unknown), |text| Ok(text.parse()?))
+});
+
+impl<DB: Database, T> Type<DB> for Json<T>
+where
+    String: Type<DB>,
+{
+    fn type_info() -> DB::TypeInfo {
+        String::type_info()
+    }
+
+    fn compatible(other: &DB::TypeInfo) -> bool {
+        String::compatible(other)
+    }
+}
+
+impl<'r, DB: Database, T: DeserializeOwned> Decode<'r, DB> for Json<T>
+where
+    &'r str: Decode<'r, DB>,
+{
+    fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
+        let text = Option::<&str>::decode(value)?;
+        Ok(Self(serde_json::from_str(text.unwrap_or("null"))?))
+    }
+}
+
+/// Reads a value of [`rows`](super::rows), where the column is a text in JSON.
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Json<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
+        let value = serde_json::from_str(text.as_deref().unwrap_or("null"));
+        value.map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<T> From<Json<Vec<T>>> for Vec<T> {
+    fn from(Json(values): Json<Vec<T>>) -> Self {
+        values
+    }
+}
+
+impl<T> From<Json<Option<T>>> for Option<T> {
+    fn from(Json(value): Json<Option<T>>) -> Self {
+        value
+    }
+}
+
+impl<K, V> From<Json<BTreeMap<K, V>>> for BTreeMap<K, V> {
+    fn from(Json(values): Json<BTreeMap<K, V>>) -> Self {
+        values
+    }
+}
+
+impl From<Json<Self>> for Cause {
+    fn from(Json(cause): Json<Self>) -> Self {
+        cause
+    }
+}
+
+impl From<Micros> for Duration {
+    fn from(Micros(micros): Micros) -> Self {
+        duration(micros.unwrap_or_default())
+    }
+}
+
+impl From<Micros> for Option<Duration> {
+    fn from(Micros(micros): Micros) -> Self {
+        micros.map(duration)
+    }
 }
 
 pub(super) fn duration(micros: i64) -> Duration {

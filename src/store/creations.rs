@@ -45,11 +45,10 @@ impl Transaction {
             Created::Flows => nth!("flows"),
             Created::Trails => nth!("trails"),
         };
-        let at: Option<i64> = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let select = sqlx::query_scalar(select).bind(organization).bind(token.bytes().as_slice());
             let select = select.bind(since.micros()).bind(i64::from(number.saturating_sub(1)));
             select.fetch_optional(connection).await?
-        });
-        Ok(at.map(Timestamp::from_micros))
+        }))
     }
 }

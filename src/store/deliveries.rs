@@ -2,12 +2,12 @@
 
 use sqlx::types::Uuid;
 
+use super::columns::Json;
 use super::row_limit::{AtMost, one_more_than};
-use super::transaction::on;
+use super::transaction::fetch_all;
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::Timestamp;
-use crate::store::from_row::all_from_rows;
 
 /// Number of deliveries per page.
 const PAGE_SIZE: usize = 50;
@@ -52,28 +52,24 @@ struct TargetRow {
 #[derive(sqlx::FromRow)]
 struct DeliveryRow {
     id: Uuid,
-    due_at: i64,
+    due_at: Timestamp,
     attempts: i64,
     merged_events: i64,
-    sent_at: Option<i64>,
-    dropped_at: Option<i64>,
+    sent_at: Option<Timestamp>,
+    dropped_at: Option<Timestamp>,
     last_error: Option<String>,
-    content: String,
+    content: Json<Content>,
 }
 
 impl DeliveryRow {
-    fn parse(self, target: String, is_closed: bool) -> Result<Delivery, Error> {
-        let time = Timestamp::from_micros;
+    fn delivery(self, target: String, is_closed: bool) -> Delivery {
         let state = match (self.sent_at, self.dropped_at) {
-            (Some(sent), _) => DeliveryState::Sent(time(sent)),
-            (None, Some(dropped)) => {
-                DeliveryState::Dropped(time(dropped), self.last_error.unwrap_or_default())
-            }
-            (None, None) => DeliveryState::Pending(time(self.due_at), self.last_error),
+            (Some(sent), _) => DeliveryState::Sent(sent),
+            (None, Some(dropped)) => DeliveryState::Dropped(dropped, self.last_error.unwrap_or_default()),
+            (None, None) => DeliveryState::Pending(self.due_at, self.last_error),
         };
-        let content = serde_json::from_str(&self.content).map_err(|_| Error::Unreadable("an event"))?;
-        let Self { id, attempts, merged_events, .. } = self;
-        Ok(Delivery { id, target, is_closed, content, merged_events, attempts, state })
+        let Self { id, attempts, merged_events, content: Json(content), .. } = self;
+        Delivery { id, target, is_closed, content, merged_events, attempts, state }
     }
 }
 
@@ -94,26 +90,17 @@ impl Transaction {
             SELECT n.id, n.due_at, n.attempts, n.merged_events, n.sent_at, n.dropped_at, n.last_error, v.content
             FROM notifications n JOIN events v ON v.id = n.event
             WHERE n.target = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3";
-        let targets: Vec<TargetRow> = on!(self, |connection| {
-            sqlx::query(TARGETS)
-                .bind(organization)
-                .bind(action)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let targets: Vec<TargetRow> = fetch_all!(self, TARGETS, organization, action);
         let before = before.unwrap_or(Uuid::max());
         let mut listed = Vec::new();
         for target in targets {
-            let rows: Vec<DeliveryRow> = on!(self, |connection| {
-                let select = sqlx::query(SELECT).bind(target.id).bind(before);
-                select.bind(one_more_than(PAGE_SIZE)).fetch_all(connection).await.and_then(all_from_rows)?
-            });
+            let rows: Vec<DeliveryRow> =
+                fetch_all!(self, SELECT, target.id, before, one_more_than(PAGE_SIZE));
             listed.extend(rows.into_iter().map(|row| (target.name.clone(), target.is_closed, row)));
         }
         listed.sort_unstable_by_key(|(_, _, row)| std::cmp::Reverse(row.id));
         let AtMost { listed, has_more } = AtMost::from_rows(PAGE_SIZE, listed);
-        let listed = listed.into_iter().map(|(target, is_closed, row)| row.parse(target, is_closed));
-        Ok(AtMost { listed: listed.collect::<Result<_, Error>>()?, has_more })
+        let listed = listed.into_iter().map(|(target, is_closed, row)| row.delivery(target, is_closed));
+        Ok(AtMost { listed: listed.collect(), has_more })
     }
 }

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{fingerprint, verdict};
+use super::columns::{Json, verdict};
 use super::like_pattern::anywhere;
 use super::rows::{Bytes, rows};
-use super::transaction::{fetch_for_all, on};
+use super::transaction::{fetch_for_all, fetch_one};
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
-use crate::store::from_row::one_from_row;
 
 /// The pods of one namespace with the same digests and owners that one token reported.
 #[derive(Debug, Clone)]
@@ -38,25 +37,25 @@ pub struct PodGroup {
 #[derive(sqlx::FromRow, Deserialize)]
 struct PodGroupRow {
     namespace: String,
-    digests: String,
-    owners: String,
+    digests: Json<BTreeMap<Box<str>, Fingerprint>>,
+    owners: Json<Vec<OwnerReference>>,
     pods: i64,
     since: i64,
     found: Option<String>,
     reported_by: Option<String>,
 }
 
-impl PodGroupRow {
-    fn parse(self) -> Result<PodGroup, Error> {
-        Ok(PodGroup {
-            namespace: self.namespace,
-            digests: serde_json::from_str(&self.digests).map_err(|_| Error::Unreadable("digests"))?,
-            owners: serde_json::from_str(&self.owners).map_err(|_| Error::Unreadable("owners"))?,
-            pods: self.pods,
-            since: Timestamp::from_micros(self.since),
-            found: self.found,
-            reported_by: self.reported_by,
-        })
+impl From<PodGroupRow> for PodGroup {
+    fn from(row: PodGroupRow) -> Self {
+        Self {
+            namespace: row.namespace,
+            digests: row.digests.0,
+            owners: row.owners.0,
+            pods: row.pods,
+            since: Timestamp::from_micros(row.since),
+            found: row.found,
+            reported_by: row.reported_by,
+        }
     }
 }
 
@@ -70,11 +69,13 @@ struct VerdictRow {
 }
 
 /// The part that the pods of one owner share.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct PodWorkload {
     /// Image names, and the digest under each.
+    #[sqlx(try_from = "Json<BTreeMap<Box<str>, Fingerprint>>")]
     pub digests: BTreeMap<Box<str>, Fingerprint>,
     /// The owners.
+    #[sqlx(try_from = "Json<Vec<OwnerReference>>")]
     pub owners: Vec<OwnerReference>,
 }
 
@@ -89,9 +90,9 @@ struct PodRow {
 
 #[derive(sqlx::FromRow)]
 struct WorkloadRow {
-    hash: Vec<u8>,
-    digests: String,
-    owners: String,
+    hash: Fingerprint,
+    #[sqlx(flatten)]
+    workload: PodWorkload,
 }
 
 /// The history of an environment around a point in time.
@@ -109,11 +110,11 @@ pub struct HistoryAt {
 
 #[derive(sqlx::FromRow)]
 struct HistoryAtRow {
-    horizon_at: Option<i64>,
-    first_report_at: Option<i64>,
+    horizon_at: Option<Timestamp>,
+    first_report_at: Option<Timestamp>,
     snapshot: Option<i64>,
-    from_at: Option<i64>,
-    to_at: Option<i64>,
+    from_at: Option<Timestamp>,
+    to_at: Option<Timestamp>,
 }
 
 /// A point in time as a query parameter; now is later than any end.
@@ -150,7 +151,7 @@ impl Transaction {
              WHERE w.organization = $2 AND w.hash = r.workload",
             |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)
         );
-        rows.into_iter().map(PodGroupRow::parse).collect()
+        Ok(rows.into_iter().map(PodGroup::from).collect())
     }
 
     /// The pods of an environment at a point in time, by namespace and name, and their workloads by hash.
@@ -193,15 +194,10 @@ impl Transaction {
                 query.push("SELECT hash, digests, owners FROM workloads WHERE organization = ");
                 query.push_bind(organization).push(" AND hash IN");
             },
-            hashes.iter().map(|hash| hash.bytes().to_vec()),
+            hashes.iter().copied(),
             ""
         );
-        let workload = |row: WorkloadRow| {
-            let digests = serde_json::from_str(&row.digests).map_err(|_| Error::Unreadable("digests"))?;
-            let owners = serde_json::from_str(&row.owners).map_err(|_| Error::Unreadable("owners"))?;
-            Ok((fingerprint(&row.hash)?, PodWorkload { digests, owners }))
-        };
-        Ok((pods, rows.into_iter().map(workload).collect::<Result<_, Error>>()?))
+        Ok((pods, rows.into_iter().map(|WorkloadRow { hash, workload }| (hash, workload)).collect()))
     }
 
     /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.
@@ -246,20 +242,8 @@ impl Transaction {
                 AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x WHERE x.environment = e.id AND x.from_at < $2)
             WHERE e.id = $1
             LIMIT 1";
-        let row: HistoryAtRow = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(environment)
-                .bind(at.micros())
-                .fetch_one(connection)
-                .await
-                .and_then(one_from_row)?
-        });
-        let time = Timestamp::from_micros;
-        Ok(HistoryAt {
-            horizon_at: row.horizon_at.map(time),
-            first_report_at: row.first_report_at.map(time),
-            snapshot: row.snapshot,
-            gap: row.from_at.zip(row.to_at).map(|(from, to)| (time(from), time(to))),
-        })
+        let row: HistoryAtRow = fetch_one!(self, SELECT, environment, at);
+        let HistoryAtRow { horizon_at, first_report_at, snapshot, from_at, to_at } = row;
+        Ok(HistoryAt { horizon_at, first_report_at, snapshot, gap: from_at.zip(to_at) })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::columns::{compliance, duration};
+use super::columns::Micros;
 use super::from_row::all_from_rows;
 use super::transaction::on;
 use super::{Error, Transaction};
@@ -11,7 +11,7 @@ use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 
 /// An environment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct EnvironmentSettings {
     /// Its name.
     pub name: String,
@@ -25,35 +25,9 @@ pub struct EnvironmentSettings {
     pub last_report_at: Option<Timestamp>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
+    #[sqlx(try_from = "Micros")]
     silent_after: Option<Duration>,
     compliant_until: Option<Timestamp>,
-}
-
-#[derive(sqlx::FromRow)]
-struct SettingsRow {
-    name: String,
-    description: Option<String>,
-    created_at: i64,
-    last_changed_at: Option<i64>,
-    last_report_at: Option<i64>,
-    compliance: Option<String>,
-    silent_after: Option<i64>,
-    compliant_until: Option<i64>,
-}
-
-impl SettingsRow {
-    fn parse(self) -> Result<EnvironmentSettings, Error> {
-        Ok(EnvironmentSettings {
-            name: self.name,
-            description: self.description.unwrap_or_default(),
-            created_at: Timestamp::from_micros(self.created_at),
-            last_changed_at: self.last_changed_at.map(Timestamp::from_micros),
-            last_report_at: self.last_report_at.map(Timestamp::from_micros),
-            compliance: compliance(self.compliance.as_deref())?,
-            silent_after: self.silent_after.map(duration),
-            compliant_until: self.compliant_until.map(Timestamp::from_micros),
-        })
-    }
 }
 
 impl EnvironmentSettings {
@@ -71,9 +45,9 @@ impl Transaction {
         organization: &str,
         name: Option<&str>,
     ) -> Result<Vec<EnvironmentSettings>, Error> {
-        let rows: Vec<SettingsRow> = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT e.name, e.description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
+                "SELECT e.name, COALESCE(e.description, '') AS description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
                         e.compliant_until,
                         (SELECT s.received_at FROM snapshots s
                          WHERE s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
@@ -84,7 +58,6 @@ impl Transaction {
                 query.push(" AND e.name = ").push_bind(name);
             }
             query.build().fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(SettingsRow::parse).collect()
+        }))
     }
 }

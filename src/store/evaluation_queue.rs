@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::columns::json;
-use super::from_row::{all_from_rows, one_from_row};
-use super::transaction::{fetch_for_all, in_chunks, on};
+use super::columns::{Json, json};
+use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalar, in_chunks};
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Cause;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A queued environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct QueuedEnvironment {
     /// Its identifier.
     pub environment: Uuid,
@@ -24,28 +23,11 @@ pub struct QueuedEnvironment {
     /// Its name.
     pub name: String,
     /// Why it is evaluated.
+    #[sqlx(try_from = "Json<Cause>")]
     pub cause: Cause,
     /// The artifacts to be evaluated; `None`: all.
+    #[sqlx(try_from = "Json<Option<BTreeSet<Fingerprint>>>")]
     pub artifacts: Option<BTreeSet<Fingerprint>>,
-}
-
-#[derive(sqlx::FromRow)]
-struct QueuedRow {
-    environment: Uuid,
-    organization: String,
-    name: String,
-    cause: String,
-    artifacts: Option<String>,
-}
-
-impl QueuedRow {
-    fn parse(self) -> Result<QueuedEnvironment, Error> {
-        let Self { environment, organization, name, cause, artifacts } = self;
-        let unreadable = |_| Error::Unreadable("a queued evaluation");
-        let cause = serde_json::from_str(&cause).map_err(unreadable)?;
-        let artifacts = artifacts.map(|json| serde_json::from_str(&json)).transpose().map_err(unreadable)?;
-        Ok(QueuedEnvironment { environment, organization, name, cause, artifacts })
-    }
 }
 
 /// The length of the queue.
@@ -110,10 +92,7 @@ impl Transaction {
     /// Whether environments are due by [`queue_due`](Self::queue_due).
     pub async fn has_due(&mut self, now: Timestamp) -> Result<bool, Error> {
         const COUNT: &str = due!("SELECT COUNT(*) FROM (SELECT 1", " LIMIT 1) AS due");
-        let due: i64 = on!(self, |connection| sqlx::query_scalar(COUNT)
-            .bind(now.micros())
-            .fetch_one(connection)
-            .await?);
+        let due: i64 = fetch_scalar!(self, COUNT, now);
         Ok(due > 0)
     }
 
@@ -126,9 +105,7 @@ impl Transaction {
              SELECT e.id, e.organization, $2, $1",
             " ORDER BY e.id ON CONFLICT DO NOTHING"
         );
-        on!(self, |connection| {
-            sqlx::query(QUEUE).bind(now.micros()).bind(json(cause)?).execute(connection).await?;
-        });
+        execute!(self, QUEUE, now, json(cause)?);
         Ok(())
     }
 
@@ -141,10 +118,7 @@ impl Transaction {
                      q.queued_at, q.environment
             LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<QueuedRow> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(QueuedRow::parse).collect()
+        Ok(fetch_all!(self, SELECT, limit))
     }
 
     /// Takes environments from the queue, except those that another replica has taken. With artifacts: except those that
@@ -179,8 +153,7 @@ impl Transaction {
     /// The length of the queue.
     pub async fn queue_backlog(&mut self) -> Result<QueueBacklog, Error> {
         const SELECT: &str = "SELECT COUNT(*), MIN(queued_at) FROM evaluation_queue";
-        let (waiting, oldest): (i64, Option<i64>) =
-            on!(self, |connection| sqlx::query(SELECT).fetch_one(connection).await.and_then(one_from_row)?);
-        Ok(QueueBacklog { waiting, oldest: oldest.map(Timestamp::from_micros) })
+        let (waiting, oldest) = fetch_one!(self, SELECT);
+        Ok(QueueBacklog { waiting, oldest })
     }
 }

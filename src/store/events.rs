@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, for_all, insert};
 use super::{Error, Transaction};
 use crate::domain::model::{Timestamp, Trigger};
-use crate::store::from_row::all_from_rows;
 
 /// An event to be recorded.
 #[derive(Debug, Clone)]
@@ -89,9 +88,7 @@ impl Transaction {
         if !targets.iter().any(|target| target.triggers.contains(&Trigger::Checkpoint)) {
             return Ok(Queued::default());
         }
-        let environment: Option<Uuid> = on!(self, |connection| {
-            sqlx::query_scalar(FIRST).bind(organization).fetch_optional(connection).await?
-        });
+        let environment: Option<Uuid> = fetch_optional_scalar!(self, FIRST, organization);
         let Some(environment) = environment else { return Ok(Queued::default()) };
         let event = NewEvent { environment, name: String::new(), trigger: Trigger::Checkpoint, content };
         self.insert_events(organization, &[event], at).await
@@ -199,11 +196,7 @@ impl Transaction {
             SELECT t.id, a.environments, a.triggers
             FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
             WHERE a.organization = $1 AND a.closed_at IS NULL AND t.closed_at IS NULL ORDER BY t.id";
-        let rows: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
         let unreadable = |_| Error::Unreadable("an action");
         let target = |(id, environments, triggers): (Uuid, String, String)| {
             Ok(Target {

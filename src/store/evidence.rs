@@ -10,9 +10,9 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::bootstrap::ApprovalContent;
-use super::columns::{fingerprint, json};
+use super::columns::{Json, json};
 use super::rows::{Bytes, Id};
-use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, on};
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use super::{Error, Transaction};
 use crate::domain::evidence::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
@@ -40,7 +40,7 @@ struct LatestRow {
 /// An artifact that a pipeline reported in a flow.
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     flow: String,
     trail: Option<Uuid>,
 }
@@ -48,18 +48,18 @@ struct ReportedRow {
 #[derive(sqlx::FromRow)]
 struct AllowanceRow {
     environment: String,
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     pattern: Option<String>,
     reason: String,
     author: String,
-    expires_at: Option<i64>,
+    expires_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
 struct ApprovedRow {
-    target: Vec<u8>,
+    target: Fingerprint,
     environment: Option<String>,
-    content: String,
+    content: Json<ApprovalContent>,
 }
 
 impl AllowanceRow {
@@ -68,10 +68,10 @@ impl AllowanceRow {
             Some(pattern) => AllowListSubject::Image(
                 pattern.parse().map_err(|_| Error::Unreadable("a pattern of an allow-list"))?,
             ),
-            None => AllowListSubject::Artifact(fingerprint(&self.fingerprint)?),
+            None => AllowListSubject::Artifact(self.fingerprint),
         };
         let (reason, author) = (self.reason, self.author);
-        let until = self.expires_at.map(Timestamp::from_micros);
+        let until = self.expires_at;
         Ok((self.environment, AllowListEntry { subject, reason, author, until }))
     }
 }
@@ -125,13 +125,12 @@ impl Transaction {
             }
             let mut reported = Vec::new();
             if needs.latest == LatestNeeded::All {
-                let artifacts = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
                 reported = self.reported(organization, artifacts).await?;
             }
             self.add_attestations(organization, (latest, reported), needs, &mut evidence).await?;
         }
         if needs.approvals {
-            let artifacts = artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+            let artifacts = artifacts.iter().copied();
             for (artifact, approval) in self.approved(organization, artifacts).await? {
                 evidence.entry(artifact).or_default().approvals.push(approval);
             }
@@ -186,7 +185,7 @@ impl Transaction {
             flow.attestations.insert(row.name, latest);
         }
         for row in reported {
-            let evidence = evidence.entry(fingerprint(&row.fingerprint)?).or_default();
+            let evidence = evidence.entry(row.fingerprint).or_default();
             let flow = held_by(evidence, row.flow, &tags);
             add_trail(flow, row.trail.and_then(|trail| trails.get(&trail)));
         }
@@ -197,7 +196,7 @@ impl Transaction {
     async fn reported(
         &mut self,
         organization: &str,
-        artifacts: Vec<Vec<u8>>,
+        artifacts: Vec<Fingerprint>,
     ) -> Result<Vec<ReportedRow>, Error> {
         Ok(fetch_for_all!(
             self,
@@ -247,7 +246,7 @@ impl Transaction {
             Self::Postgres(transaction) => {
                 let mut query = sqlx::QueryBuilder::new("");
                 push_filter!(query);
-                let keys: Vec<Vec<u8>> = artifacts.iter().map(|artifact| artifact.bytes().to_vec()).collect();
+                let keys: Vec<&[u8]> = artifacts.iter().map(|artifact| artifact.bytes().as_slice()).collect();
                 query
                     .push(" AND fingerprint = ANY(")
                     .push_bind(keys)
@@ -282,7 +281,7 @@ impl Transaction {
                     query.push(" AND (pattern IS NOT NULL OR fingerprint IN (");
                     let mut list = query.separated(", ");
                     for artifact in artifacts {
-                        list.push_bind(artifact.bytes().to_vec());
+                        list.push_bind(artifact);
                     }
                     query.push("))");
                 }
@@ -320,7 +319,7 @@ impl Transaction {
 
     /// The authors of the commits that attestations name: as in git, and their names at the provider.
     async fn authors(&mut self, attestations: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Vec<String>>, Error> {
-        let rows: Vec<(Uuid, String)> = fetch_for_all!(
+        let rows: Vec<(Uuid, Json<GitCommit>)> = fetch_for_all!(
             self,
             |query| query.push(
                 "SELECT id, git_commit_info FROM attestations WHERE git_commit_info IS NOT NULL AND id IN"
@@ -328,20 +327,18 @@ impl Transaction {
             attestations,
             ""
         );
-        let authors = |(id, commit): (Uuid, String)| {
-            let commit: GitCommit =
-                serde_json::from_str(&commit).map_err(|_| Error::Unreadable("a commit"))?;
+        let authors = |(id, Json(commit)): (Uuid, Json<GitCommit>)| {
             let names = commit.author.iter().chain(&commit.author_username);
-            Ok((id, names.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()).collect()))
+            (id, names.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()).collect())
         };
-        rows.into_iter().map(authors).collect()
+        Ok(rows.into_iter().map(authors).collect())
     }
 
     /// The approvals of artifacts.
     async fn approved(
         &mut self,
         organization: &str,
-        artifacts: impl IntoIterator<Item = Vec<u8>>,
+        artifacts: impl IntoIterator<Item = Fingerprint>,
     ) -> Result<Vec<(Fingerprint, ApprovalEvidence)>, Error> {
         let rows: Vec<ApprovedRow> = fetch_for_all!(
             self,
@@ -353,13 +350,11 @@ impl Transaction {
             artifacts,
             ""
         );
-        let parse = |ApprovedRow { target, environment, content }: ApprovedRow| {
+        let parse = |ApprovedRow { target, environment, content: Json(content) }: ApprovedRow| {
             let environment = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
             let environment = environment.map_err(|_| Error::Unreadable("an environment's name"))?;
-            let content: ApprovalContent =
-                serde_json::from_str(&content).map_err(|_| Error::Unreadable("an approval"))?;
             let approvers = content.approvals.into_iter().map(|sign_off| sign_off.approved_by).collect();
-            Ok((fingerprint(&target)?, ApprovalEvidence { environment, approvers }))
+            Ok((target, ApprovalEvidence { environment, approvers }))
         };
         rows.into_iter().map(parse).collect()
     }
@@ -373,9 +368,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint FROM (SELECT fingerprint FROM latest_attestations WHERE trail = $1 LIMIT $2) AS held";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<Vec<u8>> = on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(trail).bind(limit).fetch_all(connection).await?
-        });
-        rows.iter().map(|bytes| fingerprint(bytes)).collect()
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail, limit);
+        Ok(artifacts.into_iter().collect())
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
 use super::from_row::all_from_rows;
-use super::transaction::{fetch_for_all, on};
+use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Page, Timestamp};
 
@@ -24,12 +23,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint, created_at FROM flow_artifacts WHERE organization = $1 AND flow = $2
             ORDER BY created_at DESC, fingerprint LIMIT $3 OFFSET $4";
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow);
-            let select = select.bind(page.size()).bind(page.offset());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        artifacts(rows)
+        Ok(fetch_all!(self, SELECT, organization, flow, page.size(), page.offset()))
     }
 
     /// The artifacts of a flow between two fingerprints, inclusive: at most two.
@@ -43,12 +37,7 @@ impl Transaction {
             SELECT fingerprint, created_at FROM flow_artifacts
             WHERE organization = $1 AND flow = $2 AND fingerprint >= $3 AND fingerprint <= $4
             ORDER BY fingerprint LIMIT 2";
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow);
-            let select = select.bind(first.bytes().as_slice()).bind(last.bytes().as_slice());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        artifacts(rows)
+        Ok(fetch_all!(self, SELECT, organization, flow, first, last))
     }
 
     /// When an artifact was first attested or reported in a flow; `None` if it was not.
@@ -71,7 +60,7 @@ impl Transaction {
     ) -> Result<BTreeSet<Fingerprint>, Error> {
         let mut found = BTreeSet::new();
         for table in ["attested_artifacts", "reported_artifacts"] {
-            let rows: Vec<(Vec<u8>,)> = fetch_for_all!(
+            let rows: Vec<(Fingerprint,)> = fetch_for_all!(
                 self,
                 |query| {
                     query
@@ -81,12 +70,10 @@ impl Transaction {
                         .push_bind(trail);
                     query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
                 },
-                artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+                artifacts.iter().copied(),
                 ""
             );
-            for (bytes,) in rows {
-                found.insert(fingerprint(&bytes)?);
-            }
+            found.extend(rows.into_iter().map(|(artifact,)| artifact));
         }
         Ok(found)
     }
@@ -98,7 +85,7 @@ impl Transaction {
         repositories: &[Uuid],
         page: Page,
     ) -> Result<Artifacts, Error> {
-        let rows = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT fingerprint, recorded_at FROM provenance WHERE organization = ",
             );
@@ -110,12 +97,6 @@ impl Transaction {
             query.push(") ORDER BY recorded_at DESC, fingerprint LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset());
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        artifacts(rows)
+        }))
     }
-}
-
-fn artifacts(rows: Vec<(Vec<u8>, i64)>) -> Result<Artifacts, Error> {
-    let parse = |(bytes, at): (Vec<u8>, i64)| Ok((fingerprint(&bytes)?, Timestamp::from_micros(at)));
-    rows.into_iter().map(parse).collect()
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::from_row::{all_from_rows, one_from_row, optional_from_row};
-use super::transaction::on;
+use super::from_row::{all_from_rows, one_from_row};
+use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{ComplianceState, Fingerprint, Page, TemplateBody, Timestamp};
@@ -67,11 +67,11 @@ pub struct ListedFlow {
 struct ListedRow {
     name: String,
     description: Option<String>,
-    created_at: i64,
+    created_at: Timestamp,
     latest_trail: Option<Uuid>,
-    trail_changed_at: Option<i64>,
-    attested_at: Option<i64>,
-    artifact_at: Option<i64>,
+    trail_changed_at: Option<Timestamp>,
+    attested_at: Option<Timestamp>,
+    artifact_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -127,10 +127,7 @@ impl Transaction {
                            WHERE t.organization = f.organization AND t.flow = f.name AND t.closed_at IS NULL)
                      AS has_template
             FROM flows f WHERE organization = $1 AND name = $2";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        }))
+        Ok(fetch_optional!(self, SELECT, organization, flow))
     }
 
     /// The number of flows, and an upper bound of the size of a page as JSON, in bytes.
@@ -192,8 +189,8 @@ impl Transaction {
             let latest = row.trail_changed_at.max(row.attested_at).max(row.artifact_at);
             ListedFlow {
                 description: row.description.unwrap_or_default(),
-                created_at: Timestamp::from_micros(row.created_at),
-                latest_activity_at: latest.map(Timestamp::from_micros),
+                created_at: row.created_at,
+                latest_activity_at: latest,
                 latest_state: row.latest_trail.and_then(|trail| Some(states.get(&trail)?.1)),
                 template: templates.remove(&row.name).map(|template| template.body),
                 tags: tags.remove(&row.name).unwrap_or_default(),
@@ -208,11 +205,7 @@ impl Transaction {
         const UPSERT: &str = "
             INSERT INTO flows (organization, name, description, created_at, created_by_token) VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT (organization, name) DO UPDATE SET description = excluded.description";
-        on!(self, |connection| {
-            let upsert = sqlx::query(UPSERT).bind(new.organization).bind(new.name).bind(new.description);
-            let upsert = upsert.bind(now.micros()).bind(new.token.bytes().as_slice());
-            upsert.execute(connection).await?;
-        });
+        execute!(self, UPSERT, new.organization, new.name, new.description, now, new.token);
         Ok(())
     }
 
@@ -230,9 +223,7 @@ impl Transaction {
             if open.content == content {
                 return Ok(false);
             }
-            on!(self, |connection| {
-                sqlx::query(CLOSE).bind(now.micros()).bind(open.id).execute(connection).await?;
-            });
+            execute!(self, CLOSE, now, open.id);
             self.log().row(Kind::TemplateEnd, open.id);
         }
         self.insert_template(organization, flow, &content, now, None).await?;
@@ -247,10 +238,7 @@ impl Transaction {
     async fn open_template(&mut self, organization: &str, flow: &str) -> Result<Option<TemplateRow>, Error> {
         const SELECT: &str = "
             SELECT id, content FROM flow_templates WHERE organization = $1 AND flow = $2 AND closed_at IS NULL";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(flow);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        }))
+        Ok(fetch_optional!(self, SELECT, organization, flow))
     }
 
     /// The identifier of a version of a flow's templates with this content. Creates one that is not current if there is
@@ -266,10 +254,7 @@ impl Transaction {
             SELECT id FROM flow_templates WHERE organization = $1 AND flow = $2 AND content = $3
             ORDER BY version DESC LIMIT 1";
         let content = json(body)?;
-        let known: Option<Uuid> = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow).bind(&content);
-            select.fetch_optional(connection).await?
-        });
+        let known: Option<Uuid> = fetch_optional_scalar!(self, SELECT, organization, flow, &content);
         match known {
             Some(id) => Ok(id),
             None => self.insert_template(organization, flow, &content, now, Some(now)).await,
@@ -290,11 +275,7 @@ impl Transaction {
             SELECT $1, $2, $3, COALESCE(MAX(version), 0) + 1, $4, $5, $6 FROM flow_templates
             WHERE organization = $2 AND flow = $3";
         let id = Uuid::now_v7();
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(flow).bind(content);
-            let insert = insert.bind(now.micros()).bind(closed_at.map(Timestamp::micros));
-            insert.execute(connection).await?;
-        });
+        execute!(self, INSERT, id, organization, flow, content, now, closed_at);
         self.log().row(Kind::Template, id);
         if closed_at.is_some() {
             self.log().row(Kind::TemplateEnd, id);

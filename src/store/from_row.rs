@@ -23,3 +23,27 @@ pub(super) fn optional_from_row<R: Row, T: for<'r> FromRow<'r, R>>(
 ) -> sqlx::Result<Option<T>> {
     row.map(one_from_row).transpose()
 }
+
+/// The only column of each row.
+pub(super) fn all_scalars<R: Row, T>(rows: Vec<R>) -> sqlx::Result<Vec<T>>
+where
+    (T,): for<'r> FromRow<'r, R>,
+{
+    rows.into_iter().map(scalar).collect()
+}
+
+/// The only column of a row.
+pub(super) fn scalar<R: Row, T>(row: R) -> sqlx::Result<T>
+where
+    (T,): for<'r> FromRow<'r, R>,
+{
+    <(T,)>::from_row(&row).map(|(value,)| value)
+}
+
+/// The only column of an optional row.
+pub(super) fn optional_scalar<R: Row, T>(row: Option<R>) -> sqlx::Result<Option<T>>
+where
+    (T,): for<'r> FromRow<'r, R>,
+{
+    row.map(scalar).transpose()
+}

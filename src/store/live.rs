@@ -6,14 +6,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{compliance, duration, fingerprint};
+use super::columns::{Micros, compliance, duration};
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{fetch_for_all, on};
+use super::transaction::{fetch_all, fetch_for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, KnownRepository, Timestamp};
-use crate::store::from_row::all_from_rows;
 
 /// A repository that an attestation named.
 #[derive(Debug, Clone)]
@@ -58,7 +57,7 @@ pub struct LiveArtifact {
 }
 
 /// An environment with running artifacts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
 pub struct LiveEnvironment {
     /// Its name.
     pub name: String,
@@ -69,6 +68,7 @@ pub struct LiveEnvironment {
     /// When it was last reported.
     pub last_report_at: Timestamp,
     /// Time without reports until it counts as silent; `None` for the service's default.
+    #[sqlx(try_from = "Micros")]
     pub silent_after: Option<Duration>,
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
@@ -76,33 +76,6 @@ pub struct LiveEnvironment {
     pub last_evaluated_at: Option<Timestamp>,
     /// Why it runs too few artifacts, if it does.
     pub absence: Option<String>,
-}
-
-#[derive(sqlx::FromRow)]
-pub(super) struct LiveEnvironmentRow {
-    id: Uuid,
-    name: String,
-    snapshot: i64,
-    last_report_at: i64,
-    silent_after: Option<i64>,
-    compliant_until: Option<i64>,
-    last_evaluated_at: Option<i64>,
-    absence: Option<String>,
-}
-
-impl From<LiveEnvironmentRow> for LiveEnvironment {
-    fn from(row: LiveEnvironmentRow) -> Self {
-        Self {
-            name: row.name,
-            id: row.id,
-            snapshot: row.snapshot,
-            last_report_at: Timestamp::from_micros(row.last_report_at),
-            silent_after: row.silent_after.map(duration),
-            compliant_until: row.compliant_until.map(Timestamp::from_micros),
-            last_evaluated_at: row.last_evaluated_at.map(Timestamp::from_micros),
-            absence: row.absence,
-        }
-    }
 }
 
 /// The columns in the order of `live`.
@@ -124,18 +97,17 @@ struct LiveArtifactRow {
 
 impl LiveArtifactRow {
     fn parse(self) -> Result<LiveArtifact, Error> {
-        let environment = LiveEnvironmentRow {
-            id: self.id.0,
-            name: self.name,
-            snapshot: self.snapshot,
-            last_report_at: self.last_report_at,
-            silent_after: self.silent_after,
-            compliant_until: self.compliant_until,
-            last_evaluated_at: self.last_evaluated_at,
-            absence: self.absence,
-        };
         Ok(LiveArtifact {
-            environment: environment.into(),
+            environment: LiveEnvironment {
+                id: self.id.0,
+                name: self.name,
+                snapshot: self.snapshot,
+                last_report_at: Timestamp::from_micros(self.last_report_at),
+                silent_after: self.silent_after.map(duration),
+                compliant_until: self.compliant_until.map(Timestamp::from_micros),
+                last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
+                absence: self.absence,
+            },
             name: self.artifact,
             fingerprint: self.fingerprint.0,
             started_at: Timestamp::from_micros(self.started_at),
@@ -153,7 +125,7 @@ impl LiveEnvironment {
 }
 
 /// An artifact that was built from the repository.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct BuiltArtifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
@@ -184,10 +156,7 @@ impl Transaction {
         let mut repositories = Vec::new();
         for select in [NAMED, RENAMED] {
             if repositories.is_empty() {
-                let rows: Vec<RepositoryRow> = on!(self, |connection| {
-                    let select = sqlx::query(select).bind(organization).bind(name);
-                    select.fetch_all(connection).await.and_then(all_from_rows)?
-                });
+                let rows: Vec<RepositoryRow> = fetch_all!(self, select, organization, name);
                 repositories = rows.into_iter().map(Repository::from).collect();
             }
         }
@@ -279,7 +248,7 @@ impl Transaction {
         repository: Uuid,
         artifacts: BTreeSet<Fingerprint>,
     ) -> Result<Vec<BuiltArtifact>, Error> {
-        let rows: Vec<(Vec<u8>, Option<String>, Option<String>)> = fetch_for_all!(
+        Ok(fetch_for_all!(
             self,
             |query| {
                 query
@@ -287,13 +256,8 @@ impl Transaction {
                 query.push_bind(organization).push(" AND repository = ").push_bind(repository);
                 query.push(" AND fingerprint IN");
             },
-            artifacts.into_iter().map(|artifact| artifact.bytes().to_vec()),
+            artifacts,
             " ORDER BY fingerprint"
-        );
-        rows.into_iter()
-            .map(|(artifact, commit_sha, commit_url)| {
-                Ok(BuiltArtifact { fingerprint: fingerprint(&artifact)?, commit_sha, commit_url })
-            })
-            .collect()
+        ))
     }
 }

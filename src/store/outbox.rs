@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::transaction::on;
+use super::transaction::{execute, fetch_all, fetch_one};
 use super::{Error, Transaction};
 use crate::domain::model::{TargetKind, Timestamp};
-use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// An open target with a due notification.
 #[derive(Debug, Clone)]
@@ -30,7 +29,7 @@ pub struct DueTarget {
 }
 
 /// A notification that only this replica sends until the lease ends.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct LeasedNotification {
     /// Its identifier, the same for each attempt.
     pub id: Uuid,
@@ -81,23 +80,6 @@ struct DueTargetRow {
     due: Option<i64>,
 }
 
-#[derive(sqlx::FromRow)]
-struct LeasedRow {
-    id: Uuid,
-    target: Uuid,
-    content: String,
-    created_at: i64,
-    attempts: i64,
-    merged_events: i64,
-}
-
-impl From<LeasedRow> for LeasedNotification {
-    fn from(LeasedRow { id, target, content, created_at, attempts, merged_events }: LeasedRow) -> Self {
-        let created_at = Timestamp::from_micros(created_at);
-        Self { id, target, content, created_at, attempts, merged_events }
-    }
-}
-
 impl Transaction {
     /// The open targets with a due notification, longest overdue first.
     pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<DueTarget>, Error> {
@@ -109,10 +91,7 @@ impl Transaction {
             FROM targets t JOIN organizations o ON o.name = t.organization
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL";
-        let rows: Vec<DueTargetRow> = on!(self, |connection| sqlx::query(SELECT)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT);
         let mut due: Vec<(i64, DueTarget)> = Vec::new();
         for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
             let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
@@ -158,10 +137,7 @@ impl Transaction {
                 }
             };
             let Some(id) = first else { continue };
-            let row: LeasedRow = on!(self, |connection| {
-                sqlx::query(LEASE).bind(until).bind(id).fetch_one(connection).await.and_then(one_from_row)?
-            });
-            leased.push(row.into());
+            leased.push(fetch_one!(self, LEASE, until, id));
         }
         Ok(leased)
     }
@@ -177,9 +153,7 @@ impl Transaction {
         const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
         const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
         for (statement, id) in [(SUCCESS, target), (SENT, notification)] {
-            on!(self, |connection| {
-                sqlx::query(statement).bind(at.micros()).bind(id).execute(connection).await?;
-            });
+            execute!(self, statement, at, id);
         }
         Ok(())
     }
@@ -196,17 +170,9 @@ impl Transaction {
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
             WHERE target = $3 AND created_at < $4 AND COALESCE(sent_at, dropped_at) IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
-        on!(self, |connection| {
-            sqlx::query(FAILURE).bind(at.micros()).bind(failed.target).execute(connection).await?;
-        });
-        on!(self, |connection| {
-            let retry = sqlx::query(RETRY).bind(failed.last_error).bind(failed.retry_at.micros());
-            retry.bind(failed.notification).execute(connection).await?;
-        });
-        Ok(on!(self, |connection| {
-            let drop = sqlx::query(DROP).bind(at.micros()).bind(failed.last_error).bind(failed.target);
-            drop.bind(failed.drop_before.micros()).execute(connection).await?.rows_affected()
-        }))
+        execute!(self, FAILURE, at, failed.target);
+        execute!(self, RETRY, failed.last_error, failed.retry_at, failed.notification);
+        Ok(execute!(self, DROP, at, failed.last_error, failed.target, failed.drop_before))
     }
 
     /// The pending notifications for open targets.
@@ -217,8 +183,7 @@ impl Transaction {
             JOIN organizations o ON o.name = t.organization
             WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL
               AND o.closed_at IS NULL";
-        let (waiting, oldest): (i64, Option<i64>) =
-            on!(self, |connection| sqlx::query(SELECT).fetch_one(connection).await.and_then(one_from_row)?);
-        Ok(OutboxBacklog { waiting, oldest: oldest.map(Timestamp::from_micros) })
+        let (waiting, oldest) = fetch_one!(self, SELECT);
+        Ok(OutboxBacklog { waiting, oldest })
     }
 }

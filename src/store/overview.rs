@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{compliance, duration};
-use super::transaction::{fetch_for_all, on};
+use super::columns::Micros;
+use super::transaction::{fetch_all, fetch_for_all, fetch_optional};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
-use crate::store::from_row::{all_from_rows, optional_from_row};
 
 /// The status of an environment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct EnvironmentOverview {
     /// Its identifier.
     pub id: Uuid,
@@ -25,6 +24,7 @@ pub struct EnvironmentOverview {
     /// When it was last reported; `None` if never.
     pub last_report_at: Option<Timestamp>,
     /// Time without reports until it counts as silent; `None` for the service's default.
+    #[sqlx(try_from = "Micros")]
     pub silent_after: Option<Duration>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
@@ -42,39 +42,6 @@ pub struct EnvironmentOverview {
 
 /// Number of events by environment and hour since the start of a time range.
 pub type EventsPerHour = HashMap<(Uuid, i64), i64>;
-
-#[derive(sqlx::FromRow)]
-struct EnvironmentRow {
-    id: Uuid,
-    name: String,
-    snapshot: i64,
-    last_report_at: Option<i64>,
-    silent_after: Option<i64>,
-    compliance: Option<String>,
-    absence: Option<String>,
-    compliant_until: Option<i64>,
-    last_evaluated_at: Option<i64>,
-    artifacts: i64,
-    pods: i64,
-}
-
-impl EnvironmentRow {
-    fn parse(self) -> Result<EnvironmentOverview, Error> {
-        Ok(EnvironmentOverview {
-            id: self.id,
-            name: self.name,
-            snapshot: self.snapshot,
-            last_report_at: self.last_report_at.map(Timestamp::from_micros),
-            silent_after: self.silent_after.map(duration),
-            compliance: compliance(self.compliance.as_deref())?,
-            absence: self.absence,
-            compliant_until: self.compliant_until.map(Timestamp::from_micros),
-            last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
-            artifacts: self.artifacts,
-            pods: self.pods,
-        })
-    }
-}
 
 macro_rules! select_environments {
     ($condition:literal) => {
@@ -123,11 +90,7 @@ impl Transaction {
     pub async fn environment_ids(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
         const SELECT: &str =
             "SELECT id, name, compliance, is_declared FROM environments WHERE organization = $1";
-        let mut rows: Vec<OrderRow> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let mut rows: Vec<OrderRow> = fetch_all!(self, SELECT, organization);
         // Sorted here: the database's order depends on its locale.
         rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
         Ok(rows.into_iter().map(|row| row.id).collect())
@@ -135,14 +98,14 @@ impl Transaction {
 
     /// These environments, in this order.
     pub async fn overview(&mut self, environments: &[Uuid]) -> Result<Vec<EnvironmentOverview>, Error> {
-        let rows: Vec<EnvironmentRow> = fetch_for_all!(
+        let rows: Vec<EnvironmentOverview> = fetch_for_all!(
             self,
             |query| query.push(select_environments!("e.id IN")),
             environments.iter().copied(),
             ""
         );
-        let mut rows: HashMap<Uuid, EnvironmentRow> = rows.into_iter().map(|row| (row.id, row)).collect();
-        environments.iter().filter_map(|id| rows.remove(id)).map(EnvironmentRow::parse).collect()
+        let mut rows: HashMap<Uuid, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+        Ok(environments.iter().filter_map(|id| rows.remove(id)).collect())
     }
 
     /// The environment with this name.
@@ -151,16 +114,8 @@ impl Transaction {
         organization: &str,
         name: &str,
     ) -> Result<Option<EnvironmentOverview>, Error> {
-        let row: Option<EnvironmentRow> = on!(self, |connection| {
-            let select = sqlx::query(select_environments!("e.organization = $1 AND e.name = $2"));
-            select
-                .bind(organization)
-                .bind(name)
-                .fetch_optional(connection)
-                .await
-                .and_then(optional_from_row)?
-        });
-        row.map(EnvironmentRow::parse).transpose()
+        const SELECT: &str = select_environments!("e.organization = $1 AND e.name = $2");
+        Ok(fetch_optional!(self, SELECT, organization, name))
     }
 
     /// The number of events in environments, by hour since a point in time.

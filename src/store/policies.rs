@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use sqlx::types::Uuid;
 
 use super::from_row::all_from_rows;
-use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::transaction::{
+    fetch_all, fetch_for_all, fetch_optional_scalar, fetch_scalar, fetch_scalars, for_all, insert, on,
+};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::policy::PolicyVersion;
@@ -129,10 +131,8 @@ impl Transaction {
             WHERE a.organization = $1 AND a.environment = $2
               AND a.attached_at <= $3 AND (a.closed_at IS NULL OR a.closed_at > $3)
               AND v.created_at <= $3 AND (v.closed_at IS NULL OR v.closed_at > $3)";
-        let rows: Vec<(Option<String>, i64, String)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(environment).bind(at.micros());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<(Option<String>, i64, String)> =
+            fetch_all!(self, SELECT, organization, environment, at);
         let policy = |(name, version, content): (Option<String>, i64, String)| {
             let version = name.map(|name| PolicyVersion { name, version });
             (version, Fingerprint::from_content(content.as_bytes()))
@@ -169,9 +169,7 @@ impl Transaction {
                 AND EXISTS (SELECT 1 FROM policy_attachments a
                             WHERE a.organization = v.organization AND a.policy = v.name AND a.closed_at IS NULL)
               LIMIT 1) AS needed";
-        let count: i64 = on!(self, |connection| {
-            sqlx::query_scalar(COUNT).bind(organization).fetch_one(connection).await?
-        });
+        let count: i64 = fetch_scalar!(self, COUNT, organization);
         Ok(count > 0)
     }
 
@@ -186,9 +184,7 @@ impl Transaction {
             SELECT DISTINCT a.environment
             FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
             WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL AND (v.needs_trails OR NOT $2)";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(needs_trails).fetch_all(connection).await?
-        }))
+        Ok(fetch_scalars!(self, SELECT, organization, needs_trails))
     }
 
     /// The current version of a policy.
@@ -232,9 +228,7 @@ impl Transaction {
             INSERT INTO policy_versions (id, organization, name, version, description, comment, content, needs_trails,
                                          is_declared, created_by, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-        let last: i64 = on!(self, |connection| {
-            sqlx::query_scalar(LAST).bind(organization).bind(new.name).fetch_one(connection).await?
-        });
+        let last: i64 = fetch_scalar!(self, LAST, organization, new.name);
         self.close_policy(organization, new.name, at).await?;
         let id = Uuid::now_v7();
         on!(self, |connection| {
@@ -257,10 +251,7 @@ impl Transaction {
         const CLOSE: &str = "
             UPDATE policy_versions SET closed_at = $1 WHERE organization = $2 AND name = $3 AND closed_at IS NULL
             RETURNING id";
-        let closed: Option<Uuid> = on!(self, |connection| {
-            let close = sqlx::query_scalar(CLOSE).bind(at.micros()).bind(organization).bind(name);
-            close.fetch_optional(connection).await?
-        });
+        let closed: Option<Uuid> = fetch_optional_scalar!(self, CLOSE, at, organization, name);
         if let Some(id) = closed {
             self.log().row(Kind::PolicyVersionEnd, id);
         }

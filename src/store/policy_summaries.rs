@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::fingerprint;
 use super::from_row::all_from_rows;
 use super::policies::Attachment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::search::Artifact;
-use super::transaction::on;
+use super::transaction::{fetch_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::model::{PolicySummary, PolicyVersionSummary, Timestamp};
+use crate::domain::model::{Fingerprint, PolicySummary, PolicyVersionSummary, Timestamp};
 
 /// Maximum number of versions of a policy that are listed.
 const MAX_VERSIONS: i64 = 50;
@@ -23,8 +22,8 @@ struct VersionRow {
     comment: String,
     content: Option<String>,
     created_by: String,
-    created_at: i64,
-    first_at: i64,
+    created_at: Timestamp,
+    first_at: Timestamp,
 }
 
 /// The latest versions `v` of the open policies with this content, in the order of their numbers.
@@ -50,10 +49,7 @@ impl Transaction {
     /// The policies of an organization by name, each with the content of its current version.
     pub async fn policies(&mut self, organization: &str) -> Result<Vec<PolicySummary>, Error> {
         const SELECT: &str = versions!("CASE WHEN v.closed_at IS NULL THEN v.content END", "");
-        let rows: Vec<VersionRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(MAX_VERSIONS);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<VersionRow> = fetch_all!(self, SELECT, organization, MAX_VERSIONS);
         let attachments = self.policy_attachments(organization, None, None).await?;
         Ok(summaries(rows, attachments))
     }
@@ -61,10 +57,7 @@ impl Transaction {
     /// A policy with the contents of its versions.
     pub async fn policy(&mut self, organization: &str, name: &str) -> Result<Option<PolicySummary>, Error> {
         const SELECT: &str = versions!("v.content", " AND c.name = $3");
-        let rows: Vec<VersionRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(MAX_VERSIONS).bind(name);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<VersionRow> = fetch_all!(self, SELECT, organization, MAX_VERSIONS, name);
         let attachments = self.policy_attachments(organization, None, Some(name)).await?;
         Ok(summaries(rows, attachments).pop())
     }
@@ -84,7 +77,7 @@ pub struct FailingArtifact {
 #[derive(sqlx::FromRow)]
 struct FailingRow {
     environment: String,
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     name: String,
     reasons: String,
 }
@@ -99,7 +92,7 @@ impl FailingRow {
             version.bytes().all(|digit| digit.is_ascii_digit()).then(|| reason.to_owned())
         };
         let reasons = reasons.iter().filter_map(of_policy).collect();
-        let artifact = Artifact { fingerprint: fingerprint(&self.fingerprint)?, name: self.name };
+        let artifact = Artifact { fingerprint: self.fingerprint, name: self.name };
         Ok(FailingArtifact { environment: self.environment, artifact, reasons })
     }
 }
@@ -139,7 +132,7 @@ fn summaries(rows: Vec<VersionRow>, attachments: Vec<Attachment>) -> Vec<PolicyS
         let policy = policies.entry(row.name).or_insert_with_key(|name| PolicySummary {
             name: name.clone(),
             description: String::new(),
-            created_at: Timestamp::from_micros(row.first_at),
+            created_at: row.first_at,
             consuming_envs: Vec::new(),
             versions: Vec::new(),
         });
@@ -148,7 +141,7 @@ fn summaries(rows: Vec<VersionRow>, attachments: Vec<Attachment>) -> Vec<PolicyS
             version: row.version,
             policy_yaml: row.content,
             comment: row.comment,
-            timestamp: Timestamp::from_micros(row.created_at),
+            timestamp: row.created_at,
             created_by: row.created_by,
         });
     }

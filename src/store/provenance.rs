@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
+use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::{fetch_for_all, for_all, insert, on};
+use super::transaction::{fetch_all, fetch_for_all, for_all, insert};
 use super::{Error, Transaction};
 use crate::domain::evidence::ownership::{Owned, Ownership};
 use crate::domain::model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
-use crate::store::from_row::all_from_rows;
 use crate::store::repositories::{RecordedRepository, Reporter};
 
 /// The origin that an attestation names for its artifacts.
@@ -77,8 +76,8 @@ pub struct Source {
     pub flow: Option<String>,
     /// The name of the token.
     pub reported_by: Option<String>,
-    /// When it was recorded, in microseconds of Unix time.
-    pub recorded_at: i64,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
 }
 
 /// Matches claims that differ from the origin that counts.
@@ -96,14 +95,8 @@ impl Transaction {
     pub async fn ownerships(&mut self, organization: &str) -> Result<BTreeMap<String, Ownership>, Error> {
         const SELECT: &str =
             "SELECT flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String)> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(organization).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let parse = |(flow, json): (String, String)| {
-            let ownership = serde_json::from_str(&json).map_err(|_| Error::Unreadable("an ownership"))?;
-            Ok((flow, ownership))
-        };
-        rows.into_iter().map(parse).collect()
+        let rows: Vec<(String, Json<Ownership>)> = fetch_all!(self, SELECT, organization);
+        Ok(rows.into_iter().map(|(flow, Json(ownership))| (flow, ownership)).collect())
     }
 
     /// The names under which artifacts ran.
@@ -112,7 +105,7 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Vec<(Fingerprint, String)>, Error> {
-        let rows: Vec<(Vec<u8>, String)> = fetch_for_all!(
+        Ok(fetch_for_all!(
             self,
             |query| {
                 query.push(
@@ -121,10 +114,9 @@ impl Transaction {
                 );
                 query.push_bind(organization).push(" AND r.fingerprint IN");
             },
-            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            artifacts.iter().copied(),
             ""
-        );
-        rows.into_iter().map(|(artifact, name)| Ok((fingerprint(&artifact)?, name))).collect()
+        ))
     }
 
     /// Records the origin that a request names for artifacts.
@@ -180,7 +172,7 @@ impl Transaction {
                 values.push_bind(claim.report.filter(|_| claim.commit_sha.is_some()));
             }
         );
-        let keys = || artifacts.iter().map(|artifact| artifact.bytes().to_vec());
+        let keys = || artifacts.iter().copied();
         let removed: Vec<(Option<String>, Uuid)> = if claim.owned.is_owner {
             fetch_for_all!(
                 self,
@@ -285,10 +277,7 @@ impl Transaction {
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<AtMost<Source>, Error> {
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(select).bind(organization).bind(artifact.bytes().to_vec());
-            select.bind(one_more_than(MAX_ROWS)).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows = fetch_all!(self, select, organization, artifact, one_more_than(MAX_ROWS));
         Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 
@@ -298,15 +287,15 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, i64>, Error> {
-        let rows: Vec<(Vec<u8>, i64)> = fetch_for_all!(
+        let rows: Vec<(Fingerprint, i64)> = fetch_for_all!(
             self,
             |query| {
                 query.push(concat!("SELECT fingerprint, COUNT(*) FROM claims c WHERE ", is_conflict!()));
                 query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
             },
-            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            artifacts.iter().copied(),
             " GROUP BY fingerprint"
         );
-        rows.into_iter().map(|(artifact, count)| Ok((fingerprint(&artifact)?, count))).collect()
+        Ok(rows.into_iter().collect())
     }
 }

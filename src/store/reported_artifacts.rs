@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::columns::{fingerprint, json};
-use super::from_row::all_from_rows;
+use super::columns::{Json, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::{insert, on};
+use super::transaction::{fetch_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Timestamp};
@@ -28,9 +27,10 @@ pub struct NewReport<'a> {
 }
 
 /// The report of an artifact in a trail.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct TrailReport {
     /// The artifact.
+    #[sqlx(rename = "fingerprint")]
     pub artifact: Fingerprint,
     /// The name of the file or the image.
     pub name: String,
@@ -41,23 +41,9 @@ pub struct TrailReport {
 }
 
 #[derive(sqlx::FromRow)]
-struct TrailReportRow {
-    fingerprint: Vec<u8>,
-    name: String,
-    template_name: Option<String>,
-    created_at: i64,
-}
-
-#[derive(sqlx::FromRow)]
 struct NamedRow {
     template_name: String,
-    fingerprint: Vec<u8>,
-}
-
-#[derive(sqlx::FromRow)]
-struct TargetedRow {
-    id: Uuid,
-    targets: String,
+    fingerprint: Fingerprint,
 }
 
 impl Transaction {
@@ -104,18 +90,9 @@ impl Transaction {
             SELECT id, targets FROM attestations a
             WHERE trail = $1 AND targets <> '[]'
               AND NOT EXISTS (SELECT 1 FROM attested_artifacts x WHERE x.attestation = a.id)";
-        let rows: Vec<TargetedRow> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let mut attestations = Vec::new();
-        for row in rows {
-            let targets: Vec<String> =
-                serde_json::from_str(&row.targets).map_err(|_| Error::Unreadable("targets"))?;
-            if targets.iter().any(|target| target == name) {
-                attestations.push(row.id);
-            }
-        }
-        Ok(attestations)
+        let rows: Vec<(Uuid, Json<Vec<String>>)> = fetch_all!(self, SELECT, trail);
+        let is_about = |targets: &[String]| targets.iter().any(|target| target == name);
+        Ok(rows.into_iter().filter(|(_, targets)| is_about(&targets.0)).map(|(id, _)| id).collect())
     }
 
     /// The reports of artifacts in a trail, newest first.
@@ -123,19 +100,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint, name, template_name, created_at FROM reported_artifacts WHERE trail = $1
             ORDER BY created_at DESC, id DESC LIMIT $2";
-        let rows: Vec<TrailReportRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(trail).bind(one_more_than(MAX_ROWS));
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let parse = |row: TrailReportRow| {
-            Ok(TrailReport {
-                artifact: fingerprint(&row.fingerprint)?,
-                name: row.name,
-                template_name: row.template_name,
-                created_at: Timestamp::from_micros(row.created_at),
-            })
-        };
-        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(parse).collect::<Result<_, Error>>()?))
+        Ok(AtMost::from_rows(MAX_ROWS, fetch_all!(self, SELECT, trail, one_more_than(MAX_ROWS))))
     }
 
     /// The artifacts of a trail by their names in its template: the last reported one of each name.
@@ -143,9 +108,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT template_name, fingerprint FROM reported_artifacts
             WHERE trail = $1 AND template_name IS NOT NULL ORDER BY created_at, id";
-        let rows: Vec<NamedRow> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(trail).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(|row| Ok((row.template_name, fingerprint(&row.fingerprint)?))).collect()
+        let rows: Vec<NamedRow> = fetch_all!(self, SELECT, trail);
+        rows.into_iter().map(|row| Ok((row.template_name, row.fingerprint))).collect()
     }
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{compliance, duration, fingerprint, micros};
-use super::transaction::on;
+use super::columns::{Micros, micros};
+use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::log::environment_change::NewSnapshot;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::optional_from_row;
 
 /// An environment whose row is locked until the transaction ends.
 #[derive(Debug, Clone)]
@@ -64,13 +63,13 @@ const CREATE: &str = "
 #[derive(sqlx::FromRow)]
 struct EnvironmentRow {
     id: Uuid,
-    silent_after: Option<i64>,
-    last_report_at: Option<i64>,
+    silent_after: Micros,
+    last_report_at: Option<Timestamp>,
     reported_by: Option<String>,
-    report_hash: Option<Vec<u8>>,
+    report_hash: Option<Fingerprint>,
     snapshot: i64,
-    compliance: Option<String>,
-    evaluated_at: Option<i64>,
+    compliance: Compliance,
+    evaluated_at: Option<Timestamp>,
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
@@ -83,13 +82,13 @@ impl EnvironmentRow {
         let unreadable = |_| Error::Unreadable("the limits of an environment");
         Ok(LockedEnvironment {
             id: self.id,
-            silent_after: self.silent_after.map(duration),
-            last_report_at: self.last_report_at.map(Timestamp::from_micros),
+            silent_after: self.silent_after.into(),
+            last_report_at: self.last_report_at,
             reported_by: self.reported_by,
-            report_hash: self.report_hash.as_deref().map(fingerprint).transpose()?,
+            report_hash: self.report_hash,
             snapshot: self.snapshot,
-            compliance: compliance(self.compliance.as_deref())?,
-            evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
+            compliance: self.compliance,
+            evaluated_at: self.evaluated_at,
             expected: ExpectedArtifacts {
                 min_artifacts: limit(self.min_artifacts).map_err(unreadable)?,
                 max_drop: limit(self.max_drop_percent).map_err(unreadable)?,
@@ -165,12 +164,7 @@ impl Transaction {
             Self::Sqlite(_) => select!(""),
             Self::Postgres(_) => select!(" FOR NO KEY UPDATE"),
         };
-        let row: Option<EnvironmentRow> = on!(self, |connection| sqlx::query(select)
-            .bind(organization)
-            .bind(name)
-            .fetch_optional(connection)
-            .await
-            .and_then(optional_from_row)?);
+        let row: Option<EnvironmentRow> = fetch_optional!(self, select, organization, name);
         row.map(EnvironmentRow::parse).transpose()
     }
 
@@ -182,11 +176,7 @@ impl Transaction {
         token: Fingerprint,
         now: Timestamp,
     ) -> Result<LockedEnvironment, Error> {
-        on!(self, |connection| {
-            let create = sqlx::query(CREATE).bind(Uuid::now_v7()).bind(organization).bind(name);
-            let create = create.bind(now.micros()).bind(token.bytes().as_slice());
-            create.execute(connection).await?;
-        });
+        execute!(self, CREATE, Uuid::now_v7(), organization, name, now, token);
         self.lock_environment(organization, name).await?.ok_or(Error::Unreadable("an environment"))
     }
 
@@ -197,9 +187,7 @@ impl Transaction {
         name: &str,
     ) -> Result<Option<bool>, Error> {
         const SELECT: &str = "SELECT is_declared FROM environments WHERE organization = $1 AND name = $2";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(organization).bind(name).fetch_optional(connection).await?
-        }))
+        Ok(fetch_optional_scalar!(self, SELECT, organization, name))
     }
 
     /// Sets the description of an environment.
@@ -210,9 +198,7 @@ impl Transaction {
         description: &str,
     ) -> Result<(), Error> {
         const UPDATE: &str = "UPDATE environments SET description = $1 WHERE organization = $2 AND name = $3";
-        on!(self, |connection| {
-            sqlx::query(UPDATE).bind(description).bind(organization).bind(name).execute(connection).await?;
-        });
+        execute!(self, UPDATE, description, organization, name);
         Ok(())
     }
 
@@ -247,10 +233,7 @@ impl Transaction {
             INSERT INTO confirmations (environment, snapshot, reported_by, first_at, last_at)
             VALUES ($1, $2, $3, $4, $4)
             ON CONFLICT (environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
-        on!(self, |connection| {
-            let upsert = sqlx::query(UPSERT).bind(environment).bind(snapshot).bind(received.reported_by);
-            upsert.bind(received.at.micros()).execute(connection).await?;
-        });
+        execute!(self, UPSERT, environment, snapshot, received.reported_by, received.at);
         Ok(())
     }
 
@@ -262,10 +245,7 @@ impl Transaction {
         reference: Option<u32>,
     ) -> Result<(), Error> {
         const UPDATE: &str = "UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE id = $3";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(absence).bind(reference.map(i64::from)).bind(environment);
-            update.execute(connection).await?;
-        });
+        execute!(self, UPDATE, absence, reference.map(i64::from), environment);
         Ok(())
     }
 
@@ -277,10 +257,7 @@ impl Transaction {
         compliance: Compliance,
     ) -> Result<(), Error> {
         const UPDATE: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(compliance.as_str()).bind(environment).bind(snapshot);
-            update.execute(connection).await?;
-        });
+        execute!(self, UPDATE, compliance.as_str(), environment, snapshot);
         if let Some(snapshot) = self.log().snapshot(environment, snapshot) {
             snapshot.compliance = Some(compliance.as_str().to_owned());
         }
@@ -295,10 +272,7 @@ impl Transaction {
         to: Timestamp,
     ) -> Result<(), Error> {
         const INSERT: &str = "INSERT INTO gaps (environment, from_at, to_at) VALUES ($1, $2, $3)";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(environment).bind(from.micros()).bind(to.micros());
-            insert.execute(connection).await?;
-        });
+        execute!(self, INSERT, environment, from, to);
         self.log().environment(environment, to).gap_from = Some(from);
         Ok(())
     }
@@ -313,10 +287,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SUPERSEDE: &str = "
             UPDATE snapshots SET superseded_at = $1, confirmed_at = $2 WHERE environment = $3 AND snapshot = $4";
-        let superseded = on!(self, |connection| {
-            let supersede = sqlx::query(SUPERSEDE).bind(at.micros()).bind(confirmed.map(Timestamp::micros));
-            supersede.bind(environment).bind(snapshot).execute(connection).await?.rows_affected()
-        });
+        let superseded = execute!(self, SUPERSEDE, at, confirmed, environment, snapshot);
         if superseded > 0 {
             self.log().environment(environment, at).previous_confirmed_at = confirmed;
         }

@@ -2,7 +2,7 @@
 
 use sqlx::types::Uuid;
 
-use super::transaction::on;
+use super::transaction::{execute, fetch_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
@@ -10,7 +10,7 @@ use crate::domain::model::{
     AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp,
     UrlText, at_provider, match_repository,
 };
-use crate::store::from_row::{all_from_rows, one_from_row};
+use crate::store::from_row::one_from_row;
 
 /// A recorded repository.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -147,10 +147,7 @@ impl Transaction {
             ORDER BY provider, name";
         let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
         self.lock_repository_name(organization, name).await?;
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(name).bind(id);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        }))
+        Ok(fetch_all!(self, SELECT, organization, name, id))
     }
 
     async fn lock_repository_name(&mut self, organization: &str, name: &str) -> Result<(), Error> {
@@ -227,10 +224,7 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO repository_names (organization, name, repository, created_at) VALUES ($1, $2, $3, $4)
             ON CONFLICT DO NOTHING";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(organization).bind(named.name.as_str()).bind(repository);
-            insert.bind(at.micros()).execute(connection).await?;
-        });
+        execute!(self, INSERT, organization, named.name.as_str(), repository, at);
         Ok(())
     }
 
@@ -272,9 +266,7 @@ impl Transaction {
         self.log().revision(Kind::Repository, id, now);
         let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
         for change in changes {
-            on!(self, |connection| {
-                sqlx::query(*change).bind(organization).bind(id).execute(connection).await?;
-            });
+            execute!(self, *change, organization, id);
         }
         Ok(true)
     }

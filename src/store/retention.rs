@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 
 use super::columns::duration;
 use super::rows::Bytes;
-use super::transaction::{in_chunks, on};
+use super::transaction::{execute, fetch_all, fetch_optional_scalar, in_chunks, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Removal;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -100,10 +100,7 @@ impl Transaction {
             SELECT e.id, e.organization, o.retention
             FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.retention IS NOT NULL";
-        let rows: Vec<(Uuid, String, i64)> = on!(self, |connection| sqlx::query(SELECT)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<(Uuid, String, i64)> = fetch_all!(self, SELECT);
         let retention = |(id, organization, micros)| EnvironmentRetention {
             id,
             organization,
@@ -116,10 +113,7 @@ impl Transaction {
     pub async fn organization_retentions(&mut self) -> Result<Vec<OrganizationRetention>, Error> {
         const SELECT: &str =
             "SELECT name, attachment_retention, audit_retention FROM organizations ORDER BY name";
-        let rows: Vec<OrganizationRow> = on!(self, |connection| sqlx::query(SELECT)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<OrganizationRow> = fetch_all!(self, SELECT);
         let retention = |row: OrganizationRow| OrganizationRetention {
             name: row.name,
             attachments: row.attachment_retention.map(duration),
@@ -139,25 +133,16 @@ impl Transaction {
         const RECORD: &str = "
             UPDATE environments SET horizon_at = $2
             WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2) RETURNING organization";
-        let workloads: Vec<(Bytes,)> = on!(self, |connection| {
-            let remove = sqlx::query(REMOVE_PODS).bind(environment).bind(horizon.micros());
-            remove.bind(MAX_BATCH).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let workloads: Vec<(Bytes,)> = fetch_all!(self, REMOVE_PODS, environment, horizon, MAX_BATCH);
         let mut rows = workloads.len() as u64;
         let mut workloads: Vec<Fingerprint> = workloads.into_iter().map(|(Bytes(hash),)| hash).collect();
         workloads.sort_unstable();
         workloads.dedup();
         for removal in REMOVALS {
-            rows += on!(self, |connection| {
-                let removal = sqlx::query(removal).bind(environment).bind(horizon.micros());
-                removal.bind(MAX_BATCH).execute(connection).await?.rows_affected()
-            });
+            rows += execute!(self, removal, environment, horizon, MAX_BATCH);
         }
         if rows > 0 {
-            let organization: Option<String> = on!(self, |connection| {
-                let record = sqlx::query_scalar(RECORD).bind(environment).bind(horizon.micros());
-                record.fetch_optional(connection).await?
-            });
+            let organization: Option<String> = fetch_optional_scalar!(self, RECORD, environment, horizon);
             // Only the first batch changes the horizon.
             if let Some(organization) = organization {
                 let subject = Removal::history(&environment.to_string());
@@ -240,10 +225,7 @@ impl Transaction {
               AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
                             WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
             ORDER BY x.created_at LIMIT $3";
-        let rows: Vec<(Bytes,)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(horizon.micros());
-            select.bind(MAX_ATTACHMENTS).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<(Bytes,)> = fetch_all!(self, SELECT, organization, horizon, MAX_ATTACHMENTS);
         Ok(rows.into_iter().map(|(Bytes(sha256),)| sha256).collect())
     }
 
@@ -257,7 +239,7 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<u64, Error> {
         let expired = self.expired_attachments(organization, horizon).await?;
-        let keys = || expired.iter().map(|sha256| sha256.bytes().to_vec());
+        let keys = || expired.iter().copied();
         in_chunks!(
             self,
             |query| {
@@ -306,10 +288,7 @@ impl Transaction {
         horizon: Timestamp,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let recorded: Option<String> = on!(self, |connection| {
-            let record = sqlx::query_scalar(record).bind(organization).bind(horizon.micros());
-            record.fetch_optional(connection).await?
-        });
+        let recorded: Option<String> = fetch_optional_scalar!(self, record, organization, horizon);
         if recorded.is_some() {
             let removal = Removal { subject: subject.to_owned(), before: horizon.micros() };
             self.log().removal(organization, removal, now);
@@ -327,10 +306,7 @@ impl Transaction {
         const DELETE: &str = "
             DELETE FROM audit WHERE id IN
             (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
-        let rows = on!(self, |connection| {
-            let delete = sqlx::query(DELETE).bind(organization).bind(horizon.micros());
-            delete.bind(MAX_BATCH).execute(connection).await?.rows_affected()
-        });
+        let rows = execute!(self, DELETE, organization, horizon, MAX_BATCH);
         if rows > 0 {
             const RECORD: &str = "
                 UPDATE organizations SET audit_removed_before = $2
@@ -347,9 +323,6 @@ impl Transaction {
         const DELETE: &str = "
             DELETE FROM notifications WHERE id IN
             (SELECT id FROM notifications WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
-        Ok(on!(self, |connection| {
-            let delete = sqlx::query(DELETE).bind(horizon.micros());
-            delete.bind(MAX_BATCH).execute(connection).await?.rows_affected()
-        }))
+        Ok(execute!(self, DELETE, horizon, MAX_BATCH))
     }
 }

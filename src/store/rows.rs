@@ -4,9 +4,7 @@
 //! much as the query. On SQLite, a large result is therefore read as one JSON text.
 
 use serde::{Deserialize, Deserializer};
-use sqlx::error::BoxDynError;
 use sqlx::types::Uuid;
-use sqlx::{Database, Decode, Type};
 
 use crate::domain::model::Fingerprint;
 
@@ -16,7 +14,8 @@ use crate::domain::model::Fingerprint;
 pub(super) struct Id(pub(super) Uuid);
 
 /// A fingerprint: a column value, or the output of SQLite's `hex`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, sqlx::Type)]
+#[sqlx(transparent, no_pg_array)]
 pub(super) struct Bytes(pub(super) Fingerprint);
 
 impl<'de> Deserialize<'de> for Id {
@@ -31,25 +30,6 @@ impl<'de> Deserialize<'de> for Bytes {
         let digits = <&str>::deserialize(deserializer)?;
         let bytes = Fingerprint::from_hex(digits);
         bytes.map(Self).ok_or_else(|| serde::de::Error::custom("expected 32 bytes in hex"))
-    }
-}
-
-impl<DB: Database> Type<DB> for Bytes
-where
-    Vec<u8>: Type<DB>,
-{
-    fn type_info() -> DB::TypeInfo {
-        <Vec<u8>>::type_info()
-    }
-}
-
-impl<'r, DB: Database> Decode<'r, DB> for Bytes
-where
-    &'r [u8]: Decode<'r, DB>,
-{
-    fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
-        let bytes: [u8; 32] = <&[u8]>::decode(value)?.try_into()?;
-        Ok(Self(Fingerprint::from(bytes)))
     }
 }
 

@@ -128,10 +128,10 @@ impl Transaction {
                 query.push(" WHERE environment = ").push_bind(environment);
                 query.push(" AND ended_at IS NULL AND fingerprint IN");
             },
-            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            artifacts.iter().copied(),
             " RETURNING fingerprint, name, pods, first_snapshot, last_snapshot"
         );
-        let ended = ended.into_iter().map(EndedArtifactRow::parse).collect::<Result<_, _>>()?;
+        let ended = ended.into_iter().map(EndedArtifactRow::entry).collect();
         self.log().environment(environment, at).artifacts_ended = ended;
         Ok(())
     }

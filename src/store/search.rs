@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::fingerprint;
+use super::columns::Json;
 use super::like_pattern::{anywhere, literal};
 use super::row_limit::{AtMost, one_more_than};
-use super::transaction::on;
+use super::transaction::{fetch_all, fetch_scalar, fetch_scalars, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
@@ -22,7 +22,7 @@ const MAX_RESULTS: usize = 50;
 pub const MAX_SCANNED: i64 = 20_000;
 
 /// An artifact.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Artifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
@@ -31,43 +31,22 @@ pub struct Artifact {
 }
 
 /// A running or ended pod.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Pod {
     /// The environment.
     pub environment: String,
     /// The namespace.
     pub namespace: String,
     /// Its name.
+    #[sqlx(rename = "pod")]
     pub name: String,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended; `None` while it runs.
     pub ended_at: Option<Timestamp>,
     /// Its digests by image name.
+    #[sqlx(try_from = "Json<BTreeMap<String, Fingerprint>>")]
     pub digests: BTreeMap<String, Fingerprint>,
-}
-
-#[derive(sqlx::FromRow)]
-struct PodRow {
-    environment: String,
-    namespace: String,
-    pod: String,
-    started_at: i64,
-    ended_at: Option<i64>,
-    digests: String,
-}
-
-impl PodRow {
-    fn parse(self) -> Result<Pod, Error> {
-        Ok(Pod {
-            environment: self.environment,
-            namespace: self.namespace,
-            name: self.pod,
-            started_at: Timestamp::from_micros(self.started_at),
-            ended_at: self.ended_at.map(Timestamp::from_micros),
-            digests: serde_json::from_str(&self.digests).map_err(|_| Error::Unreadable("a workload"))?,
-        })
-    }
 }
 
 /// A trail.
@@ -127,9 +106,7 @@ impl Transaction {
     /// An environment's share of [`MAX_SCANNED`].
     async fn scanned_per_environment(&mut self, organization: &str) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
-        let environments: i64 = on!(self, |connection| {
-            sqlx::query_scalar(COUNT).bind(organization).fetch_one(connection).await?
-        });
+        let environments: i64 = fetch_scalar!(self, COUNT, organization);
         Ok((MAX_SCANNED / environments.max(1)).max(100))
     }
 
@@ -141,7 +118,7 @@ impl Transaction {
         last: Fingerprint,
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = "
-            SELECT f.fingerprint, MAX(f.name) FROM (
+            SELECT f.fingerprint, MAX(f.name) AS name FROM (
               SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
               WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2 AND r.fingerprint <= $3
               UNION SELECT fingerprint, substr(name, 1, 255) FROM reported_artifacts
@@ -151,16 +128,8 @@ impl Transaction {
               UNION SELECT target, '' FROM approvals
               WHERE organization = $1 AND target >= $2 AND target <= $3) AS f
             GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
-        let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(first.bytes().to_vec());
-            select
-                .bind(last.bytes().to_vec())
-                .bind(one_more_than(MAX_RESULTS))
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        artifacts(rows)
+        let rows = fetch_all!(self, SELECT, organization, first, last, one_more_than(MAX_RESULTS));
+        Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
     /// The running and ended artifacts with a matching image name.
@@ -186,13 +155,13 @@ impl Transaction {
              ORDER BY f.name, f.fingerprint LIMIT $4"
         );
         let share = self.scanned_per_environment(organization).await?;
-        let rows: Vec<(Vec<u8>, String)> = on!(self, |connection| {
+        let rows = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(&text.pattern);
             let select = select.bind(&text.lowercase_pattern);
             let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        artifacts(rows)
+        Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
     /// The pods with a matching name, running pods first.
@@ -237,25 +206,23 @@ impl Transaction {
                 pods_of!("named", "p.ended_at >= e.since AND p.pod = $6")
             )
         );
-        let mut rows: Vec<PodRow> = on!(self, |connection| {
-            let select = sqlx::query(RUNNING).bind(organization).bind(&text.pattern);
-            select
-                .bind(&text.lowercase_pattern)
-                .bind(one_more_than(MAX_RESULTS))
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        if rows.len() <= MAX_RESULTS {
+        let mut pods: Vec<Pod> = fetch_all!(
+            self,
+            RUNNING,
+            organization,
+            &text.pattern,
+            &text.lowercase_pattern,
+            one_more_than(MAX_RESULTS)
+        );
+        if pods.len() <= MAX_RESULTS {
             let share = self.scanned_per_environment(organization).await?;
-            rows.append(&mut on!(self, |connection| {
+            pods.append(&mut on!(self, |connection| {
                 let select = sqlx::query(ENDED).bind(organization).bind(&text.pattern);
                 let select = select.bind(&text.lowercase_pattern);
                 let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
                 select.fetch_all(connection).await.and_then(all_from_rows)?
             }));
         }
-        let pods = rows.into_iter().map(PodRow::parse).collect::<Result<_, Error>>()?;
         Ok(AtMost::from_rows(MAX_RESULTS, pods))
     }
 
@@ -284,15 +251,14 @@ impl Transaction {
                                      WHERE f.organization = $1 AND f.flow = $8 AND f.fingerprint = b.fingerprint)
             ORDER BY b.commit_sha, b.fingerprint LIMIT $9";
         let first: String = commit.chars().take(40).collect();
-        let rows: Vec<(String, Vec<u8>)> = on!(self, |connection| {
+        let built = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
             let select = select.bind(&first).bind(format!("{first}g")).bind(commit_pattern(commit));
             let select = select.bind(format!("%{}%", literal(&format!("\"git_commit\":\"{commit}"))));
             let select = select.bind(flow.unwrap_or_default()).bind(one_more_than(MAX_RESULTS));
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        let built = rows.into_iter().map(|(commit, artifact)| Ok((commit, fingerprint(&artifact)?)));
-        Ok(AtMost::from_rows(MAX_RESULTS, built.collect::<Result<_, Error>>()?))
+        Ok(AtMost::from_rows(MAX_RESULTS, built))
     }
 
     /// The trails of commits with this prefix of hex digits, newest first.
@@ -308,15 +274,15 @@ impl Transaction {
               AND substr(git_commit_info, 10, 40) < $3 AND git_commit_info LIKE $4 ESCAPE '!'
             ORDER BY created_at DESC, id DESC LIMIT $5";
         let prefix: String = commit.chars().take(40).collect();
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(&prefix).bind(format!("{prefix}g"));
-            select
-                .bind(commit_pattern(commit))
-                .bind(one_more_than(MAX_RESULTS))
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let rows = fetch_all!(
+            self,
+            SELECT,
+            organization,
+            &prefix,
+            format!("{prefix}g"),
+            commit_pattern(commit),
+            one_more_than(MAX_RESULTS)
+        );
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
@@ -331,14 +297,14 @@ impl Transaction {
             contains_text!("f.name"),
             " ORDER BY f.name LIMIT $4"
         );
-        let rows = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(&text.pattern);
-            select
-                .bind(&text.lowercase_pattern)
-                .bind(one_more_than(MAX_RESULTS))
-                .fetch_all(connection)
-                .await?
-        });
+        let rows = fetch_scalars!(
+            self,
+            SELECT,
+            organization,
+            &text.pattern,
+            &text.lowercase_pattern,
+            one_more_than(MAX_RESULTS)
+        );
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
@@ -383,9 +349,4 @@ impl Transaction {
 /// Matches the commit of a trail, which is serialized with the hash first.
 fn commit_pattern(commit: &str) -> String {
     format!("{}%", literal(&format!("{{\"sha1\":\"{commit}")))
-}
-
-fn artifacts(rows: Vec<(Vec<u8>, String)>) -> Result<AtMost<Artifact>, Error> {
-    let parse = |(bytes, name): (Vec<u8>, String)| Ok(Artifact { fingerprint: fingerprint(&bytes)?, name });
-    Ok(AtMost::from_rows(MAX_RESULTS, rows.into_iter().map(parse).collect::<Result<_, Error>>()?))
 }

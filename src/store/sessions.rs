@@ -1,7 +1,6 @@
 //! Stores the sessions of signed-in browsers.
 
-use super::columns::fingerprint;
-use super::transaction::on;
+use super::transaction::execute;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -20,25 +19,23 @@ impl Store {
     /// The session with this hash, whether or not it has expired.
     pub async fn session(&self, session: Fingerprint) -> Result<Option<Session>, Error> {
         const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
-        let hash = session.bytes().as_slice();
-        let row: Option<(Vec<u8>, i64, i64)> = match self {
+        let row: Option<(Fingerprint, Timestamp, Timestamp)> = match self {
             Self::Sqlite(pools) => sqlx::query(SELECT)
-                .bind(hash)
+                .bind(session)
                 .fetch_optional(pools.authentication()?)
                 .await
                 .and_then(optional_from_row)?,
             Self::Postgres(pools) => sqlx::query(SELECT)
-                .bind(hash)
+                .bind(session)
                 .fetch_optional(&pools.authentication)
                 .await
                 .and_then(optional_from_row)?,
         };
-        row.map(|(token, created_at, last_used_at)| {
-            let (created_at, last_used_at) =
-                (Timestamp::from_micros(created_at), Timestamp::from_micros(last_used_at));
-            Ok(Session { token: fingerprint(&token)?, times: SessionTimes { created_at, last_used_at } })
-        })
-        .transpose()
+        let session = |(token, created_at, last_used_at)| Session {
+            token,
+            times: SessionTimes { created_at, last_used_at },
+        };
+        Ok(row.map(session))
     }
 }
 
@@ -57,42 +54,29 @@ impl Transaction {
         const DELETE: &str = "
             DELETE FROM sessions WHERE token = $1 AND sha256 NOT IN
             (SELECT sha256 FROM sessions WHERE token = $1 ORDER BY last_used_at DESC, created_at DESC LIMIT $2)";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(session.bytes().as_slice()).bind(token.bytes().as_slice());
-            insert.bind(now.micros()).execute(connection).await?;
-        });
-        on!(self, |connection| {
-            let delete = sqlx::query(DELETE).bind(token.bytes().as_slice()).bind(i64::from(max_sessions));
-            delete.execute(connection).await?;
-        });
+        execute!(self, INSERT, session, token, now);
+        execute!(self, DELETE, token, i64::from(max_sessions));
         Ok(())
     }
 
     /// Records that a session was used.
     pub async fn record_session_use(&mut self, session: Fingerprint, now: Timestamp) -> Result<(), Error> {
         const UPDATE: &str = "UPDATE sessions SET last_used_at = $2 WHERE sha256 = $1 AND last_used_at < $2";
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(session.bytes().as_slice());
-            update.bind(now.micros()).execute(connection).await?;
-        });
+        execute!(self, UPDATE, session, now);
         Ok(())
     }
 
     /// Ends a session.
     pub async fn close_session(&mut self, session: Fingerprint) -> Result<(), Error> {
         const DELETE: &str = "DELETE FROM sessions WHERE sha256 = $1";
-        on!(self, |connection| {
-            sqlx::query(DELETE).bind(session.bytes().as_slice()).execute(connection).await?;
-        });
+        execute!(self, DELETE, session);
         Ok(())
     }
 
     /// Removes the sessions that were last used before `idle` or created before `oldest`.
     pub async fn remove_sessions(&mut self, idle: Timestamp, oldest: Timestamp) -> Result<(), Error> {
         const DELETE: &str = "DELETE FROM sessions WHERE last_used_at < $1 OR created_at < $2";
-        on!(self, |connection| {
-            sqlx::query(DELETE).bind(idle.micros()).bind(oldest.micros()).execute(connection).await?;
-        });
+        execute!(self, DELETE, idle, oldest);
         Ok(())
     }
 }

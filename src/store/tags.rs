@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::from_row::all_from_rows;
-use super::transaction::on;
+use super::transaction::{execute, fetch_all};
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
@@ -63,10 +62,7 @@ impl Transaction {
             Tagged::Environment(name) => (statements!("environment_tags", "environment"), name),
             Tagged::Flow(name) => (statements!("flow_tags", "flow"), name),
         };
-        let open: Vec<(Uuid, String, String)> = on!(self, |connection| {
-            let select = sqlx::query(select).bind(organization).bind(name);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let open: Vec<(Uuid, String, String)> = fetch_all!(self, select, organization, name);
         let (mut changes, mut total) = (Vec::new(), open.len());
         for (id, tag, value) in &open {
             match set.get(tag.as_str()) {
@@ -76,17 +72,12 @@ impl Transaction {
                 None => continue,
             }
             if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
-                on!(self, |connection| {
-                    sqlx::query(close).bind(now.micros()).bind(id).execute(connection).await?;
-                });
+                execute!(self, close, now, id);
                 total -= 1;
             }
         }
         for (tag, value) in set {
-            on!(self, |connection| {
-                let insert = sqlx::query(insert).bind(Uuid::now_v7()).bind(organization).bind(name);
-                insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
-            });
+            execute!(self, insert, Uuid::now_v7(), organization, name, tag, value, now);
             total += 1;
             changes.push(format!("set the tag {tag}={value}"));
         }
@@ -102,10 +93,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT environment, tag, tag_value FROM environment_tags
             WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
-        let rows: Vec<(String, String, String)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(environment.unwrap_or_default());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<(String, String, String)> =
+            fetch_all!(self, SELECT, organization, environment.unwrap_or_default());
         let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
         for (environment, tag, value) in rows {
             tags.entry(environment).or_default().insert(tag, value);

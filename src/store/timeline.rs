@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::duration;
+use super::columns::{Json, Micros};
+use super::from_row::all_from_rows;
 use super::rows::{Bytes, rows};
-use super::transaction::on;
+use super::transaction::{fetch_all, fetch_one, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::notification::Content;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::{all_from_rows, one_from_row};
 
 /// The snapshots that retention has not removed.
 #[derive(Debug, Clone, Copy)]
@@ -25,15 +25,17 @@ pub struct AvailableSnapshots {
 }
 
 /// A snapshot, without its artifacts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Snapshot {
     /// Its number.
+    #[sqlx(rename = "snapshot")]
     pub number: i64,
     /// When it was received.
     pub received_at: Timestamp,
     /// The name of the reporter's token.
     pub reported_by: String,
     /// Reports of the same artifacts after those of another token.
+    #[sqlx(skip)]
     pub confirmations: Vec<Confirmation>,
     /// When it was last confirmed; `None` while it is current.
     pub confirmed_at: Option<Timestamp>,
@@ -52,31 +54,6 @@ pub struct Confirmation {
     pub first_at: Timestamp,
     /// The start of its latest uninterrupted reports.
     pub last_at: Timestamp,
-}
-
-#[derive(sqlx::FromRow)]
-struct SnapshotRow {
-    snapshot: i64,
-    received_at: i64,
-    reported_by: String,
-    confirmed_at: Option<i64>,
-    superseded_at: Option<i64>,
-    compliance: Option<String>,
-}
-
-impl SnapshotRow {
-    fn parse(self) -> Result<Snapshot, Error> {
-        let compliance = self.compliance.as_deref().map(str::parse).transpose();
-        Ok(Snapshot {
-            number: self.snapshot,
-            received_at: Timestamp::from_micros(self.received_at),
-            reported_by: self.reported_by,
-            confirmations: Vec::new(),
-            confirmed_at: self.confirmed_at.map(Timestamp::from_micros),
-            superseded_at: self.superseded_at.map(Timestamp::from_micros),
-            compliance: compliance.map_err(|_| Error::Unreadable("a compliance state"))?,
-        })
-    }
 }
 
 /// An artifact that started or exited with a snapshot.
@@ -105,27 +82,21 @@ struct ChangeRow {
 }
 
 /// An interval without reports.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
 pub struct Gap {
     /// The snapshot that was current at its start.
     pub snapshot: i64,
     /// The last report before it.
+    #[sqlx(rename = "from_at")]
     pub from: Timestamp,
     /// The first report after it.
+    #[sqlx(rename = "to_at")]
     pub to: Timestamp,
     /// Number of gaps of this snapshot.
     pub total: i64,
     /// Total length of the gaps of this snapshot.
+    #[sqlx(try_from = "Micros")]
     pub sum: Duration,
-}
-
-#[derive(sqlx::FromRow)]
-struct GapRow {
-    snapshot: i64,
-    from_at: i64,
-    to_at: i64,
-    total: i64,
-    sum: i64,
 }
 
 /// Pods with the same digests at two points in time.
@@ -147,12 +118,8 @@ impl Transaction {
                     WHERE s.environment = e.id AND (s.superseded_at IS NULL OR s.superseded_at > COALESCE(e.horizon_at, 0))
                     ORDER BY s.snapshot LIMIT 1)
             FROM environments e WHERE e.id = $1";
-        let (horizon, first): (Option<i64>, Option<i64>) = on!(self, |connection| sqlx::query(SELECT)
-            .bind(environment)
-            .fetch_one(connection)
-            .await
-            .and_then(one_from_row)?);
-        Ok(AvailableSnapshots { first, horizon_at: horizon.map(Timestamp::from_micros) })
+        let (horizon_at, first) = fetch_one!(self, SELECT, environment);
+        Ok(AvailableSnapshots { first, horizon_at })
     }
 
     /// The snapshots from one number to another, inclusive, newest first.
@@ -167,22 +134,10 @@ impl Transaction {
         const CONFIRMATIONS: &str = "
             SELECT snapshot, reported_by, first_at, last_at FROM confirmations
             WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY first_at, reported_by LIMIT 1000";
-        let rows: Vec<SnapshotRow> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(environment)
-                .bind(first)
-                .bind(last)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
-        let mut snapshots = rows.into_iter().map(SnapshotRow::parse).collect::<Result<Vec<_>, _>>()?;
-        let confirmations: Vec<(i64, String, i64, i64)> = on!(self, |connection| {
-            let select = sqlx::query(CONFIRMATIONS).bind(environment).bind(first).bind(last);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let mut snapshots: Vec<Snapshot> = fetch_all!(self, SELECT, environment, first, last);
+        let confirmations: Vec<(i64, String, Timestamp, Timestamp)> =
+            fetch_all!(self, CONFIRMATIONS, environment, first, last);
         for (number, reported_by, first_at, last_at) in confirmations {
-            let (first_at, last_at) = (Timestamp::from_micros(first_at), Timestamp::from_micros(last_at));
             if let Some(snapshot) = snapshots.iter_mut().find(|snapshot| snapshot.number == number) {
                 snapshot.confirmations.push(Confirmation { reported_by, first_at, last_at });
             }
@@ -255,10 +210,7 @@ impl Transaction {
               JOIN events v ON v.environment = p.environment AND v.kind = 'ON_SCALED_ARTIFACT'
                 AND v.occurred_at >= p.since AND v.occurred_at < p.until_at
             ORDER BY v.occurred_at, v.id";
-        let rows: Vec<(String, bool)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<(String, bool)> = fetch_all!(self, SELECT, environment, first, last, limit);
         let read = |(text, is_cut): (String, bool)| {
             Ok((serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"))?, is_cut))
         };
@@ -281,18 +233,7 @@ impl Transaction {
                 AND g.from_at < COALESCE(s.superseded_at, 9223372036854775807)
               WHERE s.environment = $1 AND s.snapshot >= $2 AND s.snapshot <= $3) AS c
             WHERE place <= $4 ORDER BY from_at DESC";
-        let rows: Vec<GapRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(first).bind(last);
-            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let gap = |row: GapRow| Gap {
-            snapshot: row.snapshot,
-            from: Timestamp::from_micros(row.from_at),
-            to: Timestamp::from_micros(row.to_at),
-            total: row.total,
-            sum: duration(row.sum),
-        };
-        Ok(rows.into_iter().map(gap).collect())
+        Ok(fetch_all!(self, SELECT, environment, first, last, limit))
     }
 
     /// The gaps that ended after one time, and at or before another, oldest first, each with the snapshot that was current
@@ -307,12 +248,7 @@ impl Transaction {
                              WHERE s.environment = g.environment AND s.received_at <= g.from_at
                              ORDER BY s.received_at DESC LIMIT 1), 0), g.from_at, g.to_at
             FROM gaps g WHERE g.environment = $1 AND g.to_at > $2 AND g.to_at <= $3 ORDER BY g.from_at LIMIT 1000";
-        let rows: Vec<(i64, i64, i64)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(after.micros()).bind(until.micros());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let time = Timestamp::from_micros;
-        Ok(rows.into_iter().map(|(snapshot, from, to)| (snapshot, time(from), time(to))).collect())
+        Ok(fetch_all!(self, SELECT, environment, after, until))
     }
 
     /// The events of an environment at or after one time, and before another, newest first or oldest first.
@@ -324,15 +260,15 @@ impl Transaction {
         (offset, limit): (i64, i64),
     ) -> Result<Vec<Content>, Error> {
         let order = if is_oldest_first { "ASC" } else { "DESC" };
-        let rows: Vec<String> = on!(self, |connection| {
+        let rows: Vec<(Json<Content>,)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new("SELECT content FROM events WHERE environment = ");
             query.push_bind(environment).push(" AND kind <> 'ON_CHECKPOINT' AND occurred_at >= ");
             query.push_bind(from.micros()).push(" AND occurred_at < ").push_bind(until.micros());
             query.push(format!(" ORDER BY occurred_at {order}, id {order} LIMIT ")).push_bind(limit);
-            query.push(" OFFSET ").push_bind(offset).build_query_scalar().fetch_all(connection).await?
+            query.push(" OFFSET ").push_bind(offset);
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
         });
-        let read = |text: String| serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"));
-        rows.into_iter().map(read).collect()
+        Ok(rows.into_iter().map(|(Json(event),)| event).collect())
     }
 
     /// The workloads of an environment at either of two points in time.

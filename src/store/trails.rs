@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
-use super::transaction::{fetch_for_all, on};
+use super::columns::Json;
+use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
 use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, Timestamp};
@@ -77,10 +77,10 @@ pub(super) struct TrailRow {
     id: Uuid,
     flow: String,
     name: String,
-    created_at: i64,
-    last_modified_at: i64,
+    created_at: Timestamp,
+    last_modified_at: Timestamp,
     created_by: String,
-    git_commit_info: Option<String>,
+    git_commit_info: Json<Option<GitCommit>>,
     description: Option<String>,
     origin_url: Option<String>,
     user_data: Option<String>,
@@ -93,7 +93,6 @@ pub(super) struct TrailRow {
 
 impl TrailRow {
     pub(super) fn parse(self) -> Result<Trail, Error> {
-        let commit = self.git_commit_info.map(|commit| serde_json::from_str(&commit)).transpose();
         let unreadable = |_| Error::Unreadable("a trail");
         let template = match (self.template, self.template_version, self.template_content) {
             (Some(id), Some(version), Some(content)) => {
@@ -107,10 +106,10 @@ impl TrailRow {
             id: self.id,
             flow: self.flow,
             name: self.name,
-            created_at: Timestamp::from_micros(self.created_at),
-            last_modified_at: Timestamp::from_micros(self.last_modified_at),
+            created_at: self.created_at,
+            last_modified_at: self.last_modified_at,
             created_by: self.created_by,
-            commit: commit.map_err(|_| Error::Unreadable("a commit"))?,
+            commit: self.git_commit_info.0,
             description: self.description.unwrap_or_default(),
             origin_url: self.origin_url.unwrap_or_default(),
             user_data: serde_json::from_str(&json(self.user_data)).map_err(unreadable)?,
@@ -132,19 +131,19 @@ pub(super) struct AttestationRow {
     overrides: Option<Uuid>,
     is_compliant: bool,
     has_verdict: bool,
-    targets: String,
+    targets: Json<BTreeSet<String>>,
 }
 
-impl AttestationRow {
-    pub(super) fn parse(self) -> Result<LatestAttestation, Error> {
-        Ok(LatestAttestation {
-            id: self.id.to_string(),
-            name: self.name,
-            kind: self.kind,
-            overrides: self.overrides.map(|id| id.to_string()),
-            passes: self.has_verdict.then_some(self.is_compliant),
-            targets: serde_json::from_str(&self.targets).map_err(|_| Error::Unreadable("targets"))?,
-        })
+impl From<AttestationRow> for LatestAttestation {
+    fn from(row: AttestationRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            name: row.name,
+            kind: row.kind,
+            overrides: row.overrides.map(|id| id.to_string()),
+            passes: row.has_verdict.then_some(row.is_compliant),
+            targets: row.targets.0,
+        }
     }
 }
 
@@ -153,7 +152,7 @@ impl AttestationRow {
 struct ReportedRow {
     trail: Uuid,
     template_name: String,
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
 }
 
 /// An attestation of a reported artifact.
@@ -342,7 +341,7 @@ impl Transaction {
         let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
         for row in latest {
             if let Some(trail) = by_id.get_mut(&row.trail) {
-                trail.latest.push(row.parse()?);
+                trail.latest.push(row.into());
             }
         }
         for (trail, repository) in repositories {
@@ -352,7 +351,7 @@ impl Transaction {
         }
         for row in reported {
             if let Some(trail) = by_id.get_mut(&row.trail) {
-                trail.artifacts.insert(row.template_name, fingerprint(&row.fingerprint)?);
+                trail.artifacts.insert(row.template_name, row.fingerprint);
             }
         }
         for NamedRow { trail, template_name, attestation } in named {
@@ -370,11 +369,7 @@ impl Transaction {
     ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
         const SELECT: &str =
             "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<(String, String, String)> = fetch_all!(self, SELECT, organization);
         let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
         for (flow, tag, value) in rows {
             tags.entry(flow).or_default().insert(tag, value);

@@ -91,6 +91,64 @@ macro_rules! on {
 }
 pub(super) use on;
 
+/// Executes a statement with its parameters, and returns the number of affected rows:
+/// `execute!(tx, "DELETE FROM … WHERE id = $1", id)`.
+macro_rules! execute {
+    ($transaction:expr, $statement:expr $(, $value:expr)* $(,)?) => {
+        $crate::store::transaction::on!($transaction, |connection| {
+            sqlx::query($statement)$(.bind($value))*.execute(connection).await?.rows_affected()
+        })
+    };
+}
+pub(super) use execute;
+
+/// Runs a statement with its parameters, and converts its rows with a function of [`from_row`](super::from_row).
+macro_rules! fetch {
+    ($fetch:ident, $convert:ident, $transaction:expr, $statement:expr $(, $value:expr)* $(,)?) => {
+        $crate::store::transaction::on!($transaction, |connection| {
+            let rows = sqlx::query($statement)$(.bind($value))*.$fetch(connection).await;
+            rows.and_then($crate::store::from_row::$convert)?
+        })
+    };
+}
+pub(super) use fetch;
+
+/// All rows of a statement, as tuples or structs.
+macro_rules! fetch_all {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_all, all_from_rows, $($part)*) };
+}
+pub(super) use fetch_all;
+
+/// The only row of a statement.
+macro_rules! fetch_one {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_one, one_from_row, $($part)*) };
+}
+pub(super) use fetch_one;
+
+/// The row of a statement, if there is one.
+macro_rules! fetch_optional {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_optional, optional_from_row, $($part)*) };
+}
+pub(super) use fetch_optional;
+
+/// The only column of all rows.
+macro_rules! fetch_scalars {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_all, all_scalars, $($part)*) };
+}
+pub(super) use fetch_scalars;
+
+/// The only column of the only row.
+macro_rules! fetch_scalar {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_one, scalar, $($part)*) };
+}
+pub(super) use fetch_scalar;
+
+/// The only column of the row, if there is one.
+macro_rules! fetch_optional_scalar {
+    ($($part:tt)*) => { $crate::store::transaction::fetch!(fetch_optional, optional_scalar, $($part)*) };
+}
+pub(super) use fetch_optional_scalar;
+
 /// Maximum number of rows per statement: far below the parameter limits of SQLite (32,766) and PostgreSQL (65,535).
 pub(super) const MAX_STATEMENT_ROWS: usize = 1_000;
 

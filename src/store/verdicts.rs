@@ -44,9 +44,9 @@ pub enum ExpiryChange {
 
 impl<'a> StatusChange<'a> {
     /// The artifacts whose verdict ends.
-    fn ended(&self) -> impl Iterator<Item = (Uuid, Vec<u8>)> + use<'a> {
+    fn ended(&self) -> impl Iterator<Item = (Uuid, Fingerprint)> + use<'a> {
         let Self { environment, before, after, .. } = *self;
-        only_in(before, after).map(move |(artifact, _)| (environment, artifact.bytes().to_vec()))
+        only_in(before, after).map(move |(artifact, _)| (environment, *artifact))
     }
 
     /// The artifacts with a new verdict.
@@ -246,7 +246,7 @@ impl Transaction {
         changes: Vec<StatusChange<'_>>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let ended: Vec<(Uuid, Vec<u8>)> = changes.iter().flat_map(StatusChange::ended).collect();
+        let ended: Vec<(Uuid, Fingerprint)> = changes.iter().flat_map(StatusChange::ended).collect();
         let started = changes.iter().flat_map(StatusChange::started);
         let started = started.map(|(environment, artifact, running)| {
             Ok((environment, artifact, &running.verdict, json(&running.verdict.reasons)?))
@@ -267,7 +267,7 @@ impl Transaction {
             on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
                 query.push_values(chunk, |mut values, (environment, artifact)| {
-                    values.push_bind(*environment).push_bind(artifact.as_slice());
+                    values.push_bind(*environment).push_bind(*artifact);
                 });
                 query.push(") UPDATE verdicts SET until_at = ").push_bind(at.micros());
                 query.push(
@@ -371,7 +371,7 @@ impl Transaction {
                 query.push_bind(organization).push(concat!(" AND r.ended_at IS NULL AND ", has_policy!()));
                 query.push(" AND r.fingerprint IN");
             },
-            artifacts.iter().map(|artifact| artifact.bytes().to_vec()),
+            artifacts.iter().copied(),
             ""
         );
         Ok(names.into_iter().map(|(name,)| name).collect())

@@ -4,7 +4,6 @@
 //! is never a label value.
 
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,12 +16,12 @@ use crate::api::{self, Accepted};
 use crate::domain::live::collapse::{ContainerSkip, PodSkip};
 use crate::domain::live::live_set::Tally;
 use crate::domain::retry::{StatusClass, classify};
-use crate::process::metrics::PREFIX;
+use crate::process::metrics::{PREFIX, register, register_seconds};
 
 type Real = Gauge<f64, AtomicU64>;
 
 /// The metrics. Gauges are set at each scrape.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Metrics {
     pub(super) pods: Family<EnvironmentLabel, Gauge>,
     pub(super) artifacts: Family<EnvironmentLabel, Gauge>,
@@ -35,7 +34,7 @@ pub(super) struct Metrics {
     pub(super) watch_silence: Family<WatchLabel, Real>,
     pub(super) relist_differences: Family<WatchLabel, Counter>,
     pub(super) reports: Family<OutcomeLabels, Counter>,
-    pub(super) report_seconds: ReportSeconds,
+    pub(super) report_seconds: Family<EnvironmentLabel, Histogram, fn() -> Histogram>,
     pub(super) last_accepted: Family<EnvironmentLabel, Real>,
     pub(super) pending: Family<EnvironmentLabel, Real>,
     pub(super) withheld: Family<ReasonLabels, Gauge>,
@@ -48,10 +47,6 @@ pub(super) struct Metrics {
 
 /// Upper bounds of the buckets, in seconds: from a heartbeat to an upload that takes a minute.
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 20.0, 60.0];
-
-/// A histogram for each environment.
-#[derive(Debug)]
-pub(super) struct ReportSeconds(Family<EnvironmentLabel, Histogram, fn() -> Histogram>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct EnvironmentLabel {
@@ -92,19 +87,73 @@ pub(super) struct EventLabel {
     pub(super) r#type: &'static str,
 }
 
-impl Default for ReportSeconds {
-    fn default() -> Self {
-        Self(Family::new_with_constructor(|| Histogram::new(BUCKETS)))
-    }
-}
-
-impl ReportSeconds {
-    pub(super) fn observe(&self, environment: &EnvironmentLabel, took: Duration) {
-        self.0.get_or_create(environment).observe(took.as_secs_f64());
-    }
-}
-
 impl Metrics {
+    /// Creates and registers the metrics.
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix(PREFIX).sub_registry_with_prefix("agent");
+        let report_seconds = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        registry.register_with_unit(
+            "report_duration",
+            "Time from composing a report to its response",
+            Unit::Seconds,
+            report_seconds.clone(),
+        );
+        Self {
+            pods: register(registry, "pods", "Pods in the namespaces of the environment, in any phase"),
+            artifacts: register(registry, "artifacts", "Reported pods"),
+            pods_skipped: register(registry, "skipped_pods", "Pods that are not reported"),
+            containers_skipped: register(
+                registry,
+                "skipped_containers",
+                "Containers of started pods that are not reported",
+            ),
+            config_digests: register(
+                registry,
+                "config_digests",
+                "Containers identified by the digest of their image configuration",
+            ),
+            watch_state: register(registry, "watch_state", "1 for the current state of a watch"),
+            watch_restarts: register(registry, "watch_restarts", "Restarts of watches, by reason"),
+            watch_events: register(registry, "watch_events", "Events received by watches"),
+            watch_silence: register_seconds(
+                registry,
+                "watch_silence",
+                "Time since the last contact with the API server",
+            ),
+            relist_differences: register(
+                registry,
+                "relist_differences",
+                "Pods that differed between a periodic relist and the watch",
+            ),
+            reports: register(registry, "reports", "Reports, by outcome"),
+            report_seconds,
+            last_accepted: register_seconds(
+                registry,
+                "last_accepted_timestamp",
+                "Unix time of the last accepted report",
+            ),
+            pending: register_seconds(registry, "pending", "Age of the oldest unreported change"),
+            withheld: register(registry, "withheld", "1 while reports are withheld, by reason"),
+            departed_pods: register(registry, "departed_pods", "Unreported departed pods"),
+            departed_pods_deduplicated: register(
+                registry,
+                "departed_pods_deduplicated",
+                "Departed pods represented by another pod of the same namespace, owner and digests",
+            ),
+            departed_pods_dropped: register(
+                registry,
+                "departed_pods_dropped",
+                "Departed pods dropped because there were too many",
+            ),
+            other_writers: register(
+                registry,
+                "other_writers",
+                "New snapshots of an unchanged report: another client reports to the environment",
+            ),
+            token_rotations: register(registry, "token_rotations", "Changes of the token in the token file"),
+        }
+    }
+
     /// Sets the pod gauges of an environment. A reason without pods is exported as 0.
     pub(super) fn count(&self, environment: &EnvironmentLabel, tally: &Tally) {
         let gauge = |family: &Family<EnvironmentLabel, Gauge>, n: u64| {
@@ -122,82 +171,6 @@ impl Metrics {
             let n = tally.skipped_containers.get(&skip).copied().unwrap_or_default();
             self.containers_skipped.get_or_create(&label(container_reason(skip))).set(integer(n));
         }
-    }
-
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix(PREFIX).sub_registry_with_prefix("agent");
-        registry.register(
-            "pods",
-            "Pods in the namespaces of the environment, in any phase",
-            self.pods.clone(),
-        );
-        registry.register("artifacts", "Reported pods", self.artifacts.clone());
-        registry.register("skipped_pods", "Pods that are not reported", self.pods_skipped.clone());
-        registry.register(
-            "skipped_containers",
-            "Containers of started pods that are not reported",
-            self.containers_skipped.clone(),
-        );
-        registry.register(
-            "config_digests",
-            "Containers identified by the digest of their image configuration",
-            self.config_digests.clone(),
-        );
-        registry.register("watch_state", "1 for the current state of a watch", self.watch_state.clone());
-        registry.register("watch_restarts", "Restarts of watches, by reason", self.watch_restarts.clone());
-        registry.register("watch_events", "Events received by watches", self.watch_events.clone());
-        registry.register_with_unit(
-            "watch_silence",
-            "Time since the last contact with the API server",
-            Unit::Seconds,
-            self.watch_silence.clone(),
-        );
-        registry.register(
-            "relist_differences",
-            "Pods that differed between a periodic relist and the watch",
-            self.relist_differences.clone(),
-        );
-        registry.register("reports", "Reports, by outcome", self.reports.clone());
-        registry.register_with_unit(
-            "report_duration",
-            "Time from composing a report to its response",
-            Unit::Seconds,
-            self.report_seconds.0.clone(),
-        );
-        registry.register_with_unit(
-            "last_accepted_timestamp",
-            "Unix time of the last accepted report",
-            Unit::Seconds,
-            self.last_accepted.clone(),
-        );
-        registry.register_with_unit(
-            "pending",
-            "Age of the oldest unreported change",
-            Unit::Seconds,
-            self.pending.clone(),
-        );
-        registry.register("withheld", "1 while reports are withheld, by reason", self.withheld.clone());
-        registry.register("departed_pods", "Unreported departed pods", self.departed_pods.clone());
-        registry.register(
-            "departed_pods_deduplicated",
-            "Departed pods represented by another pod of the same namespace, owner and digests",
-            self.departed_pods_deduplicated.clone(),
-        );
-        registry.register(
-            "departed_pods_dropped",
-            "Departed pods dropped because there were too many",
-            self.departed_pods_dropped.clone(),
-        );
-        registry.register(
-            "other_writers",
-            "New snapshots of an unchanged report: another client reports to the environment",
-            self.other_writers.clone(),
-        );
-        registry.register(
-            "token_rotations",
-            "Changes of the token in the token file",
-            self.token_rotations.clone(),
-        );
     }
 }
 

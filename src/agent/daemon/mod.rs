@@ -86,14 +86,14 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     let scope = Scope::covering(plan.environments.iter().map(|e| &e.selection)).map_err(Error::Scope)?;
     let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(Error::Address)?;
     log_configuration(&plan, &scope, &cluster, &client, &timing, track_departed, address);
-    let shared = Arc::new(Shared::new(&plan, &scope, client.clone(), track_departed, &timing));
+    let mut registry = registry::registry();
+    let shared = Shared::new(&plan, &scope, client.clone(), track_departed, &timing, &mut registry);
+    let shared = Arc::new(shared);
 
     // Shutdown order: watches at once, then reporters after their last report, then the listener.
     let (mut watching, mut reporting, mut serving) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let (ending, served) = (CancellationToken::new(), CancellationToken::new());
     if let Some(listener) = listener {
-        let mut registry = registry::registry();
-        shared.metrics.register(&mut registry);
         let health = Health::new(Arc::clone(&shared), registry, timing.cadence.stale_after, shutdown.clone());
         let router = admin::router(Arc::new(health));
         serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));

@@ -149,7 +149,7 @@ impl Reporter {
         let (now, took) = (Instant::now(), flight.start.elapsed());
         let metrics = &self.shared.metrics;
         let environment = metrics::EnvironmentLabel { environment: self.name.as_str().to_owned() };
-        metrics.report_seconds.observe(&environment, took);
+        metrics.report_seconds.get_or_create(&environment).observe(took.as_secs_f64());
         let outcome = metrics::OutcomeLabels {
             environment: environment.environment.clone(),
             outcome: match &result {

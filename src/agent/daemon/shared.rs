@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use super::environment_state::{EnvironmentState, ReportState};
@@ -58,6 +59,7 @@ impl Shared {
         client: Client,
         track_departed: TrackDeparted,
         timing: &Timing,
+        registry: &mut Registry,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
         let watches: Vec<WatchState> = match scope {
@@ -79,7 +81,7 @@ impl Shared {
             list_completed: Notify::new(),
             plan: plan.clone(),
             client,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(registry),
         }
     }
 

@@ -37,7 +37,6 @@ pub(super) struct Image {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) kind: String,
-    #[serde(default)]
     repository: Option<String>,
 }
 

@@ -106,7 +106,8 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let Bootstrap { path, plan, addresses } = bootstrap;
     let generation = plan.generation;
     let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
-    let mut evaluating = Evaluating::exclusive(app, names, app.limits.background_permit_timeout).await?;
+    let mut evaluating =
+        Evaluating::exclusive_within(app, names, app.limits.background_permit_timeout).await?;
     let transaction = &mut evaluating.transaction;
     let at = app.site.now();
     let journal = match transaction.reconcile(&plan, at).await? {

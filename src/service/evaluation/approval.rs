@@ -3,8 +3,6 @@
 //! An approval is evidence: it is withdrawn, never deleted, and has the name of its token. Each change evaluates the artifact in
 //! the same transaction, as an attestation does.
 
-use std::collections::BTreeSet;
-
 use axum::http::StatusCode;
 use serde_json::Value;
 
@@ -67,8 +65,7 @@ pub(crate) async fn approve(
     new: NewApproval,
 ) -> Result<(StatusCode, Approval), Problem> {
     caller.authorize_approval(organization, flow, environment)?;
-    let mut evaluating =
-        Evaluating::exclusive(app, BTreeSet::from([organization]), app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     require_flow(transaction, organization, flow).await?;
     if let Some(name) = environment
@@ -132,8 +129,7 @@ pub(crate) async fn withdraw(
     number: i64,
     comment: &Text,
 ) -> Result<Approval, Problem> {
-    let mut evaluating =
-        Evaluating::exclusive(app, BTreeSet::from([organization]), app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let approval = find_approval(transaction, organization, flow, number).await?;
     caller.authorize_approval(organization, flow, approval.environment.as_ref())?;

@@ -80,9 +80,14 @@ impl<'a> Evaluating<'a> {
         Ok(Self::new(app, transaction, locks))
     }
 
-    /// Excludes all other changes of these organizations: for an attestation, the bootstrap file or the retention. Returns
-    /// [`Error::Busy`] after `timeout`.
-    pub(crate) async fn exclusive(
+    /// Excludes all other changes of the organization: for an attestation. Returns [`Error::Busy`] if they take too long.
+    pub(crate) async fn exclusive(app: &'a App, organization: &str) -> Result<Self, Error> {
+        Self::exclusive_within(app, BTreeSet::from([organization]), app.limits.permit_timeout).await
+    }
+
+    /// Excludes all other changes of these organizations: for the bootstrap file or the retention. Returns [`Error::Busy`]
+    /// after `timeout`.
+    pub(crate) async fn exclusive_within(
         app: &'a App,
         organizations: BTreeSet<&str>,
         timeout: Duration,

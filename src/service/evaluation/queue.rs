@@ -126,8 +126,7 @@ impl Together {
     async fn evaluate(self, app: &App) -> Result<bool, store::Error> {
         let QueuedEnvironment { organization, name, cause, artifacts, .. } = &self.first;
         let mut evaluating = if artifacts.is_some() {
-            let organizations = BTreeSet::from([organization.as_str()]);
-            Evaluating::exclusive(app, organizations, app.limits.permit_timeout).await?
+            Evaluating::exclusive(app, organization).await?
         } else {
             Evaluating::shared(app, organization).await?
         };

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{Problem, panicked};
-use super::{access_log, response};
+use super::{access_log, openapi, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
@@ -106,6 +106,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
     // Routes write a parameter with slashes as `{*name}`, the document as `{name}`.
     document.paths.paths =
         document.paths.paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    openapi::complete(&mut document);
     let token = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme("token", token);
     (router, document)

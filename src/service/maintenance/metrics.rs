@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::domain::model::{self, TargetKind};
-use crate::process::metrics::{self, PREFIX};
+use crate::process::metrics::{self, PREFIX, register, register_seconds};
 
 /// The metrics and their registry.
 #[derive(Debug)]
@@ -75,57 +75,67 @@ const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: metrics::registry(),
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            reports: Family::default(),
-            attestations: Family::default(),
-            connections: Family::default(),
-            reloads: Family::default(),
-            generation: Gauge::default(),
-            stale: Gauge::default(),
-            stale_reason: Mutex::default(),
-            removed: Counter::default(),
-            events: Family::default(),
-            notifications: Family::default(),
-            merged: Counter::default(),
-            waiting: Gauge::default(),
-            waiting_seconds: Gauge::default(),
-            queued: Gauge::default(),
-            queued_seconds: Gauge::default(),
-        };
-        let registry = metrics.registry.sub_registry_with_prefix(PREFIX);
-        registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
-        registry.register_with_unit(
+        let mut registry = metrics::registry();
+        let prefixed = registry.sub_registry_with_prefix(PREFIX);
+        let seconds = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        prefixed.register_with_unit(
             "http_request_duration",
             "Time from the headers of the request to those of the response",
             Unit::Seconds,
-            metrics.seconds.clone(),
+            seconds.clone(),
         );
-        registry.register("reports", "Accepted reports by outcome", metrics.reports.clone());
-        registry.register("attestations", "Accepted attestations by outcome", metrics.attestations.clone());
-        registry.register(
-            "database_connections",
-            "Connections of the database pool by state",
-            metrics.connections.clone(),
-        );
-        registry.register(
-            "bootstrap_loads",
-            "Loads of the bootstrap file by outcome",
-            metrics.reloads.clone(),
-        );
-        registry.register(
-            "bootstrap_generation",
-            "Last applied generation of the bootstrap file",
-            metrics.generation.clone(),
-        );
-        registry.register(
-            "bootstrap_stale",
-            "1 while the bootstrap file has a lower generation than the database",
-            metrics.stale.clone(),
-        );
-        registry.register("retention_removed_rows", "Rows removed by the retention", metrics.removed.clone());
+        let metrics = Self {
+            requests: register(prefixed, "http_requests", "Requests by route, method and status"),
+            seconds,
+            reports: register(prefixed, "reports", "Accepted reports by outcome"),
+            attestations: register(prefixed, "attestations", "Accepted attestations by outcome"),
+            connections: register(
+                prefixed,
+                "database_connections",
+                "Connections of the database pool by state",
+            ),
+            reloads: register(prefixed, "bootstrap_loads", "Loads of the bootstrap file by outcome"),
+            generation: register(
+                prefixed,
+                "bootstrap_generation",
+                "Last applied generation of the bootstrap file",
+            ),
+            stale: register(
+                prefixed,
+                "bootstrap_stale",
+                "1 while the bootstrap file has a lower generation than the database",
+            ),
+            removed: register(prefixed, "retention_removed_rows", "Rows removed by the retention"),
+            events: register(prefixed, "events", "Events of environments by trigger"),
+            notifications: register(
+                prefixed,
+                "notifications",
+                "Attempts to send a notification by target type and outcome",
+            ),
+            merged: register(
+                prefixed,
+                "notifications_merged",
+                "Notifications that were merged into a later one",
+            ),
+            waiting: register(prefixed, "notifications_waiting", "Notifications that are waiting to be sent"),
+            waiting_seconds: register_seconds(
+                prefixed,
+                "notifications_waiting",
+                "Age of the oldest waiting notification",
+            ),
+            queued: register(
+                prefixed,
+                "evaluations_waiting",
+                "Environments that are waiting to be evaluated",
+            ),
+            queued_seconds: register_seconds(
+                prefixed,
+                "evaluations_waiting",
+                "Age of the oldest waiting evaluation",
+            ),
+            stale_reason: Mutex::default(),
+            registry,
+        };
         // Present from the start, so that the first event is visible as an increase.
         for trigger in model::Trigger::ALL {
             drop(metrics.events.get_or_create(&Trigger { trigger: trigger.as_str() }));
@@ -135,39 +145,6 @@ impl Metrics {
                 drop(metrics.notifications.get_or_create(&Delivery { target, outcome }));
             }
         }
-        registry.register("events", "Events of environments by trigger", metrics.events.clone());
-        registry.register(
-            "notifications",
-            "Attempts to send a notification by target type and outcome",
-            metrics.notifications.clone(),
-        );
-        registry.register(
-            "notifications_merged",
-            "Notifications that were merged into a later one",
-            metrics.merged.clone(),
-        );
-        registry.register(
-            "notifications_waiting",
-            "Notifications that are waiting to be sent",
-            metrics.waiting.clone(),
-        );
-        registry.register_with_unit(
-            "notifications_waiting",
-            "Age of the oldest waiting notification",
-            Unit::Seconds,
-            metrics.waiting_seconds.clone(),
-        );
-        registry.register(
-            "evaluations_waiting",
-            "Environments that are waiting to be evaluated",
-            metrics.queued.clone(),
-        );
-        registry.register_with_unit(
-            "evaluations_waiting",
-            "Age of the oldest waiting evaluation",
-            Unit::Seconds,
-            metrics.queued_seconds.clone(),
-        );
         metrics
     }
 

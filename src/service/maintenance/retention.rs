@@ -139,7 +139,7 @@ impl Round<'_> {
             if orphans.is_empty() {
                 continue;
             }
-            let mut evaluating = Evaluating::exclusive(
+            let mut evaluating = Evaluating::exclusive_within(
                 self.app,
                 BTreeSet::from([organization]),
                 self.app.limits.background_permit_timeout,
@@ -166,7 +166,7 @@ impl Round<'_> {
             if expired.is_empty() {
                 break;
             }
-            let mut evaluating = Evaluating::exclusive(
+            let mut evaluating = Evaluating::exclusive_within(
                 self.app,
                 BTreeSet::from([organization]),
                 self.app.limits.background_permit_timeout,

@@ -9,7 +9,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::access::{Admitted, ReadAudit};
 use crate::service::evaluation::inputs::Inputs;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::access::Token;
@@ -20,17 +20,11 @@ use crate::store::access::Token;
     get,
     path = "/environments/{org}/{env_name}/access-review",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-        ("fingerprint" = Option<String>, Query, description = "Artifact", pattern = "^[a-f0-9]{64}$"),
-    ),
+    params(("fingerprint" = Option<String>, Query, description = "Artifact", pattern = "^[a-f0-9]{64}$")),
     responses(
         (status = 200, description = "The review", body = AccessReview),
         (status = 404, description = "No such environment", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn review_access(
     State(site): State<Site>,

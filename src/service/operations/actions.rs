@@ -11,7 +11,7 @@ use crate::domain::model::{Action, DeliveryTimes, ListedAction, Target, TargetKi
 use crate::service::access::{Admitted, Caller, Read};
 use crate::service::addresses::{Address, AddressBook};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::actions as stored;
 
@@ -26,12 +26,7 @@ const KIND: &str = "env";
     get,
     path = "/organizations/{org}/environments_notifications",
     tag = "actions",
-    params(("org" = String, Path, description = "Organization")),
-    responses(
-        (status = 200, description = "All actions by number", body = Vec<ListedAction>),
-        ErrorResponses,
-    ),
-    security(("token" = [])),
+    responses((status = 200, description = "All actions by number", body = Vec<ListedAction>)),
 )]
 pub(crate) async fn list_notifications(
     State(site): State<Site>,
@@ -50,16 +45,11 @@ pub(crate) async fn list_notifications(
     get,
     path = "/actions/{org}/{action_number}",
     tag = "actions",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("action_number" = i64, Path, description = "Number of the action", minimum = 1),
-    ),
+    params(("action_number" = i64, Path, description = "Number of the action", minimum = 1)),
     responses(
         (status = 200, description = "The action", body = Action),
         (status = 404, description = "No such action", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_action(
     State(site): State<Site>,

@@ -1,7 +1,5 @@
 //! Allow an artifact in an environment: an extension of the interface.
 
-use std::collections::BTreeSet;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -16,7 +14,7 @@ use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
 
 /// An entry of an allow-list.
@@ -40,19 +38,12 @@ pub(crate) struct AllowedArtifact {
     put,
     path = "/allowlists/{org}/{env_name}",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     request_body(content = AllowedArtifact, content_type = "application/json"),
     responses(
         (status = 200, description = "The artifact was allowed before", body = String, content_type = "application/json"),
         (status = 201, description = "Allowed", body = String, content_type = "application/json"),
         (status = 404, description = "No such environment", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn allow_artifact(
     State(app): State<App>,
@@ -69,8 +60,8 @@ pub(crate) async fn allow_artifact(
     }
     let unknown = sent.unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
-    let (name, organizations) = (environment.as_str(), BTreeSet::from([organization.as_str()]));
-    let mut evaluating = Evaluating::exclusive(&app, organizations, app.limits.permit_timeout).await?;
+    let name = environment.as_str();
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     if transaction.is_environment_declared(&organization, name).await?.is_none() {
         return Err(Problem::not_found(format!("environment \"{environment}\" not found")));

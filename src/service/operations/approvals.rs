@@ -11,7 +11,7 @@ use crate::domain::model::{
 use crate::service::access::{Admitted, Read};
 use crate::service::evaluation::approval::{find_approval, require_flow};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::{Transaction, approvals as stored};
 
@@ -24,17 +24,11 @@ pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
     get,
     path = "/approvals/{org}/{flow_name}/{approval_number}",
     tag = "approvals",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("approval_number" = i64, Path, description = "Number of the approval in the flow, or -1 for the latest"),
-    ),
+    params(("approval_number" = i64, Path, description = "Number of the approval in the flow, or -1 for the latest")),
     responses(
         (status = 200, description = "The approval", body = Approval<SourceCommit>),
         (status = 404, description = "No such flow or approval", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_approval(
     State(site): State<Site>,
@@ -74,17 +68,11 @@ pub(super) async fn with_artifacts(
     get,
     path = "/artifacts/{org}/{flow_name}/{fingerprint}/approvals",
     tag = "approvals",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("fingerprint" = inline(Fingerprint), Path, description = "Approved artifact"),
-    ),
+    params(("fingerprint" = inline(Fingerprint), Path, description = "Approved artifact")),
     responses(
         (status = 200, description = "All approvals, lowest number first", body = Approvals),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_approvals(
     State(site): State<Site>,
@@ -106,17 +94,13 @@ pub(crate) async fn list_approvals(
     path = "/approvals/{org}/{flow_name}",
     tag = "approvals",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
     responses(
         (status = 200, description = "A page, latest first", body = Approvals),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_approvals_of_flow(
     State(site): State<Site>,
@@ -143,17 +127,10 @@ pub(crate) struct ApprovedCommit {
     get,
     path = "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",
     tag = "approvals",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     responses(
         (status = 200, description = "The commit", body = ApprovedCommit),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn approved_commit(
     State(site): State<Site>,

@@ -18,7 +18,7 @@ use crate::service::app::App;
 use crate::service::evaluation::approval::{NewApproval, approve, withdraw};
 use crate::service::http::body::{Paced, Received, content_length};
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::limits::MAX_DATA;
 
 /// The body of an approval, or of a request for one. Unknown fields are rejected: with a misspelled `environment`, the
@@ -84,19 +84,12 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     post,
     path = "/approvals/{org}/{flow_name}",
     tag = "approvals",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-    ),
     request_body(content = ApprovalRequest, content_type = "application/json"),
     responses(
         (status = 200, description = "The token has made this approval already", body = Approval<SourceCommit>),
         (status = 201, description = "Recorded", body = Approval<SourceCommit>),
         (status = 404, description = "No such flow or environment", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn approve_artifact(
     State(app): State<App>,
@@ -122,19 +115,12 @@ pub(crate) async fn approve_artifact(
     put,
     path = "/approvals/{org}/{flow_name}/{approval_number}/withdraw",
     tag = "approvals",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("approval_number" = i64, Path, description = "Number of the approval in the flow", minimum = 1),
-    ),
+    params(("approval_number" = i64, Path, description = "Number of the approval in the flow", minimum = 1)),
     request_body(content = Option<WithdrawalRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "Withdrawn, now or before", body = Approval<SourceCommit>),
         (status = 404, description = "No such flow or approval", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn withdraw_approval(
     State(app): State<App>,

@@ -13,7 +13,7 @@ use crate::service::artifact_details::{
 };
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::Transaction;
@@ -36,7 +36,6 @@ pub(crate) struct ArtifactDetails {
     path = "/artifacts/{org}",
     tag = "artifacts",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("flow_name" = inline(Option<FlowName>), Query, description = "Flow; required without repo_name"),
         ("repo_name" = inline(Option<RepositoryName>), Query, description = "Repository with its owner; ignored with flow_name"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
@@ -45,9 +44,7 @@ pub(crate) struct ArtifactDetails {
     responses(
         (status = 200, description = "A page", body = Vec<FlowArtifact>),
         (status = 404, description = "No such flow or repository", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_artifacts(
     State(site): State<Site>,
@@ -91,17 +88,13 @@ pub(crate) async fn list_artifacts(
     path = "/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}",
     tag = "artifacts",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
         ("fingerprint" = inline(HexPrefix), Path, description = "The first hex digits of the fingerprint, or all"),
         ("trail" = inline(Option<TrailName>), Query, description = "Only if the artifact was attested or reported in this trail"),
     ),
     responses(
         (status = 200, description = "The artifact", body = ArtifactDetails),
         (status = 404, description = "No such flow, or the artifact is not in the flow or trail", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_artifact(
     State(site): State<Site>,
@@ -130,17 +123,13 @@ pub(crate) async fn get_artifact(
     path = "/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}",
     tag = "artifacts",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
         ("commit_sha" = inline(HexPrefix), Path, description = "The first hex digits of the commit, or all"),
         ("trail" = inline(Option<TrailName>), Query, description = "Only artifacts that were attested or reported in this trail"),
     ),
     responses(
         (status = 200, description = "The artifacts", body = Vec<ArtifactDetails>),
         (status = 404, description = "No such flow, or no artifact of this commit in the flow or trail", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_artifacts_of_commit(
     State(site): State<Site>,

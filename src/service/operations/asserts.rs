@@ -21,7 +21,7 @@ use crate::domain::model::{
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::asserted_flows::AssertedFlow;
 
@@ -156,8 +156,6 @@ struct ArtifactCompliance {
     path = "/asserts/{org}/fingerprint/{fingerprint}",
     tag = "asserts",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("fingerprint" = inline(Fingerprint), Path, description = "Artifact"),
         ("environment_name" = inline(Option<EnvironmentName>), Query, nullable = false, description = "Check the policies of this environment; excludes policy_name"),
         ("policy_name" = inline(Option<Vec<PolicyName>>), Query, description = "Check these policies, at most 10; repeatable"),
         ("flow_name" = inline(Option<FlowName>), Query, description = "Only this flow counts"),
@@ -165,9 +163,7 @@ struct ArtifactCompliance {
     responses(
         (status = 200, description = "The verdict, compliant or not", body = Assertion),
         (status = 404, description = "Unknown artifact: no flow holds it, it never ran, and no allow-list names it", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn assert_artifact(
     State(site): State<Site>,

@@ -13,7 +13,7 @@ use url::form_urlencoded::byte_serialize;
 
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 
 /// Download the file that is attached to an attestation. `Repr-Digest` has its SHA-256, and `Content-Disposition` its name.
@@ -22,17 +22,12 @@ use crate::service::site::Site;
     get,
     path = "/attachments/{org}/{attestation_id}",
     tag = "attestations",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("attestation_id" = String, Path, format = "uuid", description = "Attestation"),
-    ),
+    params(("attestation_id" = String, Path, format = "uuid", description = "Attestation")),
     responses(
         (status = 200, description = "The file", body = String, content_type = "application/octet-stream"),
         (status = 404, description = "No such attestation, or no file is attached to it", body = ErrorBody),
         (status = 410, description = "Retention removed the file", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn download_attachment(
     State(site): State<Site>,

@@ -11,7 +11,7 @@ use crate::domain::model::{
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
@@ -31,8 +31,6 @@ pub(crate) struct Attestations {
     path = "/attestations/{org}/{flow_name}",
     tag = "attestations",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
         ("from_timestamp" = Option<i64>, Query, description = "Received at or after this time, in seconds since 1970", minimum = 0),
         ("to_timestamp" = Option<i64>, Query, description = "Received at or before this time, in seconds since 1970", minimum = 0),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
@@ -41,9 +39,7 @@ pub(crate) struct Attestations {
     responses(
         (status = 200, description = "A page", body = Attestations),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_attestations(
     State(site): State<Site>,
@@ -111,15 +107,8 @@ pub(crate) struct AttestationsById {
     get,
     path = "/attestations/{org}",
     tag = "attestations",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("attestation_id" = String, Query, description = "Identifier", pattern = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"),
-    ),
-    responses(
-        (status = 200, description = "The attestation; nothing if it does not exist", body = AttestationsById),
-        ErrorResponses,
-    ),
-    security(("token" = [])),
+    params(("attestation_id" = String, Query, description = "Identifier", pattern = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")),
+    responses((status = 200, description = "The attestation; nothing if it does not exist", body = AttestationsById)),
 )]
 pub(crate) async fn get_attestation(
     State(site): State<Site>,
@@ -140,18 +129,11 @@ pub(crate) async fn get_attestation(
     get,
     path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}",
     tag = "attestations",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("trail_name" = inline(TrailName), Path, description = "Trail"),
-        ("attestation_name" = inline(ShortText), Path, description = "Name"),
-    ),
+    params(("attestation_name" = inline(ShortText), Path, description = "Name")),
     responses(
         (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_attestations_in_trail(
     State(site): State<Site>,
@@ -170,17 +152,10 @@ macro_rules! get_attestations_named {
                 get,
                 path = $path,
                 tag = "attestations",
-                params(
-                    ("org" = String, Path, description = "Organization"),
-                    ("flow_name" = inline(FlowName), Path, description = "Flow"),
-                    ("trail_name" = inline(TrailName), Path, description = "Trail"),
-                ),
                 responses(
                     (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
                     (status = 404, description = "No such flow or trail", body = ErrorBody),
-                    ErrorResponses,
                 ),
-                security(("token" = [])),
             )]
             pub(crate) async fn $operation(
                 State(site): State<Site>,
@@ -209,18 +184,11 @@ get_attestations_named! {
     get,
     path = "/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",
     tag = "attestations",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("fingerprint" = inline(Fingerprint), Path, description = "Artifact"),
-        ("attestation_name" = inline(ShortText), Path, description = "Name"),
-    ),
+    params(("attestation_name" = inline(ShortText), Path, description = "Name")),
     responses(
         (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_attestations_of_artifact(
     State(site): State<Site>,

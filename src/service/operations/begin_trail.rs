@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::template_file;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
-    AnyJson, FlowName, FreeForm, GitCommit, RepositoryInfo, Text, Timestamp, TrailName, UnknownFields,
-    UrlText, unknown_fields,
+    AnyJson, FlowName, FreeForm, GitCommit, RepositoryInfo, Text, TrailName, UnknownFields, UrlText,
+    unknown_fields,
 };
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
@@ -22,7 +22,7 @@ use crate::service::evaluation::guard::{self, Evaluating};
 use crate::service::evaluation::origin::{self, recording_problem};
 use crate::service::http::form::Form;
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
 use crate::store::begun_trails::NewTrail;
 use crate::store::creations::Created;
@@ -61,19 +61,12 @@ pub(crate) struct TrailForm {
     put,
     path = "/trails/{org}/{flow_name}",
     tag = "trails",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-    ),
     request_body(content = TrailForm, content_type = "multipart/form-data"),
     responses(
         (status = 200, description = "The trail existed", body = String, content_type = "application/json"),
         (status = 201, description = "Begun", body = String, content_type = "application/json"),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn begin_trail(
     State(app): State<App>,
@@ -88,9 +81,7 @@ pub(crate) async fn begin_trail(
     let own_template = form.file().map(template_file::read).transpose()?;
     let unknown = unknown_fields(&sent.unknown, sent.git_commit_info.as_ref(), sent.repo_info.as_ref());
     app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
-    let mut evaluating =
-        Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
-            .await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let Some(stored_flow) = transaction.flow(&organization, flow.as_str()).await? else {
         return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
@@ -112,7 +103,7 @@ pub(crate) async fn begin_trail(
         check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
     }
     let now = app.site.now();
-    let at = now.after(stored.map(|trail| Timestamp::from_micros(trail.last_modified_at)));
+    let at = now.after(stored.map(|trail| trail.last_modified_at));
     let repository = match &sent.repo_info {
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());

@@ -17,7 +17,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::selected_snapshot;
 use crate::store::environment_contents::PodGroup;
 
@@ -80,15 +80,11 @@ struct ArtifactEffect {
     post,
     path = "/policies/{org}/check",
     tag = "policies",
-    params(("org" = String, Path, description = "Organization")),
     request_body(content = Candidate, content_type = "application/json"),
     responses(
         (status = 200, description = "The effect", body = PolicyEffect),
         (status = 404, description = "No such environment, or nothing is known of the time", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn check_policy(
     State(app): State<App>,

@@ -13,7 +13,7 @@ use crate::service::creation::{check_limit, declared};
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
+use crate::service::http::problem::Problem;
 use crate::service::http::response::created;
 use crate::store::creations::Created;
 
@@ -50,15 +50,11 @@ enum EnvironmentType {
     put,
     path = "/environments/{org}",
     tag = "environments",
-    params(("org" = String, Path, description = "Organization")),
     request_body(content = NewEnvironment, content_type = "application/json"),
     responses(
         (status = 200, description = "The environment existed", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn create_environment(
     State(app): State<App>,

@@ -9,7 +9,7 @@ use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{EnvironmentSnapshot, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::stream;
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
@@ -69,16 +69,13 @@ pub(crate) struct DiffArtifact<'a> {
     path = "/env-diff/{org}",
     tag = "environments",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("snappish1" = inline(EnvironmentSnapshot), Query, description = "The first snapshot: prod, prod#7, prod~1 or prod@2w"),
         ("snappish2" = inline(EnvironmentSnapshot), Query, description = "The second snapshot"),
     ),
     responses(
         (status = 200, description = "The differences", body = SnapshotDiff),
         (status = 404, description = "No such environment or snapshot, or it was removed", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn diff_snapshots(
     State(site): State<Site>,

@@ -13,7 +13,7 @@ use crate::domain::evidence::notification::Content;
 use crate::domain::model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::snapshot_interval::{EventsLimit, Interval, SnapshotInterval};
 use crate::service::selected_snapshot::environment;
 use crate::service::site::Site;
@@ -54,8 +54,6 @@ const PARAMETERS: [&str; 8] =
     path = "/environments/{org}/{env_name}/events",
     tag = "environments",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
         ("interval" = inline(Option<Interval>), Query, description = "Snapshots A..B, each a number, ~N (before the latest) or NOW; or one of them"),
         ("reverse" = Option<bool>, Query, description = "Oldest first"),
         ("start" = inline(Option<EventsLimit>), Query, description = "From this snapshot or time on"),
@@ -69,9 +67,7 @@ const PARAMETERS: [&str; 8] =
     responses(
         (status = 200, description = "A page", body = Vec<EnvironmentEvent>),
         (status = 404, description = "No such environment or repository, or the events were removed", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_events(
     State(site): State<Site>,

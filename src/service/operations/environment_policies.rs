@@ -16,7 +16,7 @@ use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::body::{Paced, content_length};
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::policies::Attachment;
 
 /// Maximum size of the body, in bytes.
@@ -35,18 +35,11 @@ pub(crate) struct PolicyNames {
     post,
     path = "/environments/{org}/{env_name}/policies",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     request_body(content = PolicyNames, content_type = "application/json"),
     responses(
         (status = 200, description = "Attached", body = String, content_type = "application/json"),
         (status = 404, description = "No such environment or policy", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn attach_policies(
     State(app): State<App>,
@@ -74,18 +67,11 @@ pub(crate) async fn attach_policies(
     delete,
     path = "/environments/{org}/{env_name}/policies",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     request_body(content = PolicyNames, content_type = "application/json"),
     responses(
         (status = 200, description = "Detached", body = String, content_type = "application/json"),
         (status = 404, description = "No such environment or policy, or the policy is not attached", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn detach_policies(
     State(app): State<App>,
@@ -138,8 +124,7 @@ async fn begin<'a>(
     environment: &EnvironmentName,
     names: &BTreeSet<String>,
 ) -> Result<(Evaluating<'a>, Vec<Attachment>), Problem> {
-    let organizations = BTreeSet::from([organization]);
-    let mut evaluating = Evaluating::exclusive(app, organizations, app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     if transaction.lock_environment(organization, environment.as_str()).await?.is_none() {
         return Err(Problem::not_found(format!("environment \"{environment}\" not found")));

@@ -10,7 +10,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read, ReadEnvironment};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::environment_settings::EnvironmentSettings;
 
@@ -98,7 +98,6 @@ pub(crate) enum Direction {
     path = "/environments/{org}",
     tag = "environments",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("name" = Option<String>, Query, description = "Part of the name, ignoring case", pattern = "^[^\\x00]*$"),
         ("type" = inline(Option<Vec<EnvironmentType>>), Query, description = "Type; may be repeated"),
         ("tag" = Option<Vec<String>>, Query, description = "Tag as key or key:value; may be repeated"),
@@ -108,8 +107,7 @@ pub(crate) enum Direction {
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "The environments", body = Environments), ErrorResponses),
-    security(("token" = [])),
+    responses((status = 200, description = "The environments", body = Environments)),
 )]
 pub(crate) async fn list_environments(
     State(site): State<Site>,
@@ -161,16 +159,10 @@ pub(crate) async fn list_environments(
     get,
     path = "/environments/{org}/{env_name}",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     responses(
         (status = 200, description = "The environment", body = Environment),
         (status = 404, description = "No such environment", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_environment(
     State(site): State<Site>,

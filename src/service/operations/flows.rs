@@ -22,7 +22,7 @@ use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::form::Form;
 use crate::service::http::json;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::{check_size, created};
 use crate::service::site::Site;
 use crate::store::creations::Created;
@@ -77,15 +77,11 @@ pub(crate) struct FlowWithList {
     put,
     path = "/flows/{org}/template_file",
     tag = "flows",
-    params(("org" = String, Path, description = "Organization")),
     request_body(content = FlowForm, content_type = "multipart/form-data"),
     responses(
         (status = 200, description = "The flow existed", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn create_flow(
     State(app): State<App>,
@@ -106,15 +102,11 @@ pub(crate) async fn create_flow(
     put,
     path = "/flows/{org}",
     tag = "flows",
-    params(("org" = String, Path, description = "Organization")),
     request_body(content = FlowWithList, content_type = "application/json"),
     responses(
         (status = 200, description = "The flow existed", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn create_flow_with_list(
     State(app): State<App>,
@@ -173,14 +165,12 @@ pub(crate) struct FlowsPage {
     path = "/flows/{org}",
     tag = "flows",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("search_by_name" = Option<String>, Query, description = "Part of the name", pattern = "^[^\\x00]*$"),
         ("case_sensitive" = Option<bool>, Query, description = "Whether case counts in search_by_name; true by default"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "The flows", body = Flows), ErrorResponses),
-    security(("token" = [])),
+    responses((status = 200, description = "The flows", body = Flows)),
 )]
 pub(crate) async fn list_flows(
     State(site): State<Site>,
@@ -207,16 +197,10 @@ pub(crate) async fn list_flows(
     get,
     path = "/flows/{org}/{flow_name}",
     tag = "flows",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-    ),
     responses(
         (status = 200, description = "The flow", body = FlowDetails),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_flow(
     State(site): State<Site>,
@@ -231,13 +215,10 @@ pub(crate) async fn get_flow(
     get,
     path = "/flows/{org}/template_file",
     tag = "flows",
-    params(("org" = String, Path, description = "Organization")),
     responses(
         (status = 200, description = "The flow", body = FlowDetails),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_flow_named_template_file(
     State(site): State<Site>,
@@ -321,8 +302,7 @@ async fn put(
     caller.authorize_flow(organization, flow)?;
     let unknown = unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn((caller.token, &caller.name), organization, unknown);
-    let mut evaluating =
-        Evaluating::exclusive(app, BTreeSet::from([organization]), app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let is_new = match transaction.flow(organization, flow.as_str()).await? {
         Some(stored) if stored.is_declared => return Err(declared("flow", flow)),

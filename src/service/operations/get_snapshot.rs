@@ -14,7 +14,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, Snapsho
 use crate::service::access::{Admitted, ReadEnvironment};
 use crate::service::http::links::Links;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::stream;
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
@@ -118,17 +118,11 @@ pub(crate) struct FlowOfArtifact<'a> {
     get,
     path = "/snapshots/{org}/{env_name}/{snapshot}",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-        ("snapshot" = inline(SnapshotExpression), Path, description = "7 or #7; -1 for the latest; ~1 for the one before the latest; @2026-10-03T14:00Z, @{2.weeks.ago} or @2w"),
-    ),
+    params(("snapshot" = inline(SnapshotExpression), Path, description = "7 or #7; -1 for the latest; ~1 for the one before the latest; @2026-10-03T14:00Z, @{2.weeks.ago} or @2w")),
     responses(
         (status = 200, description = "The snapshot", body = SnapshotContent),
         (status = 404, description = "No such environment or snapshot, or it was removed", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_snapshot(
     State(site): State<Site>,

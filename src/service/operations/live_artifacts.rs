@@ -13,7 +13,7 @@ use crate::domain::model::{
 use crate::service::access::{Admitted, Read};
 use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::live::{LiveEnvironment, Repository};
 
@@ -23,16 +23,13 @@ use crate::store::live::{LiveEnvironment, Repository};
     path = "/repos/{org}/live-artifacts/{*repo_name}",
     tag = "repos",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
         ("provider" = inline(Option<NullableProvider>), Query, description = "Provider; required if several have a repository of this name"),
     ),
     responses(
         (status = 200, description = "Live artifacts", body = LiveArtifacts),
         (status = 404, description = "No such repository", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn live_artifacts(
     State(site): State<Site>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
 use crate::service::access::{Admitted, ReadAudit};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorResponses, Problem};
+use crate::service::http::problem::Problem;
 use crate::service::site::Site;
 
 /// Default and maximum number of entries on a page. The size of their records is limited too.
@@ -30,12 +30,10 @@ pub(crate) struct Log {
     path = "/log/{org}",
     tag = "audit",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("after" = Option<i64>, Query, description = "Entries after this sequence number", minimum = 0),
         ("per_page" = Option<i64>, Query, description = "Maximum number of entries; fewer if their records are large", minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "A page", body = Log), ErrorResponses),
-    security(("token" = [])),
+    responses((status = 200, description = "A page", body = Log)),
 )]
 pub(crate) async fn read_log(
     State(site): State<Site>,

@@ -1,6 +1,5 @@
 //! Create, list and get policies.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -21,7 +20,7 @@ use crate::service::evaluation::queue;
 use crate::service::http::form::{Form, Parts};
 use crate::service::http::json;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::policies::NewPolicy;
 
@@ -49,11 +48,9 @@ pub(crate) struct Payload {
     /// The policy's name
     name: PolicyName,
     /// The description; replaces the earlier one
-    #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Option<Text>,
     /// A comment on this version
-    #[serde(default)]
     #[schema(value_type = Option<String>)]
     comment: Option<Text>,
     /// The kind of policy
@@ -75,15 +72,11 @@ enum PolicyKind {
     put,
     path = "/policies/{org}",
     tag = "policies",
-    params(("org" = String, Path, description = "Organization")),
     request_body(content = PolicyForm, content_type = "multipart/form-data"),
     responses(
         (status = 200, description = "Updated, or unchanged", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn put_policy(
     State(app): State<App>,
@@ -108,8 +101,7 @@ pub(crate) async fn put_policy(
     let text = |text: &Option<Text>| text.as_ref().map_or("", Text::as_str).to_owned();
     let (description, comment) = (text(&payload.description), text(&payload.comment));
 
-    let organizations = BTreeSet::from([organization.as_str()]);
-    let mut evaluating = Evaluating::exclusive(&app, organizations, app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let current = transaction.current_policy(&organization, name).await?;
     if current.as_ref().is_some_and(|current| current.is_declared) {
@@ -162,12 +154,10 @@ pub(crate) async fn put_policy(
     path = "/policies/{org}",
     tag = "policies",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "The policies", body = Vec<PolicySummary>), ErrorResponses),
-    security(("token" = [])),
+    responses((status = 200, description = "The policies", body = Vec<PolicySummary>)),
 )]
 pub(crate) async fn list_policies(
     State(site): State<Site>,
@@ -189,16 +179,11 @@ pub(crate) async fn list_policies(
     get,
     path = "/policies/{org}/{policy_name}",
     tag = "policies",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("policy_name" = inline(PolicyName), Path, description = "Policy"),
-    ),
+    params(("policy_name" = inline(PolicyName), Path, description = "Policy")),
     responses(
         (status = 200, description = "The policy", body = PolicySummary),
         (status = 404, description = "No such policy", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_policy(
     State(site): State<Site>,
@@ -213,13 +198,10 @@ pub(crate) async fn get_policy(
     get,
     path = "/policies/{org}/check",
     tag = "policies",
-    params(("org" = String, Path, description = "Organization")),
     responses(
         (status = 200, description = "The policy", body = PolicySummary),
         (status = 404, description = "No such policy", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_policy_named_check(
     State(site): State<Site>,

@@ -17,7 +17,7 @@ use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{Evaluating, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorResponses, Problem};
+use crate::service::http::problem::Problem;
 use crate::service::limits::cpu_share::CpuShare;
 use crate::store::Transaction;
 use crate::store::creations::Created;
@@ -39,18 +39,12 @@ enum Changed {
     put,
     path = "/environments/{org}/{env_name}/report/K8S",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may"),
-    ),
+    params(("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may")),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
         (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
         (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn report_k8s(
     State(app): State<App>,

@@ -9,14 +9,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{FlowName, ReportedArtifact, Timestamp, commit_url};
+use crate::domain::model::{FlowName, ReportedArtifact, commit_url};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{self, Evaluating};
 use crate::service::evaluation::origin::{self, recording_problem};
 use crate::service::http::json;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::provenance::{ArtifactOrigin, ClaimEffect};
 use crate::store::reported_artifacts::NewReport;
 use crate::store::repositories::Reporter;
@@ -32,18 +32,11 @@ pub(crate) struct Recorded {
     post,
     path = "/artifacts/{org}/{flow_name}",
     tag = "artifacts",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-    ),
     request_body(content = ReportedArtifact, content_type = "application/json"),
     responses(
         (status = 201, description = "Recorded", body = Recorded),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn report_artifact(
     State(app): State<App>,
@@ -59,9 +52,7 @@ pub(crate) async fn report_artifact(
     }
     app.unknown_fields.warn((caller.token, &caller.name), &organization, sent.unknown_fields());
     let artifacts = BTreeSet::from([sent.fingerprint]);
-    let mut evaluating =
-        Evaluating::exclusive(&app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
-            .await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     if transaction.flow(&organization, flow.as_str()).await?.is_none() {
         return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
@@ -82,7 +73,7 @@ pub(crate) async fn report_artifact(
             return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
         }
     };
-    let at = app.site.now().after(trail.map(|trail| Timestamp::from_micros(trail.last_modified_at)));
+    let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
     let new = NewReport {
         organization: &organization,
         flow: flow.as_str(),

@@ -10,7 +10,7 @@ use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 
 /// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact. Not in the
 /// interface.
@@ -19,16 +19,13 @@ use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
     path = "/repos/{org}/close/{*repo_name}",
     tag = "repos",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
         ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
     ),
     responses(
         (status = 200, description = "Closed", body = String, content_type = "application/json"),
         (status = 404, description = "No such repository", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn close_repository(
     State(app): State<App>,
@@ -45,16 +42,13 @@ pub(crate) async fn close_repository(
     path = "/repos/{org}/reopen/{*repo_name}",
     tag = "repos",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
         ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
     ),
     responses(
         (status = 200, description = "Open", body = String, content_type = "application/json"),
         (status = 404, description = "No such repository", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn reopen_repository(
     State(app): State<App>,
@@ -76,8 +70,7 @@ async fn set_closed(
     let name: RepositoryName = Problem::parse("repo_name", repository)?;
     let provider: Option<Provider> = Parameters::read(uri, &["provider"])?.nullable("provider")?;
     // Excludes attestations, which record origins.
-    let organizations = [organization].into();
-    let mut evaluating = Evaluating::exclusive(app, organizations, app.limits.permit_timeout).await?;
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     let closed_at = is_closed.then_some(now);

@@ -11,7 +11,7 @@ use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts};
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 
 /// The artifacts that a search found.
@@ -71,16 +71,11 @@ pub(crate) struct FoundArtifact {
     get,
     path = "/search/{org}/sha/{sha}",
     tag = "artifacts",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("sha" = inline(HexPrefix), Path, description = "The first hex digits of a fingerprint or a commit, or all"),
-    ),
+    params(("sha" = inline(HexPrefix), Path, description = "The first hex digits of a fingerprint or a commit, or all")),
     responses(
         (status = 200, description = "The artifacts, at most 50 by fingerprint and 50 by commit", body = SearchResult),
         (status = 404, description = "No such artifact", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn search(
     State(site): State<Site>,

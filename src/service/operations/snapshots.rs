@@ -8,7 +8,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::snapshot_interval::{Interval, SnapshotInterval};
 use crate::service::intervals::{CurrentPeriod, MAX_GAPS, SnapshotGaps};
 use crate::service::selected_snapshot::environment;
@@ -50,8 +50,6 @@ pub(crate) struct ReportGap {
     path = "/snapshots/{org}/{env_name}",
     tag = "environments",
     params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
         ("interval" = inline(Option<Interval>), Query, description = "A..B, each a number, ~N (before the latest) or NOW; or one of them"),
         ("reverse" = Option<bool>, Query, description = "Oldest first"),
         ("page" = Option<i64>, Query, minimum = 1, maximum = 4_294_967_295_i64),
@@ -60,9 +58,7 @@ pub(crate) struct ReportGap {
     responses(
         (status = 200, description = "A page", body = Vec<ListedSnapshot>),
         (status = 404, description = "No such environment, or the snapshots were removed", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_snapshots(
     State(site): State<Site>,

@@ -10,7 +10,7 @@ use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::intervals::{MAX_GAPS, SnapshotGaps};
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
@@ -20,17 +20,11 @@ use crate::service::site::Site;
     get,
     path = "/snapshots/{org}/{env_name}/{snapshot}/statement",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-        ("snapshot" = inline(SnapshotExpression), Path, description = "As to get a snapshot"),
-    ),
+    params(("snapshot" = inline(SnapshotExpression), Path, description = "As to get a snapshot")),
     responses(
         (status = 200, description = "The envelope", body = Envelope),
         (status = 404, description = "No such environment or snapshot, it was removed, nothing ran, or the service has no signing key", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn export_statement(
     State(site): State<Site>,

@@ -2,7 +2,7 @@
 //!
 //! The tags of a flow are read by the conditions of policies. Therefore only role `admin` may change tags.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::json;
 use crate::service::http::openapi::nullable_tags;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::tags::Tagged;
 
 /// Maximum number of tags of an environment or flow.
@@ -28,11 +28,9 @@ const MAX_TAGS: usize = 100;
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(crate) struct TagChanges {
     /// Tags to set, by key; an object has at most 100
-    #[serde(default)]
     #[schema(schema_with = nullable_tags)]
     set_tags: Option<BTreeMap<ShortText, ShortText>>,
     /// Keys of tags to remove
-    #[serde(default)]
     remove_tags: Option<Vec<ShortText>>,
 }
 
@@ -41,18 +39,11 @@ pub(crate) struct TagChanges {
     patch,
     path = "/tags/{org}/env/{env_name}",
     tag = "environments",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment"),
-    ),
     request_body(content = TagChanges, content_type = "application/json"),
     responses(
         (status = 200, description = "Changed", body = String, content_type = "application/json"),
         (status = 404, description = "No such environment", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn tag_environment(
     State(app): State<App>,
@@ -63,7 +54,7 @@ pub(crate) async fn tag_environment(
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     let (changes, _share): (TagChanges, _) =
         json::receive(&app, &organization, "the tags", &headers, body).await?;
-    let mut evaluating = begin(&app, &organization).await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     if !evaluating.transaction.environment_exists(&organization, name.as_str()).await? {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
     }
@@ -75,18 +66,11 @@ pub(crate) async fn tag_environment(
     patch,
     path = "/tags/{org}/flow/{flow_name}",
     tag = "flows",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-    ),
     request_body(content = TagChanges, content_type = "application/json"),
     responses(
         (status = 200, description = "Changed", body = String, content_type = "application/json"),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
-        BodyErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn tag_flow(
     State(app): State<App>,
@@ -97,17 +81,13 @@ pub(crate) async fn tag_flow(
     let name: FlowName = Problem::parse("flow_name", &name)?;
     let (changes, _share): (TagChanges, _) =
         json::receive(&app, &organization, "the tags", &headers, body).await?;
-    let mut evaluating = begin(&app, &organization).await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     match evaluating.transaction.flow(&organization, name.as_str()).await? {
         None => return Err(Problem::not_found(format!("flow \"{name}\" not found"))),
         Some(stored) if stored.is_declared => return Err(declared("flow", &name)),
         Some(_) => {}
     }
     change(&app, evaluating, &caller, &organization, Tagged::Flow(name.as_str()), &changes).await
-}
-
-async fn begin<'a>(app: &'a App, organization: &str) -> Result<Evaluating<'a>, Problem> {
-    Ok(Evaluating::exclusive(app, BTreeSet::from([organization]), app.limits.permit_timeout).await?)
 }
 
 async fn change(

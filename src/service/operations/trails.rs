@@ -14,7 +14,7 @@ use crate::domain::model::{
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
-use crate::service::http::problem::{ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
@@ -40,7 +40,6 @@ pub(crate) struct Trails {
     path = "/trails/{org}",
     tag = "trails",
     params(
-        ("org" = String, Path, description = "Organization"),
         ("flow" = Option<String>, Query, description = "Filter by flow", pattern = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$", max_length = 255),
         ("flow_tag" = Option<String>, Query, description = "Filter by tag of the flow, key=value", pattern = "^[^=\\x00]+=[^\\x00]*$"),
         ("fingerprint" = Option<String>, Query, description = "Filter by attested artifact", pattern = "^[a-f0-9]{64}$"),
@@ -50,9 +49,7 @@ pub(crate) struct Trails {
     responses(
         (status = 200, description = "A page", body = Trails),
         (status = 404, description = "No such flow", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn list_trails(
     State(site): State<Site>,
@@ -99,17 +96,10 @@ pub(crate) async fn list_trails(
     get,
     path = "/trails/{org}/{flow_name}/{trail_name}",
     tag = "trails",
-    params(
-        ("org" = String, Path, description = "Organization"),
-        ("flow_name" = inline(FlowName), Path, description = "Flow"),
-        ("trail_name" = inline(TrailName), Path, description = "Trail"),
-    ),
     responses(
         (status = 200, description = "The trail", body = Trail),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
-        ErrorResponses,
     ),
-    security(("token" = [])),
 )]
 pub(crate) async fn get_trail(
     State(site): State<Site>,

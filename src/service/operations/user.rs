@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::service::access::Authenticated;
-use crate::service::http::problem::{ErrorResponses, Problem};
+use crate::service::http::problem::Problem;
 
 /// The organization of a token.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -16,8 +16,7 @@ pub(crate) struct DefaultOrganization {
     get,
     path = "/user/default-org",
     tag = "organizations",
-    responses((status = 200, description = "The organization", body = DefaultOrganization), ErrorResponses),
-    security(("token" = [])),
+    responses((status = 200, description = "The organization", body = DefaultOrganization)),
 )]
 pub(crate) async fn get_default_organization(
     Authenticated(organization): Authenticated,

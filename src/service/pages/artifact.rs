@@ -19,7 +19,7 @@ use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::ReportedArtifact;
-use crate::domain::model::{ApprovalState, Fingerprint, GitCommit, Timestamp};
+use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
 use crate::service::http::context::SignedIn;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
@@ -156,7 +156,7 @@ fn sources(known: &ArtifactData) -> Markup {
                 (link(source.url.as_deref().unwrap_or_default(), &text(&source.name)))
                 @if let (Some(flow), Some(by)) = (&source.flow, &source.reported_by) {
                     ", named by flow " (text(flow)) ", token " (text(by)) ", "
-                    (timestamp(Timestamp::from_micros(source.recorded_at)))
+                    (timestamp(source.recorded_at))
                 }
             }
             @if let Some(sha) = &source.commit_sha {
@@ -185,7 +185,7 @@ fn conflicting_claims(claims: &AtMost<Source>) -> Markup {
                 td { (text(claim.url.as_deref().unwrap_or_default())) }
                 td { @if let Some(sha) = &claim.commit_sha { (commit_hash(sha)) } }
                 td { (text(claim.reported_by.as_deref().unwrap_or_default())) }
-                td { (timestamp(Timestamp::from_micros(claim.recorded_at))) }
+                td { (timestamp(claim.recorded_at)) }
             }
         }
     };

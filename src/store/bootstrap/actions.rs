@@ -10,8 +10,7 @@ use sqlx::types::Uuid;
 use super::{Action, Journal, PublicAddress, ReconcileError, Target};
 use crate::domain::model::Timestamp;
 use crate::store::columns::json;
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::store::transaction::{execute, fetch_all, fetch_scalar, on};
 use crate::store::{Error, Transaction};
 
 /// An open action; environments and triggers are JSON.
@@ -22,7 +21,7 @@ struct OpenAction {
     name: String,
     environments: String,
     triggers: String,
-    created_at: i64,
+    created_at: Timestamp,
 }
 
 #[derive(sqlx::FromRow)]
@@ -70,7 +69,7 @@ impl Transaction {
                 return Err(ReconcileError::number_was_removed(organization, subject));
             }
             self.reconcile_targets(organization, action.number, &action.targets, now).await?;
-            self.insert_action(organization, action, now.micros(), now).await?;
+            self.insert_action(organization, action, now, now).await?;
             journal.record(organization, describe(action));
         }
         Ok(())
@@ -80,18 +79,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, number, name, environments, triggers, created_at FROM actions
             WHERE organization = $1 AND closed_at IS NULL";
-        Ok(on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?))
+        Ok(fetch_all!(self, SELECT, organization))
     }
 
     async fn action_exists(&mut self, organization: &str, number: i64) -> Result<bool, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM actions WHERE organization = $1 AND number = $2";
-        let count: i64 = on!(self, |connection| {
-            sqlx::query_scalar(COUNT).bind(organization).bind(number).fetch_one(connection).await?
-        });
+        let count: i64 = fetch_scalar!(self, COUNT, organization, number);
         Ok(count > 0)
     }
 
@@ -99,7 +92,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         action: &Action,
-        created_at: i64,
+        created_at: Timestamp,
         now: Timestamp,
     ) -> Result<(), Error> {
         const INSERT: &str = "
@@ -135,23 +128,14 @@ impl Transaction {
             INSERT INTO targets (id, organization, action, name, kind, content, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
         let mut wanted: BTreeMap<&str, &Target> = targets.iter().map(|t| (t.name.as_str(), t)).collect();
-        let open: Vec<OpenTarget> = on!(self, |connection| {
-            sqlx::query(SELECT)
-                .bind(organization)
-                .bind(action)
-                .fetch_all(connection)
-                .await
-                .and_then(all_from_rows)?
-        });
+        let open: Vec<OpenTarget> = fetch_all!(self, SELECT, organization, action);
         let mut changed = false;
         for open in &open {
             match wanted.get(open.name.as_str()) {
                 Some(target) if target.kind.as_str() == open.kind => {
                     let address = json(&target.address)?;
                     if address != open.content {
-                        on!(self, |connection| {
-                            sqlx::query(UPDATE).bind(address).bind(open.id).execute(connection).await?;
-                        });
+                        execute!(self, UPDATE, address, open.id);
                         changed = true;
                     }
                     wanted.remove(open.name.as_str());

@@ -7,10 +7,9 @@ use sqlx::types::Uuid;
 
 use super::{Approval, Flow, Journal, ReconcileError};
 use crate::domain::evidence::policy::InlinePolicy;
-use crate::domain::model::{EnvironmentName, Timestamp};
-use crate::store::columns::{fingerprint, json};
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::store::columns::json;
+use crate::store::transaction::fetch_all;
 use crate::store::{Error, Transaction};
 
 /// An approval's flow and number.
@@ -22,11 +21,11 @@ struct OpenApproval {
     id: Uuid,
     flow: String,
     number: i64,
-    target: Vec<u8>,
+    target: Fingerprint,
     environment: Option<String>,
     state: String,
     content: String,
-    created_at: i64,
+    created_at: Timestamp,
 }
 
 fn label((flow, number): &Key) -> String {
@@ -62,13 +61,13 @@ impl Transaction {
                     self.close(CLOSE, open.id, now).await?;
                     journal.record(organization, format!("the {label} was removed"));
                 }
-                Some(approval) if approval.target != fingerprint(&open.target)? => {
+                Some(approval) if approval.target != open.target => {
                     return Err(ReconcileError::number_has_other_artifact(organization, label));
                 }
                 Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
                 Some(approval) => {
                     self.close(CLOSE, open.id, now).await?;
-                    let created_at = Timestamp::from_micros(open.created_at);
+                    let created_at = open.created_at;
                     self.insert_approval(organization, &key.0, approval, None, (created_at, now)).await?;
                     journal.record(organization, describe(&label, approval));
                 }
@@ -96,11 +95,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
-        Ok(on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?))
+        Ok(fetch_all!(self, SELECT, organization))
     }
 
     /// Reopens approvals of tokens that a previous version of the program closed, since the file does not declare them.
@@ -111,11 +106,7 @@ impl Transaction {
               AND NOT EXISTS (SELECT 1 FROM approvals o WHERE o.organization = approvals.organization
                                 AND o.flow = approvals.flow AND o.number = approvals.number AND o.closed_at IS NULL)
             RETURNING flow, number";
-        let reopened: Vec<Key> = on!(self, |connection| sqlx::query(REOPEN)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let reopened: Vec<Key> = fetch_all!(self, REOPEN, organization);
         for key in reopened {
             journal.record(organization, format!("the {}, made by a token, was reopened", label(&key)));
         }
@@ -127,11 +118,7 @@ impl Transaction {
     async fn environments_to_approve(&mut self, organization: &str) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
             SELECT environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<(String, String)> = fetch_all!(self, SELECT, organization);
         let requires_approval =
             |content: &str| serde_json::from_str::<InlinePolicy>(content).is_ok_and(|policy| policy.approval);
         let unnamed = rows.into_iter().filter(|(_, content)| requires_approval(content));

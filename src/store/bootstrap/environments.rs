@@ -7,9 +7,8 @@ use sqlx::types::Uuid;
 use super::{Allowance, EnvironmentConfig, Journal, until};
 use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::columns::{fingerprint, json, micros};
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::{for_all, insert, on};
+use crate::store::columns::{json, micros};
+use crate::store::transaction::{execute, fetch_all, for_all, insert, on};
 use crate::store::{Error, Transaction};
 
 /// The declared limits of an environment.
@@ -24,11 +23,11 @@ struct LimitsRow {
 struct OpenAllowance {
     id: Uuid,
     environment: String,
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     pattern: Option<String>,
     reason: String,
     author: String,
-    expires_at: Option<i64>,
+    expires_at: Option<Timestamp>,
     is_declared: bool,
 }
 
@@ -45,9 +44,7 @@ impl Transaction {
             WHERE organization = $1
               AND (silent_after IS NOT NULL OR is_declared OR min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
         self.reconcile_limits(organization, environments, journal).await?;
-        on!(self, |connection| {
-            sqlx::query(RESET).bind(organization).execute(connection).await?;
-        });
+        execute!(self, RESET, organization);
         insert!(
             self,
             "INSERT INTO environments
@@ -78,11 +75,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT name, min_artifacts, max_drop_percent FROM environments
             WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
-        let rows: Vec<LimitsRow> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let rows: Vec<LimitsRow> = fetch_all!(self, SELECT, organization);
         let current: BTreeMap<&str, _> =
             rows.iter().map(|row| (row.name.as_str(), (row.min_artifacts, row.max_drop_percent))).collect();
         let wanted: BTreeMap<&str, _> = environments
@@ -136,11 +129,7 @@ impl Transaction {
                 wanted.insert(environment.name.as_str(), json(policy)?);
             }
         }
-        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
         let mut closed = Vec::new();
         for (id, environment, content) in open {
             if wanted.get(environment.as_str()) == Some(&content) {
@@ -199,13 +188,9 @@ impl Transaction {
                 .map(|allowance| ((environment.name.as_str(), allowance.fingerprint), allowance))
         });
         let mut wanted: BTreeMap<(&str, Fingerprint), &Allowance> = listed.collect();
-        let open: Vec<OpenAllowance> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<OpenAllowance> = fetch_all!(self, SELECT, organization);
         for open in &open {
-            let (environment, artifact) = (open.environment.as_str(), fingerprint(&open.fingerprint)?);
+            let (environment, artifact) = (open.environment.as_str(), open.fingerprint);
             let key = (environment, artifact);
             // An entry of an operation stays, until the file lists the artifact.
             if !open.is_declared && !wanted.contains_key(&key) {
@@ -213,8 +198,7 @@ impl Transaction {
             }
             let is_unchanged = open.is_declared
                 && wanted.get(&key).is_some_and(|wanted| {
-                    let expires_at = wanted.expires_at.map(Timestamp::micros);
-                    (&wanted.reason, &wanted.author, expires_at)
+                    (&wanted.reason, &wanted.author, wanted.expires_at)
                         == (&open.reason, &open.author, open.expires_at)
                 });
             if is_unchanged {

@@ -7,8 +7,7 @@ use sqlx::types::Uuid;
 use super::{Flow, Journal};
 use crate::domain::model::Timestamp;
 use crate::store::columns::json;
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::store::transaction::{execute, fetch_all};
 use crate::store::{Error, Transaction};
 
 #[derive(sqlx::FromRow)]
@@ -35,23 +34,13 @@ impl Transaction {
         // Tags and templates of other flows come from operations and stay.
         let mut owned = self.declared_flows(organization).await?;
         owned.extend(flows.iter().map(|flow| flow.name.as_str().to_owned()));
-        on!(self, |connection| {
-            sqlx::query(UNDECLARE).bind(organization).execute(connection).await?;
-        });
+        execute!(self, UNDECLARE, organization);
         let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
         let mut templates: BTreeMap<&str, String> = BTreeMap::new();
         let mut ownerships: BTreeMap<&str, String> = BTreeMap::new();
         for flow in flows {
             let name = flow.name.as_str();
-            on!(self, |connection| {
-                sqlx::query(FLOW)
-                    .bind(organization)
-                    .bind(name)
-                    .bind(now.micros())
-                    .bind(true)
-                    .execute(connection)
-                    .await?;
-            });
+            execute!(self, FLOW, organization, name, now, true);
             if !flow.ownership.is_empty() {
                 ownerships.insert(name, json(&flow.ownership)?);
             }
@@ -90,11 +79,7 @@ impl Transaction {
         const CLOSE: &str = "UPDATE flow_ownerships SET closed_at = $1 WHERE id = $2";
         const INSERT: &str = "
             INSERT INTO flow_ownerships (id, organization, flow, content, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
         for (id, flow, content) in &open {
             match wanted.get(flow.as_str()) {
                 Some(wanted_content) if wanted_content == content => _ = wanted.remove(flow.as_str()),
@@ -108,10 +93,7 @@ impl Transaction {
         }
         for (flow, content) in wanted {
             journal.record(organization, format!("the flow {flow} owns {content}"));
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
-                insert.bind(content).bind(now.micros()).execute(connection).await?;
-            });
+            execute!(self, INSERT, Uuid::now_v7(), organization, flow, content, now);
         }
         Ok(())
     }
@@ -130,11 +112,7 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        let open: Vec<OpenTag> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<OpenTag> = fetch_all!(self, SELECT, organization);
         for OpenTag { id, flow, tag, tag_value } in open.iter().filter(|tag| owned.contains(&tag.flow)) {
             if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
                 self.close(CLOSE, *id, now).await?;
@@ -144,10 +122,7 @@ impl Transaction {
         }
         for (flow, tag, value) in wanted {
             journal.record(organization, format!("the tag {tag}={value} of the flow {flow} was added"));
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(flow);
-                insert.bind(tag).bind(value).bind(now.micros()).execute(connection).await?;
-            });
+            execute!(self, INSERT, Uuid::now_v7(), organization, flow, tag, value, now);
         }
         Ok(())
     }
@@ -163,11 +138,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE id = $2";
-        let open: Vec<(Uuid, String, String)> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
         for (id, flow, content) in open.into_iter().filter(|(_, flow, _)| owned.contains(flow)) {
             if wanted.get(flow.as_str()) == Some(&content) {
                 wanted.remove(flow.as_str());

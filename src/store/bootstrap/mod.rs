@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{fingerprint, micros};
-use super::transaction::on;
+use super::columns::micros;
+use super::transaction::{execute, fetch_optional, fetch_scalars};
 use super::{Error, Transaction};
-use crate::domain::model::Timestamp;
-use crate::store::from_row::optional_from_row;
+use crate::domain::model::{Fingerprint, Timestamp};
 
 pub use plan::{
     Action, Allowance, Approval, ApprovalContent, EnvironmentConfig, Flow, Organization, Plan, PolicyConfig,
@@ -155,21 +154,17 @@ impl Transaction {
             // SQLite has a single writer.
             sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
         }
-        let last: Option<(i64, Vec<u8>)> = on!(self, |connection| sqlx::query(LAST)
-            .fetch_optional(connection)
-            .await
-            .and_then(optional_from_row)?);
+        let last: Option<(i64, Fingerprint)> = fetch_optional!(self, LAST);
         match last {
             Some((last, _)) if last > plan.generation => return Ok(Reconciliation::Outdated(last)),
             Some((last, sha256)) if last == plan.generation => {
-                if fingerprint(&sha256)? != plan.sha256 {
+                if sha256 != plan.sha256 {
                     return Ok(Reconciliation::Changed);
                 }
             }
-            _ => on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(plan.generation).bind(plan.sha256.bytes().as_slice());
-                insert.bind(now.micros()).execute(connection).await?;
-            }),
+            _ => {
+                execute!(self, INSERT, plan.generation, plan.sha256, now);
+            }
         }
         match self.apply(plan, now).await {
             Ok(journal) => {
@@ -220,17 +215,13 @@ impl Transaction {
         select: &'static str,
         organization: &str,
     ) -> Result<BTreeSet<String>, Error> {
-        let rows: Vec<String> = on!(self, |connection| {
-            sqlx::query_scalar(select).bind(organization).fetch_all(connection).await?
-        });
+        let rows: Vec<String> = fetch_scalars!(self, select, organization);
         Ok(rows.into_iter().collect())
     }
 
     /// Closes a row: `close` is an `UPDATE` of `closed_at` by `id`.
     async fn close(&mut self, close: &'static str, id: Uuid, now: Timestamp) -> Result<(), Error> {
-        on!(self, |connection| {
-            sqlx::query(close).bind(now.micros()).bind(id).execute(connection).await?;
-        });
+        execute!(self, close, now, id);
         Ok(())
     }
 
@@ -241,15 +232,11 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<(), Error> {
         const CLOSE: &str = "UPDATE organizations SET closed_at = $1 WHERE name = $2";
-        let open: Vec<String> = on!(self, |connection| {
-            let open = sqlx::query_scalar("SELECT name FROM organizations WHERE closed_at IS NULL");
-            open.fetch_all(connection).await?
-        });
+        let open: Vec<String> =
+            fetch_scalars!(self, "SELECT name FROM organizations WHERE closed_at IS NULL");
         let kept: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
         for name in open.iter().filter(|name| !kept.contains(name.as_str())) {
-            on!(self, |connection| {
-                sqlx::query(CLOSE).bind(now.micros()).bind(name).execute(connection).await?;
-            });
+            execute!(self, CLOSE, now, name);
             journal.record(name, "the organization was removed".to_owned());
             self.close_tokens(name, &[], now, journal).await?;
         }
@@ -272,11 +259,7 @@ impl Transaction {
             ON CONFLICT (name) DO UPDATE SET retention = excluded.retention,
               attachment_retention = excluded.attachment_retention, audit_retention = excluded.audit_retention,
               closed_at = NULL";
-        let current: Option<RetentionRow> = on!(self, |connection| sqlx::query(CURRENT)
-            .bind(name)
-            .fetch_optional(connection)
-            .await
-            .and_then(optional_from_row)?);
+        let current: Option<RetentionRow> = fetch_optional!(self, CURRENT, name);
         if current.is_none() {
             journal.record(name, "the organization was added".to_owned());
         }
@@ -284,11 +267,7 @@ impl Transaction {
         if current.unwrap_or_default() != row {
             journal.record(name, describe_retention(retention));
         }
-        on!(self, |connection| {
-            let open = sqlx::query(OPEN).bind(name).bind(row.retention).bind(row.attachment_retention);
-            let open = open.bind(row.audit_retention);
-            open.bind(now.micros()).execute(connection).await?;
-        });
+        execute!(self, OPEN, name, row.retention, row.attachment_retention, row.audit_retention, now);
         Ok(())
     }
 }

@@ -4,10 +4,9 @@ use sqlx::types::Uuid;
 
 use super::{Journal, Token, until};
 use crate::domain::evidence::access::Scope;
-use crate::domain::model::Timestamp;
-use crate::store::columns::{fingerprint, permission_columns, permissions};
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::columns::{permission_columns, permissions};
+use crate::store::transaction::{execute, fetch_all, on};
 use crate::store::{Error, Transaction};
 
 /// An open token.
@@ -15,12 +14,12 @@ use crate::store::{Error, Transaction};
 struct OpenToken {
     id: Uuid,
     name: String,
-    sha256: Vec<u8>,
+    sha256: Fingerprint,
     role: String,
     scope: String,
     approves: Option<String>,
     can_create: bool,
-    expires_at: Option<i64>,
+    expires_at: Option<Timestamp>,
 }
 
 impl OpenToken {
@@ -28,11 +27,11 @@ impl OpenToken {
         let (role, scope) = permissions(&self.role, &self.scope, self.approves.as_deref())?;
         Ok(Token {
             name: self.name.clone(),
-            sha256: fingerprint(&self.sha256)?,
+            sha256: self.sha256,
             role,
             scope,
             can_create: self.can_create,
-            expires_at: self.expires_at.map(Timestamp::from_micros),
+            expires_at: self.expires_at,
         })
     }
 }
@@ -59,11 +58,7 @@ impl Transaction {
             WHERE organization = $1 AND closed_at IS NULL";
         const CLOSE: &str = "UPDATE tokens SET closed_at = $1 WHERE id = $2";
         const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
-        let open: Vec<OpenToken> = on!(self, |connection| sqlx::query(SELECT)
-            .bind(organization)
-            .fetch_all(connection)
-            .await
-            .and_then(all_from_rows)?);
+        let open: Vec<OpenToken> = fetch_all!(self, SELECT, organization);
         let mut missing: Vec<&Token> = wanted.iter().collect();
         for row in open {
             let token = row.parse()?;
@@ -72,9 +67,7 @@ impl Transaction {
             } else {
                 self.close(CLOSE, row.id, now).await?;
                 // Ends its sessions, so that they stay ended if the token is added again.
-                on!(self, |connection| {
-                    sqlx::query(END_SESSIONS).bind(&row.sha256).execute(connection).await?;
-                });
+                execute!(self, END_SESSIONS, &row.sha256);
                 journal.record(organization, format!("the {} was removed", describe(&token)));
             }
         }

@@ -8,8 +8,7 @@ use super::contradictions::{is_latest_contradicted, is_origin_contradicted};
 use super::rows::hex_text;
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact};
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::store::transaction::{fetch_all, fetch_optional_scalar};
 use crate::store::{Error, Transaction};
 
 /// An attested artifact, with the claim of the attestation's flow and repository.
@@ -134,12 +133,8 @@ impl Transaction {
               JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
                 AND y.report = x.id
             WHERE x.id = $1 ORDER BY y.attestation";
-        let links: Vec<(Uuid,)> = on!(self, |connection| {
-            sqlx::query(LINKS).bind(report).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let origins: Vec<OriginRow> = on!(self, |connection| {
-            sqlx::query(REPORTED_ORIGIN).bind(report).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let links: Vec<(Uuid,)> = fetch_all!(self, LINKS, report);
+        let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, report);
         let sent = record.get("content").and_then(Value::as_str);
         let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
         let commit = sent.and_then(|sent| sent.commit().sha1);
@@ -158,9 +153,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         let commit = record.get("git_commit_info").and_then(Value::as_str);
         let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
-        let rows: Vec<ArtifactRow> = on!(self, |connection| {
-            sqlx::query(SELECT).bind(attestation).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, attestation);
         let artifacts = rows.into_iter().map(|row| row.record(attestation, commit.as_deref()));
         record.insert("artifacts".to_owned(), artifacts.collect());
         Ok(())
@@ -178,10 +171,7 @@ impl Transaction {
             return Ok(Some(0));
         };
         let Some(sha256) = Fingerprint::from_hex(sha256) else { return Ok(Some(0)) };
-        let content: Option<Vec<u8>> = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(sha256.bytes().as_slice());
-            select.fetch_optional(connection).await?
-        });
+        let content: Option<Vec<u8>> = fetch_optional_scalar!(self, SELECT, organization, sha256);
         let Some(content) = content else { return Ok(None) };
         record.insert("attachment".to_owned(), hex_text(Fingerprint::from_content(&content).bytes()));
         Ok(Some(content.len()))

@@ -8,8 +8,7 @@ use super::pending::PendingLog;
 use super::rows::RowKind;
 use crate::domain::evidence::log::environment_change::{ChangedEnvironment, EnvironmentChange};
 use crate::domain::evidence::log::{Kind, NewEntry, record_hash};
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::{fetch_for_all, on};
+use crate::store::transaction::{fetch_all, fetch_for_all};
 use crate::store::{Error, Transaction};
 
 /// An environment of a change.
@@ -84,9 +83,7 @@ impl Transaction {
         changes.retain(|_, change| !change.is_empty());
         let ids: BTreeSet<Uuid> = changes.keys().map(|(id, _)| *id).collect();
         let rows: Vec<EnvironmentRow> = if let (1, Some(id)) = (ids.len(), ids.first()) {
-            on!(self, |connection| {
-                sqlx::query(ONE).bind(id).fetch_all(connection).await.and_then(all_from_rows)?
-            })
+            fetch_all!(self, ONE, id)
         } else {
             fetch_for_all!(
                 self,

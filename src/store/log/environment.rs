@@ -8,16 +8,14 @@ use crate::domain::evidence::log::environment_change::{
     EndedArtifact, EnvironmentChange, NewSnapshot, RowsDigest, StartedVerdict,
 };
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::columns::fingerprint;
-use crate::store::from_row::{all_from_rows, optional_from_row};
-use crate::store::transaction::on;
+use crate::store::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
 use crate::store::{Error, Transaction};
 
 #[derive(sqlx::FromRow)]
 struct SnapshotRow {
     snapshot: i64,
     reported_by: String,
-    report_hash: Vec<u8>,
+    report_hash: Fingerprint,
     compliance: Option<String>,
     previous_confirmed_at: Option<i64>,
 }
@@ -25,7 +23,7 @@ struct SnapshotRow {
 /// An artifact that ended.
 #[derive(sqlx::FromRow)]
 pub(in crate::store) struct EndedArtifactRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     name: String,
     pods: Option<i64>,
     first_snapshot: i64,
@@ -33,9 +31,9 @@ pub(in crate::store) struct EndedArtifactRow {
 }
 
 impl EndedArtifactRow {
-    pub(in crate::store) fn parse(self) -> Result<(Fingerprint, EndedArtifact), Error> {
+    pub(in crate::store) fn entry(self) -> (Fingerprint, EndedArtifact) {
         let Self { name, pods, first_snapshot, last_snapshot, .. } = self;
-        Ok((fingerprint(&self.fingerprint)?, EndedArtifact { name, pods, first_snapshot, last_snapshot }))
+        (self.fingerprint, EndedArtifact { name, pods, first_snapshot, last_snapshot })
     }
 }
 
@@ -79,16 +77,16 @@ pub(in crate::store) fn started_pod(
 
 #[derive(sqlx::FromRow)]
 struct VerdictRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     compliance: String,
     is_allowed: bool,
     reasons: String,
 }
 
 impl VerdictRow {
-    fn parse(self) -> Result<(Fingerprint, StartedVerdict), Error> {
+    fn entry(self) -> (Fingerprint, StartedVerdict) {
         let Self { compliance, is_allowed, reasons, .. } = self;
-        Ok((fingerprint(&self.fingerprint)?, StartedVerdict { compliance, is_allowed, reasons }))
+        (self.fingerprint, StartedVerdict { compliance, is_allowed, reasons })
     }
 }
 
@@ -105,13 +103,8 @@ impl Transaction {
               ON p.environment = s.environment AND p.snapshot = s.snapshot - 1 AND p.superseded_at = s.received_at
             WHERE s.environment = $1 AND s.received_at = $2";
         const GAP: &str = "SELECT from_at FROM gaps WHERE environment = $1 AND to_at = $2";
-        let snapshot: Option<SnapshotRow> = on!(self, |connection| {
-            let select = sqlx::query(SNAPSHOT).bind(environment).bind(at);
-            select.fetch_optional(connection).await.and_then(optional_from_row)?
-        });
-        let gap_from: Option<i64> = on!(self, |connection| {
-            sqlx::query_scalar(GAP).bind(environment).bind(at).fetch_optional(connection).await?
-        });
+        let snapshot: Option<SnapshotRow> = fetch_optional!(self, SNAPSHOT, environment, at);
+        let gap_from: Option<i64> = fetch_optional_scalar!(self, GAP, environment, at);
         let mut change = EnvironmentChange {
             gap_from: gap_from.map(Timestamp::from_micros),
             artifacts_ended: self.artifacts_ended(environment, at).await?,
@@ -127,7 +120,7 @@ impl Transaction {
             change.snapshot = Some(NewSnapshot {
                 number: row.snapshot,
                 reported_by: row.reported_by,
-                report_hash: fingerprint(&row.report_hash)?,
+                report_hash: row.report_hash,
                 compliance: row.compliance,
             });
         }
@@ -143,11 +136,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint FROM artifact_runs
             WHERE environment = $1 AND first_snapshot = $2 AND started_at = $3";
-        let rows: Vec<(Vec<u8>,)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(snapshot).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.iter().map(|(artifact,)| fingerprint(artifact)).collect()
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, environment, snapshot, at);
+        Ok(artifacts.into_iter().collect())
     }
 
     async fn artifacts_ended(
@@ -158,11 +148,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint, name, pods, first_snapshot, last_snapshot FROM artifact_runs
             WHERE environment = $1 AND ended_at = $2";
-        let rows: Vec<EndedArtifactRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(EndedArtifactRow::parse).collect()
+        let rows: Vec<EndedArtifactRow> = fetch_all!(self, SELECT, environment, at);
+        Ok(rows.into_iter().map(EndedArtifactRow::entry).collect())
     }
 
     async fn pods_started(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
@@ -171,19 +158,13 @@ impl Transaction {
             FROM pod_runs p JOIN environments e ON e.id = p.environment
               LEFT JOIN workloads w ON w.organization = e.organization AND w.hash = p.workload
             WHERE p.environment = $1 AND p.started_at + 0 = $2";
-        let rows: Vec<StartedPodRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<StartedPodRow> = fetch_all!(self, SELECT, environment, at);
         Ok(RowsDigest::new(rows.into_iter().map(StartedPodRow::columns).collect()))
     }
 
     async fn pods_ended(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
         const SELECT: &str = "SELECT id FROM pod_runs WHERE environment = $1 AND ended_at = $2";
-        let rows: Vec<(Uuid,)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let rows: Vec<(Uuid,)> = fetch_all!(self, SELECT, environment, at);
         Ok(RowsDigest::new(rows.into_iter().map(|(id,)| [id.to_string()]).collect()))
     }
 
@@ -195,19 +176,13 @@ impl Transaction {
         const SELECT: &str = "
             SELECT fingerprint, compliance, is_allowed, reasons FROM verdicts
             WHERE environment = $1 AND from_at + 0 = $2";
-        let rows: Vec<VerdictRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.into_iter().map(VerdictRow::parse).collect()
+        let rows: Vec<VerdictRow> = fetch_all!(self, SELECT, environment, at);
+        Ok(rows.into_iter().map(VerdictRow::entry).collect())
     }
 
     async fn verdicts_ended(&mut self, environment: Uuid, at: i64) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "SELECT fingerprint FROM verdicts WHERE environment = $1 AND until_at = $2";
-        let rows: Vec<(Vec<u8>,)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(environment).bind(at);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        rows.iter().map(|(artifact,)| fingerprint(artifact)).collect()
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, environment, at);
+        Ok(artifacts.into_iter().collect())
     }
 }

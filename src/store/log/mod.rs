@@ -13,24 +13,23 @@ mod rows;
 
 use sqlx::types::Uuid;
 
-use super::columns::fingerprint;
 use super::from_row::optional_from_row;
-use super::transaction::{insert, on};
+use super::transaction::{execute, fetch_optional, fetch_scalars, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::{Entry, Head, Kind, NewEntry, record_hash, start_record};
-use crate::domain::model::Timestamp;
+use crate::domain::model::{Fingerprint, Timestamp};
 
 pub use reading::LogPage;
 
 #[derive(sqlx::FromRow)]
 struct HeadRow {
     size: i64,
-    hash: Vec<u8>,
+    hash: Fingerprint,
 }
 
 impl HeadRow {
-    fn parse(&self) -> Result<Head, Error> {
-        Ok(Head { size: self.size, hash: fingerprint(&self.hash)? })
+    fn head(self) -> Head {
+        Head { size: self.size, hash: self.hash }
     }
 }
 
@@ -50,10 +49,7 @@ impl Transaction {
             Some(head) if new.is_empty() && head.size > 0 => return Ok(()),
             Some(head) => head,
             None => {
-                on!(self, |connection| {
-                    let create = sqlx::query(CREATE).bind(organization);
-                    create.bind(Head::EMPTY.hash.bytes().as_slice()).execute(connection).await?;
-                });
+                execute!(self, CREATE, organization, Head::EMPTY.hash);
                 self.lock_log(organization).await?.ok_or(Error::Unreadable("the head of a log"))?
             }
         };
@@ -70,10 +66,7 @@ impl Transaction {
         }
         entries.extend(new.into_iter().map(|new| head.append(new)));
         self.insert_entries(organization, &entries).await?;
-        on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(head.size).bind(head.hash.bytes().as_slice());
-            update.bind(organization).execute(connection).await?;
-        });
+        execute!(self, UPDATE, head.size, head.hash, organization);
         Ok(())
     }
 
@@ -91,7 +84,7 @@ impl Transaction {
                 head.fetch_optional(&mut **transaction).await.and_then(optional_from_row)?
             }
         };
-        row.as_ref().map(HeadRow::parse).transpose()
+        Ok(row.map(HeadRow::head))
     }
 
     async fn insert_entries(&mut self, organization: &str, entries: &[Entry]) -> Result<(), Error> {
@@ -128,9 +121,7 @@ impl Transaction {
     pub async fn due_checkpoints(&mut self, before: Timestamp) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
             SELECT organization FROM log_heads WHERE size > checkpoint_size AND checkpoint_at < $1 ORDER BY organization";
-        Ok(on!(self, |connection| {
-            sqlx::query_scalar(SELECT).bind(before.micros()).fetch_all(connection).await?
-        }))
+        Ok(fetch_scalars!(self, SELECT, before))
     }
 
     /// Takes the checkpoint of a log, and returns its end. `None` if another replica took it meanwhile.
@@ -143,11 +134,8 @@ impl Transaction {
         const TAKE: &str = "
             UPDATE log_heads SET checkpoint_size = size, checkpoint_at = $1
             WHERE organization = $2 AND size > checkpoint_size AND checkpoint_at < $3 RETURNING size, hash";
-        let row: Option<HeadRow> = on!(self, |connection| {
-            let take = sqlx::query(TAKE).bind(now.micros()).bind(organization).bind(before.micros());
-            take.fetch_optional(connection).await.and_then(optional_from_row)?
-        });
-        row.as_ref().map(HeadRow::parse).transpose()
+        let row: Option<HeadRow> = fetch_optional!(self, TAKE, now, organization, before);
+        Ok(row.map(HeadRow::head))
     }
 }
 

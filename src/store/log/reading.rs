@@ -10,9 +10,8 @@ use super::{HeadRow, row_id};
 use crate::domain::evidence::log::environment_change::ChangedEnvironment;
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts, UPDATE_PERIOD};
 use crate::domain::evidence::log::{Entry, Head, Kind, Removal, start_record};
-use crate::store::columns::fingerprint;
-use crate::store::from_row::{all_from_rows, optional_from_row};
-use crate::store::transaction::on;
+use crate::domain::model::Fingerprint;
+use crate::store::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
 use crate::store::{Error, Transaction};
 
 /// A page of a log.
@@ -38,15 +37,14 @@ struct EntryRow {
     at: i64,
     kind: String,
     record: String,
-    record_hash: Vec<u8>,
-    hash: Vec<u8>,
+    record_hash: Fingerprint,
+    hash: Fingerprint,
 }
 
 impl EntryRow {
-    fn parse(self) -> Result<Entry, Error> {
-        let Self { sequence, at, kind, record, .. } = self;
-        let (record_hash, hash) = (fingerprint(&self.record_hash)?, fingerprint(&self.hash)?);
-        Ok(Entry { sequence, at, kind, id: record, record_hash, hash })
+    fn entry(self) -> Entry {
+        let Self { sequence, at, kind, record, record_hash, hash } = self;
+        Entry { sequence, at, kind, id: record, record_hash, hash }
     }
 }
 
@@ -72,26 +70,17 @@ impl Transaction {
             SELECT sequence, at, kind, record, record_hash, hash FROM log_entries
             WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
         const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
-        let head: Option<HeadRow> = on!(self, |connection| {
-            let head = sqlx::query(HEAD).bind(organization).fetch_optional(connection).await;
-            head.and_then(optional_from_row)?
-        });
-        let head = head.map_or(Ok(Head::EMPTY), |head| head.parse())?;
-        let rows: Vec<EntryRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(after).bind(limit);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let removed: Option<RemovedRow> = on!(self, |connection| {
-            let removed = sqlx::query(REMOVED).bind(organization).fetch_optional(connection).await;
-            removed.and_then(optional_from_row)?
-        });
+        let head: Option<HeadRow> = fetch_optional!(self, HEAD, organization);
+        let head = head.map_or(Head::EMPTY, HeadRow::head);
+        let rows: Vec<EntryRow> = fetch_all!(self, SELECT, organization, after, limit);
+        let removed: Option<RemovedRow> = fetch_optional!(self, REMOVED, organization);
         let audit_horizon = removed.unwrap_or_default().audit_removed_before.unwrap_or_default();
         let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
         let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
         let mut entries = Vec::new();
         let mut rows = rows.into_iter();
         for row in rows.by_ref() {
-            let entry = reader.read(self, organization, row.parse()?).await?;
+            let entry = reader.read(self, organization, row.entry()).await?;
             entries.push(entry);
             if reader.size > MAX_RECORD_BYTES {
                 break;
@@ -107,9 +96,7 @@ impl Transaction {
 
     async fn changed_environment(&mut self, id: Uuid) -> Result<Option<EnvironmentRow>, Error> {
         const SELECT: &str = "SELECT organization, name, horizon_at FROM environments WHERE id = $1";
-        Ok(on!(self, |connection| {
-            sqlx::query(SELECT).bind(id).fetch_optional(connection).await.and_then(optional_from_row)?
-        }))
+        Ok(fetch_optional!(self, SELECT, id))
     }
 
     /// The numbers of rows from the end of the first hour on that the retention did not remove.
@@ -151,9 +138,7 @@ impl Transaction {
                    OR artifacts <> compliant + non_compliant + unknown_artifacts",
             ),
         ];
-        let start: Option<i64> = on!(self, |connection| {
-            sqlx::query_scalar(START).bind(organization).fetch_optional(connection).await?
-        });
+        let start: Option<i64> = fetch_optional_scalar!(self, START, organization);
         let Some(start) = start else { return Ok(RowCounts::new()) };
         let since = start.saturating_add(UPDATE_PERIOD);
         let mut counts = RowCounts::new();
@@ -178,9 +163,7 @@ impl Transaction {
             counts.insert(kind.to_owned(), count);
         }
         for (kind, select) in UNEXPLAINED {
-            let count: i64 = on!(self, |connection| {
-                sqlx::query_scalar(select).bind(organization).fetch_one(connection).await?
-            });
+            let count: i64 = fetch_scalar!(self, select, organization);
             counts.insert(kind.to_owned(), count);
         }
         Ok(counts)

@@ -55,20 +55,16 @@ pub enum InvalidPolicy {
 struct File {
     #[serde(rename = "_schema")]
     schema: String,
-    #[serde(default)]
     artifacts: Option<Artifacts>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Artifacts {
-    #[serde(default)]
     provenance: Option<FlowRule>,
     #[serde(rename = "trail-compliance", default)]
     trail_compliance: Option<FlowRule>,
-    #[serde(default)]
     attestations: Option<Vec<Attestation>>,
-    #[serde(default)]
     approval: Option<ApprovalRule>,
 }
 
@@ -85,13 +81,10 @@ struct Attestation {
     when: Option<Condition>,
     #[serde(default = "yes")]
     must_be_compliant: bool,
-    #[serde(default)]
     for_control: Option<String>,
     #[serde(default, deserialize_with = "age")]
     max_age: Option<Duration>,
-    #[serde(default)]
     min_tests: Option<u32>,
-    #[serde(default)]
     max_skipped: Option<u32>,
 }
 

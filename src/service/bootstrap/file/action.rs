@@ -13,10 +13,8 @@ use crate::service::notify::SmtpTls;
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Reference {
     /// Path of a file with the secret, relative to the bootstrap file.
-    #[serde(default)]
     pub(in crate::service::bootstrap) file: Option<PathBuf>,
     /// Environment variable with the secret.
-    #[serde(default)]
     pub(in crate::service::bootstrap) variable: Option<String>,
 }
 
@@ -27,7 +25,6 @@ pub(in crate::service::bootstrap) struct Smtp {
     /// Host name, which must match the server's certificate.
     pub(in crate::service::bootstrap) host: String,
     /// Port (default: 587 for starttls, 465 for implicit, 25 for none).
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(in crate::service::bootstrap) port: Option<u16>,
     /// Encryption of the connection (default: starttls).
@@ -36,10 +33,8 @@ pub(in crate::service::bootstrap) struct Smtp {
     /// Sender address, such as supercargo@example.com.
     pub(in crate::service::bootstrap) from: String,
     /// Username; without one, mail is sent without authentication.
-    #[serde(default)]
     pub(in crate::service::bootstrap) username: Option<String>,
     /// Password of the user.
-    #[serde(default)]
     pub(in crate::service::bootstrap) password: Option<Reference>,
 }
 
@@ -72,13 +67,11 @@ pub(in crate::service::bootstrap) struct Target {
     #[serde(rename = "type")]
     pub(in crate::service::bootstrap) kind: TargetKind,
     /// URL of a WEBHOOK or SLACK target, as a reference because it is a credential.
-    #[serde(default)]
     pub(in crate::service::bootstrap) url: Option<Reference>,
     /// Signing secrets of a WEBHOOK: one, or two during a rotation.
     #[serde(default)]
     pub(in crate::service::bootstrap) secrets: Vec<Reference>,
     /// Channel of a SLACK target, for display only.
-    #[serde(default)]
     pub(in crate::service::bootstrap) channel: Option<Channel>,
     /// Addresses of an EMAIL target.
     #[serde(default)]
@@ -90,12 +83,9 @@ pub(in crate::service::bootstrap) struct Target {
 #[serde(deny_unknown_fields)]
 pub(in crate::service::bootstrap) struct Channel {
     /// Identifier of the channel.
-    #[serde(default)]
     pub(in crate::service::bootstrap) id: Option<String>,
     /// Name of the channel.
-    #[serde(default)]
     pub(in crate::service::bootstrap) name: Option<String>,
     /// Identifier of the team.
-    #[serde(default)]
     pub(in crate::service::bootstrap) team: Option<String>,
 }

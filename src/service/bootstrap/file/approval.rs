@@ -27,7 +27,6 @@ pub(in crate::service::bootstrap) struct Approval {
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) description: Text,
     /// Environment to which the approval applies (default: all).
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(in crate::service::bootstrap) environment: Option<EnvironmentName>,
     /// Commits that the artifact adds, 40 lowercase hex digits each.
@@ -39,7 +38,6 @@ pub(in crate::service::bootstrap) struct Approval {
     #[serde(default)]
     pub(in crate::service::bootstrap) approvals: Vec<SignOff>,
     /// Additional data to store, in any form.
-    #[serde(default)]
     pub(in crate::service::bootstrap) user_data: Option<serde_json::Map<String, serde_json::Value>>,
 }
 

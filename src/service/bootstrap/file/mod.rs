@@ -36,10 +36,8 @@ pub(super) struct File {
     pub(super) generation: i64,
     /// Path of a PEM file with certificate authorities for notification targets, in addition to those of the system.
     /// Relative to the bootstrap file.
-    #[serde(default)]
     pub(super) authorities: Option<PathBuf>,
     /// Mail server for targets of type EMAIL.
-    #[serde(default)]
     pub(super) smtp: Option<Smtp>,
     /// Organizations, at least one. Removing one disables it and its tokens; its data stays, and its last retention still applies.
     pub(super) organizations: Vec<Organization>,
@@ -53,16 +51,13 @@ pub(super) struct Organization {
     #[schemars(with = "String")]
     pub(super) name: OrganizationName,
     /// Retention of ended history, such as 400d (default: unlimited).
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) retention: Option<Span>,
     /// Retention of attached files after their latest attestation, such as 400d (default: unlimited). Their SHA-256, size and
     /// name are kept.
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) attachment_retention: Option<Span>,
     /// Retention of the audit log, such as 400d (default: unlimited).
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) audit_retention: Option<Span>,
     /// Tokens of the organization.
@@ -105,10 +100,8 @@ pub(super) struct Token {
     #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(super) sha256: Option<Fingerprint>,
     /// Path of a file with the token, relative to the bootstrap file.
-    #[serde(default)]
     pub(super) file: Option<PathBuf>,
     /// Environment variable with the token.
-    #[serde(default)]
     pub(super) variable: Option<String>,
     /// Expiry of the token, such as 2027-01-31T00:00:00Z (default: never).
     #[serde(default, deserialize_with = "time")]
@@ -137,7 +130,6 @@ pub(super) struct Flow {
     #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,
     /// Attestations that its trails require to be compliant.
-    #[serde(default)]
     pub(super) template: Option<TemplateBody>,
     /// Approvals of the flow. Removing one withdraws it; its number must not be reused.
     #[serde(default)]
@@ -152,20 +144,16 @@ pub(super) struct Environment {
     #[schemars(with = "String")]
     pub(super) name: EnvironmentName,
     /// Time without a report after which the environment is silent, such as 15m (default: 3m).
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) silent_after: Option<Span>,
     /// Minimum number of running artifacts. Below it, the environment is not compliant.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(super) min_artifacts: Option<u32>,
     /// Maximum drop of the number of running artifacts, in percent. After a larger one, the environment is not compliant until
     /// enough artifacts run again, or this value changes.
-    #[serde(default)]
     #[schemars(range(max = 99))]
     pub(super) max_drop: Option<u32>,
     /// Requirements for each running artifact.
-    #[serde(default)]
     pub(super) policy: Option<InlinePolicy>,
     /// Names of policies of this file, at most 10, in addition to the requirements of policy.
     #[serde(default)]
@@ -181,11 +169,9 @@ pub(super) struct Environment {
 #[serde(deny_unknown_fields)]
 pub(super) struct Allowance {
     /// Digest of the artifact, 64 lowercase hex digits.
-    #[serde(default)]
     #[schemars(with = "Option<String>", regex(pattern = r"^[a-f0-9]{64}$"))]
     pub(super) artifact: Option<Fingerprint>,
     /// Name of images without tag and digest, such as registry.k8s.io/**, in which * stands for any characters.
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(super) image: Option<Pattern>,
     /// Reason for the exception.

@@ -19,9 +19,7 @@ pub(in crate::service::bootstrap) struct Policy {
     #[schemars(with = "String")]
     pub(in crate::service::bootstrap) description: Text,
     /// Content of the policy file, as text.
-    #[serde(default)]
     pub(in crate::service::bootstrap) text: Option<String>,
     /// Path of the policy file, relative to the bootstrap file.
-    #[serde(default)]
     pub(in crate::service::bootstrap) file: Option<PathBuf>,
 }

@@ -46,9 +46,7 @@ async fn attest<T: AttestationType>(
     let attachment = form.file();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let kind = sent.own.name();
-    let mut evaluating =
-        Evaluating::exclusive(app, BTreeSet::from([organization.as_str()]), app.limits.permit_timeout)
-            .await?;
+    let mut evaluating = Evaluating::exclusive(app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await?;
     match stored {

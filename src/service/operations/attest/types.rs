@@ -12,7 +12,7 @@ use crate::domain::model::{
 };
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
-use crate::service::http::problem::{BodyErrorResponses, ErrorBody, ErrorResponses, Problem};
+use crate::service::http::problem::{ErrorBody, Problem};
 
 /// Declares an operation, with its form for the OpenAPI document.
 macro_rules! attest_operation {
@@ -35,7 +35,6 @@ macro_rules! attest_operation {
             path = $path,
             tag = "attestations",
             params(
-                ("org" = String, Path, description = "Organization"),
                 ("flow_name" = inline(FlowName), Path, description = $flow),
                 ("trail_name" = inline(TrailName), Path, description = $trail),
             ),
@@ -43,10 +42,7 @@ macro_rules! attest_operation {
             responses(
                 (status = 201, description = "Recorded", body = String, content_type = "application/json"),
                 (status = 404, description = "No such trail", body = ErrorBody),
-                ErrorResponses,
-                BodyErrorResponses,
             ),
-            security(("token" = [])),
         )]
         pub(crate) async fn $operation(
             State(app): State<App>,

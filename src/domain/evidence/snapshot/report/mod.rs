@@ -51,7 +51,6 @@ pub struct K8sArtifact<'a> {
     /// When the pod was created.
     pub creation_timestamp: Timestamp,
     /// Its owner references.
-    #[serde(default)]
     #[cfg_attr(feature = "service", schema(value_type = Option<Vec<OwnerReference>>))]
     pub owners: Option<Owners>,
 }
