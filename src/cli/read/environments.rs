@@ -128,7 +128,10 @@ impl Range {
         query.extend(more);
         let about = Resource::Named("environment", environment.as_str());
         let fetch = async |page| {
-            self.common.request(&client, about, async || client.items(path, &query, Some(page)).await).await
+            self.common
+                .requests
+                .request(&client, about, async || client.items(path, &query, Some(page)).await)
+                .await
         };
         let listed = |items: &[Parsed<Item>]| table(columns, items.iter().map(|item| &item.raw));
         self.pages.list(&self.common.output, kind, "", fetch, listed).await
