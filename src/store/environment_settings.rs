@@ -25,6 +25,8 @@ pub struct EnvironmentSettings {
     pub last_report_at: Option<Timestamp>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
+    /// Whether the bootstrap file has an unnamed policy for it.
+    pub has_own_policy: bool,
     silent_after: Option<Duration>,
     compliant_until: Option<Timestamp>,
 }
@@ -37,6 +39,7 @@ struct SettingsRow {
     last_changed_at: Option<i64>,
     last_report_at: Option<i64>,
     compliance: Option<String>,
+    has_own_policy: bool,
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
 }
@@ -50,6 +53,7 @@ impl SettingsRow {
             last_changed_at: self.last_changed_at.map(Timestamp::from_micros),
             last_report_at: self.last_report_at.map(Timestamp::from_micros),
             compliance: compliance(self.compliance.as_deref())?,
+            has_own_policy: self.has_own_policy,
             silent_after: self.silent_after.map(duration),
             compliant_until: self.compliant_until.map(Timestamp::from_micros),
         })
@@ -75,6 +79,8 @@ impl Transaction {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT e.name, e.description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
                         e.compliant_until,
+                        EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
+                                  AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,
                         (SELECT s.received_at FROM snapshots s
                          WHERE s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
                  FROM environments e WHERE e.organization = ",

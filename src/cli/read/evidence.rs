@@ -160,11 +160,12 @@ pub(super) struct Trail {
     common: Common,
 }
 
-const EVENTS: [Column; 7] = [
+const EVENTS: [Column; 8] = [
     ("WHEN", "/timestamp", Ago),
     ("EVENT", "/type", Text),
     ("NAME", "/template_reference_name", Text),
     ("TARGET", "/target_artifact", Text),
+    ("ATTESTATION", "/attestation_id", Text),
     ("COMPLIANCE", "/is_compliant", Compliant),
     ("ENVIRONMENT", "/environment_name", Text),
     ("SNAPSHOT", "/snapshot_index", Text),
