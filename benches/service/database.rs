@@ -183,9 +183,14 @@ impl Database {
 
     /// SQL expression of 32 bytes from a number.
     pub(super) fn bytes(&self, number: &str) -> String {
+        self.decoded(&self.hex(number, 64))
+    }
+
+    /// SQL expression of the bytes of hex digits.
+    pub(super) fn decoded(&self, digits: &str) -> String {
         match self.pool {
-            Pool::Sqlite { .. } => format!("unhex({})", self.hex(number, 64)),
-            Pool::Postgres { .. } => format!("decode({}, 'hex')", self.hex(number, 64)),
+            Pool::Sqlite { .. } => format!("unhex({digits})"),
+            Pool::Postgres { .. } => format!("decode({digits}, 'hex')"),
         }
     }
 

@@ -51,7 +51,7 @@ impl Approval {
         let comment = comment.as_deref().unwrap_or_default();
         let send = async || client.withdraw_approval(flow, *number, comment).await;
         let about = Resource::Approval(flow.as_str(), *number);
-        let approval = common.retry(&client, "withdrawing the approval", about, send).await?;
+        let approval = common.requests.retry(&client, "withdrawing the approval", about, send).await?;
         common.output.print(&approval.raw, || approval_fields(&approval.value))
     }
 }

@@ -43,7 +43,7 @@ impl Approve {
         // A repeated request returns the approval of the first one.
         let send = async || client.approve(flow, *fingerprint, environment, comment).await;
         let about = Resource::NewApproval(flow.as_str(), environment.as_str());
-        let approval = self.common.retry(&client, "approving", about, send).await?;
+        let approval = self.common.requests.retry(&client, "approving", about, send).await?;
         self.common.output.print(&approval.raw, || approval_fields(&approval.value))
     }
 }

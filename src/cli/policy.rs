@@ -82,7 +82,7 @@ impl Check {
         let send =
             async || client.check_policy(&file, &self.environment, self.policy.as_ref(), self.at).await;
         let about = Resource::Environment(self.environment.as_str());
-        let effect = self.common.retry(&client, "checking the policy", about, send).await?;
+        let effect = self.common.requests.retry(&client, "checking the policy", about, send).await?;
         self.common.output.print(&effect.raw, || table(&effect.value))?;
         let PolicyEffect { warning, before, after, artifacts_total, changed_total, .. } = &effect.value;
         if let Some(warning) = warning {

@@ -11,6 +11,8 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
     UnparsedPublicKey,
 };
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 
@@ -68,6 +70,21 @@ const P256_PREFIX: &[u8] = &[
 
 /// Length of an uncompressed point on P-256, in bytes.
 const P256_POINT: usize = 65;
+
+/// A new Ed25519 key in PEM: private and public.
+///
+/// # Errors
+///
+/// [`SigningError`] if the system provides no random bytes.
+pub fn generate() -> Result<(String, String), SigningError> {
+    let pair = Ed25519KeyPair::generate().map_err(|_| SigningError)?;
+    let private = pair.to_pkcs8v1().map_err(|_| SigningError)?;
+    let public = [ED25519_PREFIX, pair.public_key().as_ref()].concat();
+    let pem = |kind: &str, der: &[u8]| {
+        format!("-----BEGIN {kind} KEY-----\n{}\n-----END {kind} KEY-----\n", STANDARD.encode(der))
+    };
+    Ok((pem("PRIVATE", private.as_ref()), pem("PUBLIC", &public)))
+}
 
 impl SigningKey {
     /// Reads a private key from a PEM file. Blocks.

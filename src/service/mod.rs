@@ -23,6 +23,7 @@ pub mod notify;
 mod operations;
 mod pages;
 mod policies;
+mod search_results;
 mod selected_snapshot;
 mod site;
 mod unknown_fields;

@@ -25,6 +25,8 @@ pub struct EnvironmentSettings {
     pub last_report_at: Option<Timestamp>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
+    /// Whether the bootstrap file has an unnamed policy for it.
+    pub has_own_policy: bool,
     #[sqlx(try_from = "Micros")]
     silent_after: Option<Duration>,
     compliant_until: Option<Timestamp>,
@@ -49,6 +51,8 @@ impl Transaction {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT e.name, COALESCE(e.description, '') AS description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
                         e.compliant_until,
+                        EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
+                                  AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,
                         (SELECT s.received_at FROM snapshots s
                          WHERE s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
                  FROM environments e WHERE e.organization = ",

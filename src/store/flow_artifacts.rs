@@ -9,6 +9,9 @@ use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Page, Timestamp};
 
+/// Maximum number of newest artifacts of a flow that are checked for running ones.
+const MAX_DEPLOYED: i64 = 1_000;
+
 /// Artifacts, each with the time since which it is known.
 type Artifacts = Vec<(Fingerprint, Timestamp)>;
 
@@ -49,6 +52,24 @@ impl Transaction {
     ) -> Result<Option<Timestamp>, Error> {
         let found = self.two_artifacts_of_flow(organization, flow, (artifact, artifact)).await?;
         Ok(found.first().map(|(_, at)| *at))
+    }
+
+    /// When the last of a flow's [`MAX_DEPLOYED`] newest artifacts that run started; `None` if none of them runs.
+    pub async fn last_deployment(
+        &mut self,
+        organization: &str,
+        flow: &str,
+    ) -> Result<Option<Timestamp>, Error> {
+        const SELECT: &str = "
+            SELECT MAX(r.started_at) FROM (
+              SELECT fingerprint FROM flow_artifacts WHERE organization = $1 AND flow = $2
+              ORDER BY created_at DESC, fingerprint LIMIT $3) f CROSS JOIN artifact_runs r
+            WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.ended_at IS NULL";
+        let started: Option<i64> = on!(self, |connection| {
+            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow).bind(MAX_DEPLOYED);
+            select.fetch_one(connection).await?
+        });
+        Ok(started.map(Timestamp::from_micros))
     }
 
     /// The artifacts of a set that were attested or reported in a trail.

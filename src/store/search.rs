@@ -18,7 +18,7 @@ use crate::store::from_row::all_from_rows;
 const MAX_RESULTS: usize = 50;
 
 /// Maximum number of latest trails, and of last ended images and pods, that are scanned. Environments share the
-/// latter equally, with at least 100 each.
+/// latter equally, with at least 10 each.
 pub const MAX_SCANNED: i64 = 20_000;
 
 /// An artifact.
@@ -107,7 +107,7 @@ impl Transaction {
     async fn scanned_per_environment(&mut self, organization: &str) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
         let environments: i64 = fetch_scalar!(self, COUNT, organization);
-        Ok((MAX_SCANNED / environments.max(1)).max(100))
+        Ok((MAX_SCANNED / environments.max(1)).max(10))
     }
 
     /// The artifacts between two fingerprints, inclusive, that ran, or were reported, attested or approved.

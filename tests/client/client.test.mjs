@@ -185,6 +185,8 @@ test('assert artifact stops an untested artifact and lets a tested one pass', as
   run(token.reader, assert_('2', '--policy rules,rules'), { prints: 'COMPLIANT' });
   run(token.reader, assert_('1', '--flow shop'), { prints: 'COMPLIANT' });
   run(token.reader, assert_('1', '--environment prod --output json'), { exit: 1, prints: '"missing_attestation"' });
+  run(token.admin, 'detach-policy rules --environment prod', { prints: 'rules' });
+  run(token.reader, assert_('1', '--environment prod'), { prints: 'COMPLIANT' });
   const rejected = [
     [token.reader, assert_('3', '--environment prod'), 'not found in any flow of organization'],
     [token.reader, assert_('1', '--flow cart'), 'not found in flow'],

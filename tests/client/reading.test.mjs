@@ -4,34 +4,16 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { client, read, start, supercargo, token } from './service.mjs';
+import { client, digest, read, report, start, supercargo, token } from './service.mjs';
 
 let service;
 
 const COMMIT = 'd'.repeat(40);
 
-/** Digests by digit. */
-const digest = (digit) => digit.repeat(64);
-
-const pod = (name, digit) => ({
-  podName: name, namespace: 'shop', digests: { [`registry/cart:${digit}`]: digest(digit) },
-  creationTimestamp: 1_790_000_000, owners: null,
-});
-
-/** Reports pods with these digits. */
-async function report(environment, digits) {
-  const artifacts = [...digits].map((digit, n) => pod(`p-${n}`, digit));
-  const response = await fetch(`${service.base}/api/v2/environments/acme/${environment}/report/K8S`, {
-    method: 'PUT', body: JSON.stringify({ artifacts }),
-    headers: { Authorization: `Bearer ${token.admin}`, 'Content-Type': 'application/json' },
-  });
-  assert.ok(response.ok, await response.text());
-}
-
 before(async () => {
   service = await start();
-  for (const digits of ['aa', 'ab', 'bbb']) await report('prod', digits);
-  await report('stage', 'b');
+  for (const digits of ['aa', 'ab', 'bbb']) await report(service, 'prod', digits);
+  await report(service, 'stage', 'b');
   const template_file = 'version: 1\ntrail: {artifacts: [{name: app, attestations: [{name: unit, type: junit}]}]}\n';
   await send('PUT', '/flows/acme/template_file', { data_json: { name: 'cart', description: 'The cart' }, template_file });
   await send('PUT', '/flows/acme/template_file', { data_json: { name: 'empty' } });
@@ -197,6 +179,8 @@ test('search by fingerprint and commit, whole and shortened', () => {
   }
   assert.equal(both(['search', digest('a')], 'registry/cart:a', 'prod').artifacts[0].has_provenance, false);
   missing(['search', 'ffffff'], 'no artifact has a fingerprint or commit');
+  has(ours(['search', 'bbbbb']), 'registry/cart:b', 'prod');
+  has(ours(['search', 'CART']), 'image', 'registry/cart:a', 'trail', 'build-1');
 });
 
 test('get attestation by name and identifier', () => {
@@ -216,6 +200,20 @@ test('evaluate trail reads the attestations of the trail', async () => {
   await writeFile(join(service.folder, 'policy.rego'), 'package policy\n\nimport rego.v1\n\nallow if input.trail.compliance_state == "COMPLIANT"\n');
   const shown = theirs(['evaluate', 'trail', 'build-1', '--flow', 'cart', '--policy', 'policy.rego', '--show-input', '--output', 'json']);
   has(shown, '"allow": true', '"junit_results"');
+  await writeFile(join(service.folder, 'policies.rego'), 'package policy\n\nimport rego.v1\n\nallow if every trail in input.trails { trail.compliance_state == "COMPLIANT" }\n');
+  has(theirs(['evaluate', 'trails', 'build-1', 'build-1', '--flow', 'cart', '--policy', 'policies.rego']), 'ALLOWED');
+});
+
+test('commands without an operation say so', () => {
+  for (const command of [
+    'list repos', 'get repo acme/cart', 'list controls', 'get control C-1', 'list attestation-types', 'get attestation-type coverage',
+    'list service-accounts', 'rename environment prod live', 'archive environment prod', 'rename flow cart basket', 'archive flow cart',
+    'join environment --physical prod --logical all',
+  ]) {
+    const { status, stdout, stderr } = client(service, token.admin, command.split(' '));
+    assert.equal(status, 1, `${command}\n${stdout}${stderr}`);
+    has(stdout + stderr, 'not found; see /api/v2/openapi.json');
+  }
 });
 
 test('list and get policies', async () => {

@@ -32,6 +32,9 @@ organizations:
     environments:
       - {name: declared}
   - name: stranger
+    retention: 21d
+    environments:
+      - {name: old, silentAfter: 60d}
     tokens:
       - {name: stranger, role: admin, file: stranger}
 `;
@@ -41,17 +44,55 @@ export async function start() {
   const folder = await mkdtemp(join(tmpdir(), 'supercargo-client-'));
   for (const [name, secret] of TOKENS) await writeFile(join(folder, name), secret);
   await writeFile(join(folder, 'bootstrap.yaml'), BOOTSTRAP);
+  const service = await serve(folder);
+  const git = (...command) => run('git', ['-c', 'user.name=Jo', '-c', 'user.email=jo@example.com', ...command], { cwd: folder });
+  git('init', '--quiet', '--initial-branch', 'main');
+  git('remote', 'add', 'origin', 'https://git.example.com/acme/cart.git');
+  git('commit', '--quiet', '--allow-empty', '--message', 'CART-1: Count');
+  service.sha = git('rev-parse', 'HEAD').stdout.trim();
+  const others = spawn(process.execPath, [OTHERS, service.sha], { stdio: ['ignore', 'pipe', 'inherit'] });
+  service.stop = async () => {
+    others.kill();
+    await service.end();
+    await rm(folder, { recursive: true });
+  };
+  [service.others] = await once(others.stdout.setEncoding('utf8'), 'data');
+  service.others = service.others.trim();
+  return service;
+}
+
+/** Moves the history of environments back by a number of days each, while the service is stopped. */
+export async function backdate(service, days) {
+  await service.end();
+  const { status, stderr } = run('python3', ['-c', BACKDATE, JSON.stringify(days)], { cwd: service.folder });
+  if (status !== 0) throw new Error(stderr);
+  Object.assign(service, await serve(service.folder));
+}
+
+const BACKDATE = `
+import json, sqlite3, sys
+database = sqlite3.connect("evidence.db")
+for name, days in json.loads(sys.argv[1]).items():
+    (environment,) = database.execute("SELECT id FROM environments WHERE name = ?", (name,)).fetchone()
+    for table, key in [("environments", "id"), *((table, "environment") for table in ("snapshots", "confirmations", "artifact_runs", "pod_runs", "verdicts"))]:
+        for _, column, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
+            if column.endswith("_at") and (table, column) != ("pod_runs", "created_at"):
+                database.execute(f"UPDATE {table} SET {column} = {column} - ? WHERE {key} = ?", (days * 86_400_000_000, environment))
+database.commit()
+`;
+
+/** Starts the service in a folder. */
+async function serve(folder) {
   const args = ['serve', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--log-format', 'text'];
   const child = spawn(SUPERCARGO, [...args, '--database', 'sqlite:evidence.db', '--bootstrap', 'bootstrap.yaml'], {
     cwd: folder, stdio: ['ignore', 'ignore', 'pipe'],
   });
   const service = { folder, log: '', base: '' };
-  service.stop = async () => {
+  service.end = async () => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill('SIGTERM');
       await once(child, 'exit');
     }
-    await rm(folder, { recursive: true });
   };
   try {
     await new Promise((ready, reject) => {
@@ -68,22 +109,10 @@ export async function start() {
       child.once('exit', (code, signal) => reject(new Error(`ended (${code ?? signal}):\n${service.log}`)));
     });
   } catch (error) {
-    await service.stop();
+    await service.end();
+    await rm(folder, { recursive: true });
     throw error;
   }
-  const git = (...command) => run('git', ['-c', 'user.name=Jo', '-c', 'user.email=jo@example.com', ...command], { cwd: folder });
-  git('init', '--quiet', '--initial-branch', 'main');
-  git('remote', 'add', 'origin', 'https://git.example.com/acme/cart.git');
-  git('commit', '--quiet', '--allow-empty', '--message', 'CART-1: Count');
-  service.sha = git('rev-parse', 'HEAD').stdout.trim();
-  const others = spawn(process.execPath, [OTHERS, service.sha], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const { stop } = service;
-  service.stop = async () => {
-    others.kill();
-    await stop();
-  };
-  [service.others] = await once(others.stdout.setEncoding('utf8'), 'data');
-  service.others = service.others.trim();
   return service;
 }
 
@@ -100,13 +129,29 @@ export function client(service, secret, args, env = {}) {
   });
 }
 
-/** Runs our own client as the reader. */
-export function supercargo(service, args) {
+/** Runs our own client as a token of an organization. */
+export function supercargo(service, args, organization = 'acme', name = 'reader') {
   const { PATH } = process.env;
   const env = {
-    PATH, SUPERCARGO_BASE_URL: service.base, SUPERCARGO_ORG: 'acme', SUPERCARGO_TOKEN_FILE: join(service.folder, 'reader'),
+    PATH, SUPERCARGO_BASE_URL: service.base, SUPERCARGO_ORG: organization, SUPERCARGO_TOKEN_FILE: join(service.folder, name),
   };
   return run(SUPERCARGO, args, { cwd: service.folder, env });
+}
+
+/** Digests by digit. */
+export const digest = (digit) => digit.repeat(64);
+
+/** Reports pods with these digits. */
+export async function report(service, environment, digits, organization = 'acme', secret = token.admin) {
+  const pod = (digit, n) => ({
+    podName: `p-${n}`, namespace: 'shop', digests: { [`registry/cart:${digit}`]: digest(digit) },
+    creationTimestamp: 1_790_000_000, owners: null,
+  });
+  const response = await fetch(`${service.base}/api/v2/environments/${organization}/${environment}/report/K8S`, {
+    method: 'PUT', body: JSON.stringify({ artifacts: [...digits].map(pod) }),
+    headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
+  });
+  if (!response.ok) throw new Error(await response.text());
 }
 
 /** The JSON of a read operation. */

@@ -207,8 +207,10 @@ fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
     assert_eq!(token.len(), 64);
     for file in demo.folder_path().read_dir().unwrap().map(|file| file.unwrap()) {
         let mode = file.metadata().unwrap().permissions().mode();
-        let is_ours =
-            file.path().extension().is_none_or(|e| ["json", "yaml", "xml"].iter().any(|ours| e == *ours));
+        let is_ours = file
+            .path()
+            .extension()
+            .is_none_or(|e| ["json", "yaml", "xml", "pem", "pub"].iter().any(|ours| e == *ours));
         assert!(!is_ours || mode.trailing_zeros() >= 6, "{file:?} {mode:o}");
     }
     let live = demo.get("/api/v2/repos/acme/live-artifacts/acme/web");
@@ -218,6 +220,12 @@ fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
     rollback.expect(0, &["demo: 11 artifacts reported, new snapshot"]);
     let live = demo.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
+    let [statement, key] = ["statement.json", "signing.pub"].map(|name| demo.folder_path().join(name));
+    let (statement, key) = (statement.to_str().unwrap(), key.to_str().unwrap());
+    let export = supercargo().args(["export", "production@1d", "--output", statement]);
+    demo.with_exports(export).run().expect(0, &[]);
+    let verified = supercargo().args(["verify", statement, "--key", key]).run();
+    assert!(verified.stdout.contains("shop/checkout:2.14.0"), "{verified:?}");
     let secrets = [token, demo.secret("webhook-url"), demo.secret("webhook-secret")];
     let text = demo.stop(Signal::SIGTERM);
     assert!(

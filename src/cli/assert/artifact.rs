@@ -91,7 +91,7 @@ impl Artifact {
             Err(error) if error.is_unknown_operation(&artifact.to_string()) => Ok(None),
             answer => answer.map(Some),
         };
-        self.common.retry(client, "checking the artifact", Resource::Artifact(artifact), send).await
+        self.common.requests.retry(client, "checking the artifact", Resource::Artifact(artifact), send).await
     }
 
     /// The verdict by the latest trail of the artifact in each flow, for a service without the operation.
@@ -104,7 +104,8 @@ impl Artifact {
         let page = Page::new(None, Some(MAX_TRAILS)).map_err(Failure::unexpected)?;
         let send = async || client.trails(&filter, page).await;
         let about = Resource::Artifact(artifact);
-        let trails = self.common.retry(client, "reading the trails of the artifact", about, send).await?;
+        let trails =
+            self.common.requests.retry(client, "reading the trails of the artifact", about, send).await?;
         let mut seen = BTreeSet::new();
         let latest = trails.data.iter().filter(|trail| seen.insert(&trail.value.flow.name));
         let mut is_compliant = !trails.data.is_empty();

@@ -34,7 +34,7 @@ impl Environment {
         let about = Resource::Environment(name.as_str());
         let send = async || client.assert_snapshot(name, expression).await;
         let Parsed { value, raw } =
-            self.common.retry(&client, "checking the environment", about, send).await?;
+            self.common.requests.retry(&client, "checking the environment", about, send).await?;
         self.common.output.print(&raw, || table(&value))?;
         if let Some(warning) = &value.warning {
             tracing::warn!("{}", Escaped(warning));

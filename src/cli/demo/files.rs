@@ -10,6 +10,7 @@ use tempfile::{NamedTempFile, TempDir};
 use super::error::{DemoError, Result};
 
 pub(super) const BOOTSTRAP: &str = "bootstrap.yaml";
+pub(super) const SIGNING_KEY: &str = "signing.pem";
 pub(super) const TOKEN: &str = "token";
 
 /// The folder; dropping it removes it.

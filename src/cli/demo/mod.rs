@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::Failure;
 use crate::process::listener::Bounds;
-use crate::process::signals;
+use crate::process::{signals, signing};
 use crate::service::random::random;
 use crate::service::{Clock, Delivery, Limits, Service, Setup};
 use crate::store::Timeouts;
@@ -82,6 +82,9 @@ impl Demo {
         let token = random::<32>()?;
         let token_file = files.write(files::TOKEN, &format!("{token}\n"))?;
         files.write(files::BOOTSTRAP, &data::bootstrap(&[]))?;
+        let (private_key, public_key) = signing::generate()?;
+        files.write(files::SIGNING_KEY, &private_key)?;
+        files.write("signing.pub", &public_key)?;
         pods::write(&data, &files)?;
         for Attest { image, version, tests, failures, .. } in &data.results {
             files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;
@@ -160,6 +163,6 @@ fn setup(files: &Files, clock: Clock) -> Result<Setup> {
         bounds: Bounds::default(),
         timeouts: Timeouts::default(),
         allowed_internal: vec![ALLOWED_INTERNAL],
-        signing_key: None,
+        signing_key: Some(files.path(files::SIGNING_KEY)),
     })
 }

@@ -11,6 +11,8 @@ use crate::domain::model::Timestamp;
 pub(in crate::cli) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    /// Headings of columns that are left out, first to last, where the words do not fit.
+    optional: &'static [&'static str],
 }
 
 /// Text of a table cell and its style.
@@ -39,7 +41,12 @@ const GAP: usize = 2;
 
 impl Table {
     pub(in crate::cli) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { headings: headings.into_iter().collect(), rows: Vec::new() }
+        Self { headings: headings.into_iter().collect(), rows: Vec::new(), optional: &[] }
+    }
+
+    /// Sets the columns that are left out where the words do not fit.
+    pub(in crate::cli) fn leaving_out(self, optional: &'static [&'static str]) -> Self {
+        Self { optional, ..self }
     }
 
     /// Appends a row with one cell per heading.
@@ -47,17 +54,24 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, prints
-    /// each row as a list of fields.
+    /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, leaves
+    /// out optional columns, or else prints each row as a list of the fields that have a value.
     pub(in crate::cli) fn render(&self, width: Option<u16>, is_coloured: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
         let Some(width) = width else { return self.draw(None, is_coloured) };
-        match self.widths(width.into()) {
+        let widths = self.widths(width.into());
+        if widths.is_none()
+            && let Some(smaller) = self.smaller(width.into())
+        {
+            return smaller.render(Some(width), is_coloured);
+        }
+        match widths {
             None if self.headings.len() > 2 => {
                 let records = self.rows.iter().map(|row| {
                     let named = self.headings.iter().copied().zip(row.iter().cloned());
+                    let named = named.filter(|(_, cell)| *cell != Cell::none());
                     details(named).render(Some(width), is_coloured)
                 });
                 records.collect::<Vec<_>>().join("\n")
@@ -80,6 +94,23 @@ impl Table {
         let rule = line(vec!["---".to_owned(); self.headings.len()]);
         let row = |row: &Vec<Cell>| line(row.iter().map(Cell::markdown).collect());
         [headings, rule].into_iter().chain(self.rows.iter().map(row)).collect()
+    }
+
+    /// The table without the optional columns that do not fit; `None` if it does not fit without them.
+    fn smaller(&self, width: usize) -> Option<Self> {
+        let mut smaller = self.clone();
+        for left_out in self.optional {
+            if let Some(at) = smaller.headings.iter().position(|heading| heading == left_out) {
+                smaller.headings.remove(at);
+                for row in &mut smaller.rows {
+                    row.remove(at);
+                }
+            }
+            if smaller.widths(width).is_some() {
+                return Some(smaller);
+            }
+        }
+        None
     }
 
     /// Widths of the columns without breaking a word; `None` if they do not fit. Spare width goes first to the columns
@@ -310,7 +341,14 @@ DIGEST      aaaaaaaaaaaa
 
 NAME        \\u{1b}[2Jbad
 COMPLIANCE  non-compliant
-DIGEST      -
+"
+        );
+        assert_eq!(
+            table().leaving_out(&["WHO", "DIGEST", "COMPLIANCE"]).render(Some(50), false),
+            "\
+NAME                    COMPLIANCE
+unit-tests-of-the-cart  compliant
+\\u{1b}[2Jbad            non-compliant
 "
         );
     }

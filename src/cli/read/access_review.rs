@@ -32,7 +32,7 @@ impl AccessReview {
         let client = client(service)?;
         let review = async || client.access_review(&self.environment, self.fingerprint).await;
         let about = Resource::Environment(self.environment.as_str());
-        let review = self.common.request(&client, about, review).await?;
+        let review = self.common.requests.request(&client, about, review).await?;
         self.common.output.print(&review.raw, || table(&review.value))
     }
 }

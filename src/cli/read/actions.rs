@@ -36,7 +36,8 @@ impl Notifications {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let about = Resource::Organization;
-        let actions = self.common.request(&client, about, async || client.notifications().await).await?;
+        let actions =
+            self.common.requests.request(&client, about, async || client.notifications().await).await?;
         self.common.print_all(actions, "notification", table)
     }
 }
@@ -51,6 +52,7 @@ impl Action {
         let client = client(service)?;
         let action = self
             .common
+            .requests
             .request(&client, Resource::Action(self.number), async || client.action(self.number).await)
             .await?;
         self.common.output.print(&action.raw, || fields(&action.value))

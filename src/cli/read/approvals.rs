@@ -45,7 +45,8 @@ impl Approvals {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let approvals = async || client.approvals(&self.flow, self.fingerprint).await;
-        let approvals = self.common.request(&client, Resource::Flow(self.flow.as_str()), approvals).await?;
+        let approvals =
+            self.common.requests.request(&client, Resource::Flow(self.flow.as_str()), approvals).await?;
         self.common.print_all(approvals, "approval", table)
     }
 }
@@ -60,7 +61,7 @@ impl Approval {
         let client = client(service)?;
         let approval = async || client.approval(&self.flow, self.number).await;
         let about = Resource::Approval(self.flow.as_str(), self.number);
-        let approval = self.common.request(&client, about, approval).await?;
+        let approval = self.common.requests.request(&client, about, approval).await?;
         self.common.output.print(&approval.raw, || fields(&approval.value))
     }
 }

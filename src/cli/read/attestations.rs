@@ -35,7 +35,7 @@ impl Attestations {
         let about = Resource::Flow(self.flow.as_str());
         let fetch = async |page| {
             let attestations = async || client.attestations(&self.flow, span, page).await;
-            self.common.request(&client, about, attestations).await
+            self.common.requests.request(&client, about, attestations).await
         };
         self.pages.list(&self.common.output, "attestation", self.period.filter(), fetch, table).await
     }

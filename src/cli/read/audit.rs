@@ -31,7 +31,7 @@ impl Audit {
         let (client, span) = (client(service)?, self.period.span()?);
         let fetch = async |page| {
             let audit = async || client.audit(span, page).await;
-            self.common.request(&client, Resource::Organization, audit).await
+            self.common.requests.request(&client, Resource::Organization, audit).await
         };
         self.pages.list(&self.common.output, "audit entry", self.period.filter(), fetch, table).await
     }

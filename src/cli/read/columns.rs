@@ -36,7 +36,7 @@ impl Format {
             Self::Count => Cell::text(value.as_array().map_or(0, Vec::len).to_string()),
             Self::Ago => Cell::ago(time(), now),
             Self::Seconds => Cell::maybe(time().map(|end| ago(Timestamp::EPOCH, end).replace(" ago", ""))),
-            Self::Digest => Cell::digest(value.as_str()),
+            Self::Digest => Cell::digest(value.as_str().filter(|digest| !digest.is_empty())),
             Self::Commit => Cell::commit(value.as_str()),
             Self::State => value.as_str().map_or_else(Cell::none, Cell::state),
             Self::Compliant => Cell::compliance(value.as_bool()),

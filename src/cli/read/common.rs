@@ -20,7 +20,7 @@ pub(in crate::cli) struct Common {
     #[command(flatten)]
     pub(in crate::cli) output: Output,
     #[command(flatten)]
-    requests: Requests,
+    pub(in crate::cli) requests: Requests,
 }
 
 /// Options of requests.
@@ -55,7 +55,7 @@ impl Common {
         (path, query): (&[&str], &[(&str, &str)]),
     ) -> Result<Value, Failure> {
         let client = client(service)?;
-        let object = self.request(&client, about, async || client.object(path, query).await).await?;
+        let object = self.requests.request(&client, about, async || client.object(path, query).await).await?;
         Ok(object.into())
     }
 
@@ -81,29 +81,9 @@ impl Common {
         columns: &[Column],
     ) -> Result<(), Failure> {
         let client = client(service)?;
-        let page = self.request(&client, about, async || client.items(path, query, None).await).await?;
+        let page =
+            self.requests.request(&client, about, async || client.items(path, query, None).await).await?;
         self.print_all(page.data, kind, |items| table(columns, items.iter().map(|item| &item.raw)))
-    }
-
-    /// See [`Requests::request`].
-    pub(super) async fn request<T>(
-        &self,
-        client: &Client,
-        about: Resource<'_>,
-        send: impl AsyncFn() -> Result<T, api::Error>,
-    ) -> Result<T, Failure> {
-        self.requests.request(client, about, send).await
-    }
-
-    /// See [`Requests::retry`].
-    pub(in crate::cli) async fn retry<T>(
-        &self,
-        client: &Client,
-        what: &str,
-        about: Resource<'_>,
-        send: impl AsyncFn() -> Result<T, api::Error>,
-    ) -> Result<T, Failure> {
-        self.requests.retry(client, what, about, send).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! `list environments`, `list snapshots`, `list events`, `get environment`, `get snapshot` and `diff`.
 
+use std::cmp::Ordering;
+
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -29,16 +31,17 @@ pub(super) struct Environments {
     common: Common,
 }
 
-const ENVIRONMENTS: [Column; 6] = [
+const ENVIRONMENTS: [Column; 7] = [
     ("NAME", "/name", Text),
     ("COMPLIANCE", "/state", Compliant),
+    ("SILENT", "/is_silent", Text),
     ("LAST REPORT", "/last_reported_at", Ago),
     ("CHANGED", "/last_changed_at", Ago),
     ("POLICIES", "/policies", Text),
     ("TAGS", "/tags", Text),
 ];
 
-const ENVIRONMENT: [Column; 9] = [
+const ENVIRONMENT: [Column; 10] = [
     ("name", "/name", Text),
     ("type", "/type", Text),
     ("description", "/description", Text),
@@ -47,6 +50,7 @@ const ENVIRONMENT: [Column; 9] = [
     ("last report", "/last_reported_at", Ago),
     ("changed", "/last_changed_at", Ago),
     ("policies", "/policies", Text),
+    ("own policy in the bootstrap file", "/has_own_policy", Text),
     ("tags", "/tags", Text),
 ];
 
@@ -128,9 +132,14 @@ impl Range {
         query.extend(more);
         let about = Resource::Named("environment", environment.as_str());
         let fetch = async |page| {
-            self.common.request(&client, about, async || client.items(path, &query, Some(page)).await).await
+            self.common
+                .requests
+                .request(&client, about, async || client.items(path, &query, Some(page)).await)
+                .await
         };
-        let listed = |items: &[Parsed<Item>]| table(columns, items.iter().map(|item| &item.raw));
+        let listed = |items: &[Parsed<Item>]| {
+            table(columns, items.iter().map(|item| &item.raw)).leaving_out(&["FLOW", "DIGEST"])
+        };
         self.pages.list(&self.common.output, kind, "", fetch, listed).await
     }
 }
@@ -211,8 +220,12 @@ impl Snapshot {
         let path = ["snapshots", self.snapshot.environment.as_str(), &expression];
         let snapshot = self.common.object(service, Resource::Named("snapshot", &name), (&path, &[])).await?;
         // The public service lists artifacts that stopped with the snapshot too.
-        let running = items(&snapshot, "/artifacts").filter(|artifact| at(artifact, "/annotation/now") != 0);
-        self.common.output.print(&snapshot, || table(&ARTIFACTS, running))?;
+        let mut running: Vec<_> =
+            items(&snapshot, "/artifacts").filter(|artifact| at(artifact, "/annotation/now") != 0).collect();
+        running.sort_by(|one, other| by_name("/name", one, other));
+        self.common
+            .output
+            .print(&snapshot, || table(&ARTIFACTS, running).leaving_out(&["FLOW", "COMMIT"]))?;
         tracing::info!(
             "snapshot {} of {} is {}",
             at(&snapshot, "/index"),
@@ -232,6 +245,11 @@ pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
 /// The items of the list at a JSON pointer.
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     at(value, pointer).as_array().into_iter().flatten()
+}
+
+/// The order of two values by the text at a JSON pointer.
+pub(super) fn by_name(pointer: &str, one: &Value, other: &Value) -> Ordering {
+    at(one, pointer).as_str().cmp(&at(other, pointer).as_str())
 }
 
 /// Logs why a list may be incomplete.
@@ -286,7 +304,9 @@ impl Diff {
                 })
             }));
         }
-        self.common.output.print(&diff, || table(&DIFF, &rows))?;
+        // The versions of an image follow each other.
+        rows.sort_by(|one, other| by_name("/artifact/name", one, other));
+        self.common.output.print(&diff, || table(&DIFF, &rows).leaving_out(&["FLOW", "DIGEST"]))?;
         let unchanged = items(&diff, "/not-changed/artifacts").count();
         tracing::info!("{} unchanged", pluralize(unchanged as u64, "artifact"));
         warn(&diff, "/snappish1/warning");

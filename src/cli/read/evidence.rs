@@ -81,7 +81,7 @@ impl Artifacts {
         };
         let fetch = async |page| {
             let send = async || client.items(&["artifacts"], &[query], Some(page)).await;
-            self.common.request(&client, about, send).await
+            self.common.requests.request(&client, about, send).await
         };
         let listed = |items: &[Parsed<Item>]| table(&ARTIFACTS, items.iter().map(|item| &item.raw));
         self.pages.list(&self.common.output, "artifact", "", fetch, listed).await
@@ -160,11 +160,12 @@ pub(super) struct Trail {
     common: Common,
 }
 
-const EVENTS: [Column; 7] = [
+const EVENTS: [Column; 8] = [
     ("WHEN", "/timestamp", Ago),
     ("EVENT", "/type", Text),
     ("NAME", "/template_reference_name", Text),
     ("TARGET", "/target_artifact", Text),
+    ("ATTESTATION", "/attestation_id", Text),
     ("COMPLIANCE", "/is_compliant", Compliant),
     ("ENVIRONMENT", "/environment_name", Text),
     ("SNAPSHOT", "/snapshot_index", Text),
@@ -244,16 +245,21 @@ Example:
     supercargo get artifact 7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  Search an artifact by its commit:\n    supercargo search 4f1c2e7d")]
+#[command(after_help = SEARCH_EXAMPLES)]
 pub(in crate::cli) struct Search {
-    /// Start of a commit hash or digest
-    #[arg(value_parser = hash_start)]
+    /// Start of a commit hash or digest, or a part of the name of an image, pod, flow or trail
     word: String,
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     service: Service,
 }
+
+const SEARCH_EXAMPLES: &str = "\
+Examples:
+  Search an artifact by its commit, and everything that is named like a word:
+    supercargo search 4f1c2e7d
+    supercargo search checkout";
 
 const FOUND: [Column; 7] = [
     ("ARTIFACT", "/name", Text),
@@ -265,10 +271,15 @@ const FOUND: [Column; 7] = [
     ("EXITED FROM", "/exited_from", Text),
 ];
 
-fn hash_start(text: &str) -> Result<String, &'static str> {
-    let is_valid = (5..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    is_valid.then(|| text.to_ascii_lowercase()).ok_or("expected 5 to 64 hexadecimal digits")
-}
+const NAMED: [Column; 7] = [
+    ("KIND", "/kind", Text),
+    ("NAME", "/name", Text),
+    ("DIGEST", "/fingerprint", Digest),
+    ("FLOW", "/flow", Text),
+    ("ENVIRONMENT", "/pod/environment", Text),
+    ("STARTED", "/pod/started_at", Ago),
+    ("ENDED", "/pod/ended_at", Ago),
+];
 
 async fn search(common: &Common, service: &Service, about: Resource<'_>, word: &str) -> Result<(), Failure> {
     let found: Value = common.object(service, about, (&["search", "sha", word], &[])).await?;
@@ -289,7 +300,19 @@ impl Artifact {
 
 impl Search {
     pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
-        let about = Resource::Named("commit or digest", &self.word);
-        search(&self.common, &self.service, about, &self.word).await
+        let Self { word, common, service } = self;
+        let about = Resource::Named("commit or digest", word);
+        if (5..=64).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return search(common, service, about, word).await;
+        }
+        let found = common.object(service, Resource::Organization, (&["search"], &[("q", word)])).await?;
+        common.output.print(&found, || table(&NAMED, items(&found, "/data")))?;
+        if items(&found, "/data").next().is_none() {
+            tracing::info!("no matches found");
+        }
+        for kind in items(&found, "/truncated").filter_map(Value::as_str) {
+            tracing::warn!("more matches of the kind {}: set a longer word", Escaped(kind));
+        }
+        Ok(())
     }
 }

@@ -31,7 +31,11 @@ impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
         let live = async || client.live_artifacts(&self.repository, self.provider.as_ref()).await;
-        let live = self.common.request(&client, Resource::Repository(self.repository.as_str()), live).await?;
+        let live = self
+            .common
+            .requests
+            .request(&client, Resource::Repository(self.repository.as_str()), live)
+            .await?;
         if live.value.live_artifacts.is_empty() {
             tracing::info!("no artifact of this repository is running");
         }

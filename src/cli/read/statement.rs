@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::columns::Format::{Commit, Digest, State, Text};
 use super::columns::{Column, table};
 use super::common::{Requests, client};
-use super::environments::{at, items, warn};
+use super::environments::{at, by_name, items, warn};
 use crate::api::Resource;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
@@ -118,7 +118,9 @@ impl Verify {
             error => Failure::usage(error),
         })?;
         let predicate = at(&statement, "/predicate");
-        self.output.print(&statement, || table(&ARTIFACTS, items(predicate, "/artifacts")))?;
+        let mut artifacts: Vec<_> = items(predicate, "/artifacts").collect();
+        artifacts.sort_by(|one, other| by_name("/name", one, other));
+        self.output.print(&statement, || table(&ARTIFACTS, artifacts).leaving_out(&["FLOW", "COMMIT"]))?;
         let text = |pointer| Escaped(at(predicate, pointer).as_str().unwrap_or("-"));
         tracing::info!(
             "the signature is valid: {} states that snapshot {} of {} in {} is {} as of {}",
@@ -130,13 +132,12 @@ impl Verify {
             text("/asOf")
         );
         for policy in items(predicate, "/policies") {
-            let name = at(policy, "/name").as_str().unwrap_or("of the bootstrap file");
-            tracing::info!(
-                "policy {}, version {}, sha256:{}",
-                Escaped(name),
-                at(policy, "/version"),
-                Escaped(at(policy, "/digest/sha256").as_str().unwrap_or("-"))
-            );
+            let name = match at(policy, "/name").as_str() {
+                Some(name) => format!("{}, version {}", Escaped(name), at(policy, "/version")),
+                None => "of the environment in the bootstrap file".to_owned(),
+            };
+            let digest = at(policy, "/digest/sha256").as_str().unwrap_or("-");
+            tracing::info!("policy {name}, sha256:{}", Escaped(digest));
         }
         for gap in items(predicate, "/gaps") {
             let text = |pointer| Escaped(at(gap, pointer).as_str().unwrap_or("-"));

@@ -47,7 +47,7 @@ impl Trails {
             None => Resource::Organization,
         };
         let fetch = async |page| {
-            self.common.request(&client, about, async || client.trails(&filter, page).await).await
+            self.common.requests.request(&client, about, async || client.trails(&filter, page).await).await
         };
         self.pages.list(&self.common.output, "trail", &self.filter(), fetch, table).await
     }

@@ -90,6 +90,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(artifacts::get_artifact))
                 .routes(routes!(artifacts::get_artifacts_of_commit))
                 .routes(routes!(search::search))
+                .routes(routes!(search::search_text))
                 .routes(routes!(tags::tag_environment))
                 .routes(routes!(tags::tag_flow))
                 .routes(routes!(user::get_default_organization))

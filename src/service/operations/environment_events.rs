@@ -248,9 +248,11 @@ impl EnvironmentEvent {
         };
         match event.trigger {
             Trigger::NonCompliantEnvironment => {
-                let artifacts = event.artifacts_total;
-                let description =
-                    format!("the environment became non-compliant: {artifacts} artifacts are not compliant");
+                let artifacts = match event.artifacts_total {
+                    1 => "1 artifact is".to_owned(),
+                    several => format!("{several} artifacts are"),
+                };
+                let description = format!("the environment became non-compliant: {artifacts} not compliant");
                 return vec![of_environment("environment-non-compliant", description)];
             }
             Trigger::CompliantEnvironment => {

@@ -136,6 +136,9 @@ pub(crate) struct FlowDetails {
     latest_activity_at: Option<Timestamp>,
     /// The state of the trail that was begun last
     latest_state: Option<ComplianceState>,
+    /// When one of its newest artifacts last started among those that run; not in lists
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_deployment_at: Option<Timestamp>,
     /// Always null
     #[schema(value_type = Option<String>)]
     visibility: (),
@@ -236,8 +239,11 @@ async fn find(
 ) -> Result<axum::Json<FlowDetails>, Problem> {
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
-    let flow = read(site, organization, FlowFilter::Name(name.as_str()), None).await?.1.pop();
-    flow.map(axum::Json).ok_or_else(|| Problem::not_found(format!("flow \"{name}\" not found")))
+    let Some(flow) = read(site, organization, FlowFilter::Name(name.as_str()), None).await?.1.pop() else {
+        return Err(Problem::not_found(format!("flow \"{name}\" not found")));
+    };
+    let last_deployment_at = site.store.read().await?.last_deployment(organization, name.as_str()).await?;
+    Ok(axum::Json(FlowDetails { last_deployment_at, ..flow }))
 }
 
 /// The total number of flows, and those of a page.
@@ -269,6 +275,7 @@ impl FlowDetails {
             created_at: stored.created_at,
             latest_activity_at: stored.latest_activity_at,
             latest_state: stored.latest_state,
+            last_deployment_at: None,
             visibility: (),
             repo_url: (),
         })

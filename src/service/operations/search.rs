@@ -1,6 +1,6 @@
-//! Search artifacts by fingerprint or commit: an extension of the interface.
+//! Search by fingerprint or commit, and by name: extensions of the interface.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -12,7 +12,10 @@ use crate::service::artifact_details::{ArtifactEvent, ArtifactHistory, FlowArtif
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::search_results::{MAX_QUERY_CHARS, SearchResults};
 use crate::service::site::Site;
+use crate::store::AtMost;
+use crate::store::search::{Artifact, Pod, Trail};
 
 /// The artifacts that a search found.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -139,6 +142,107 @@ pub(crate) async fn search(
     let (kind, full_match) = resolved_to.map_or(("multiple", None), |(kind, only)| (kind, Some(only)));
     let resolved_to = Resolution { kind, full_match, fingerprints, commits };
     Ok(axum::Json(SearchResult { resolved_to, artifacts }))
+}
+
+/// The matches of a text.
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+pub(crate) struct TextMatches {
+    /// At most 50 of each kind
+    data: Vec<TextMatch>,
+    /// Kinds with further matches
+    truncated: BTreeSet<&'static str>,
+}
+
+/// Something that matches a text.
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+pub(crate) struct TextMatch {
+    /// `digest`, `commit` (of an artifact), `image`, `pod`, `flow` or `trail`
+    kind: &'static str,
+    /// The name of the image, pod, flow or trail, or the commit; empty if the artifact neither ran nor was reported
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<Fingerprint>,
+    /// The flow of a trail
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<PodRun>,
+    /// Absent for a flow
+    #[serde(skip_serializing_if = "Option::is_none")]
+    html_url: Option<String>,
+}
+
+/// Where and when a pod ran.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct PodRun {
+    environment: String,
+    namespace: String,
+    started_at: Timestamp,
+    /// Null while it runs
+    ended_at: Option<Timestamp>,
+    /// Its digests by image name
+    digests: BTreeMap<String, Fingerprint>,
+}
+
+/// Search names of images, pods, flows and trails that contain a text, and digests and commits that start with it. Not in the
+/// interface.
+#[utoipa::path(
+    get,
+    path = "/search/{org}",
+    tag = "artifacts",
+    params(
+        ("q" = String, Query, description = "The text; case is ignored", pattern = "^[^\\x00]*$", min_length = 1, max_length = 255),
+    ),
+    responses((status = 200, description = "The matches", body = TextMatches)),
+)]
+pub(crate) async fn search_text(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<Read>,
+    uri: Uri,
+) -> Result<axum::Json<TextMatches>, Problem> {
+    let parameters = Parameters::read(&uri, &["q"])?;
+    let query = parameters.text("q").unwrap_or_default();
+    if query.is_empty() || query.chars().count() > MAX_QUERY_CHARS {
+        return Err(Problem::field("q", &format!("expected 1 to {MAX_QUERY_CHARS} characters")));
+    }
+    let mut transaction = site.store.read().await?;
+    let found = SearchResults::read(&mut transaction, &organization, query).await?;
+    drop(transaction);
+    let of = |kind, name: String| TextMatch { kind, name, ..TextMatch::default() };
+    let page = |artifact| Some(site.links.artifact_page(&organization, artifact));
+    let artifact = |kind, name, fingerprint| TextMatch {
+        fingerprint: Some(fingerprint),
+        html_url: page(fingerprint),
+        ..of(kind, name)
+    };
+    let trail = |Trail { flow, name }: Trail| TextMatch {
+        html_url: Some(site.links.trail(&organization, &flow, &name)),
+        flow: Some(flow),
+        ..of("trail", name)
+    };
+    let named = |kind| move |Artifact { fingerprint, name }| artifact(kind, name, fingerprint);
+    let mut matches = TextMatches::default();
+    matches.add("digest", found.digests, named("digest"));
+    matches.add("commit", found.built, |(commit, built)| artifact("commit", commit, built));
+    matches.add("trail", found.trails_of_commits, trail);
+    matches.add("image", Some(found.images), named("image"));
+    matches.add("pod", Some(found.pods), |pod| {
+        let Pod { environment, namespace, name, started_at, ended_at, digests } = pod;
+        let html_url = Some(site.links.environment_page(&organization, &environment));
+        let run = PodRun { environment, namespace, started_at, ended_at, digests };
+        TextMatch { pod: Some(run), html_url, ..of("pod", name) }
+    });
+    matches.add("flow", Some(found.flows), |flow| of("flow", flow));
+    matches.add("trail", Some(found.trails), trail);
+    Ok(axum::Json(matches))
+}
+
+impl TextMatches {
+    fn add<T>(&mut self, kind: &'static str, found: Option<AtMost<T>>, describe: impl Fn(T) -> TextMatch) {
+        let Some(found) = found else { return };
+        self.truncated.extend(found.has_more.then_some(kind));
+        self.data.extend(found.listed.into_iter().map(describe));
+    }
 }
 
 impl HashList {

@@ -172,6 +172,11 @@ impl FoundTrail {
                 ..TrailEvent::new("artifact_creation_reported", report.created_at)
             });
         }
+        // Earlier changes of the trail's own fields are not stored.
+        let changed = self.trail.last_modified_at;
+        if events.iter().all(|event| event.timestamp < changed) {
+            events.push(TrailEvent::new("trail_updated", changed));
+        }
         has_more |= names.len() > MAX_RUN_ARTIFACTS;
         for (artifact, name) in names.into_iter().take(MAX_RUN_ARTIFACTS) {
             let run = |kind, at, environment: &str, snapshot| TrailEvent {

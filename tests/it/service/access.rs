@@ -128,6 +128,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/policies/{org}: approve, read, admin
     GET /api/v2/repos/{org}/live-artifacts/{repo_name}: approve, read, admin
     GET /api/v2/search/{org}/sha/{sha}: approve, read, admin
+    GET /api/v2/search/{org}: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}/statement: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}: report, approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}: approve, read, admin

@@ -67,7 +67,10 @@ pub(super) async fn begin(service: &TestService, trail: &str) {
 async fn environment_is_created_described_and_read(database: Database) {
     let service = TestService::start_with(
         database,
-        Options { bootstrap: bootstrap(1, "    environments: [{name: declared}]"), ..Options::default() },
+        Options {
+            bootstrap: bootstrap(1, "    environments: [{name: declared, policy: {approval: true}}]"),
+            ..Options::default()
+        },
     )
     .await;
     let path = "/environments/acme/prod";
@@ -86,6 +89,7 @@ async fn environment_is_created_described_and_read(database: Database) {
         ("last_reported_at", json!(null)),
         ("tags", json!({})),
         ("policies", json!([])),
+        ("has_own_policy", json!(false)),
     ] {
         assert_eq!(fresh[field], value, "{field}");
     }
@@ -95,6 +99,7 @@ async fn environment_is_created_described_and_read(database: Database) {
     );
     service.report(REPORTER, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
     assert!(service.read(path).await["last_reported_at"].is_number());
+    assert_eq!(service.read("/environments/acme/declared").await["has_own_policy"], true);
     // Names outside of the scope get the same response, whether they exist or not.
     for name in ["declared", "nowhere"] {
         service.get(REPORTER, &format!("/environments/acme/{name}")).await.expect(403);

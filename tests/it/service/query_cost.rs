@@ -173,6 +173,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "size of flows": read, |t| t.size_of_flows("acme", FlowFilter::Name("cart"), None);
         "artifacts of a flow": read, |t| t.artifacts_of_flow("acme", "cart", Page::default());
         "artifacts of a repository": read, |t| t.built_from("acme", &[repository], Page::default());
+        "last deployment of a flow": read, |t| t.last_deployment("acme", "cart");
         "addition to a flow": read, |t| t.added_to_flow("acme", "cart", artifact);
         "flows of artifacts": read, |t| t.flows_of_artifacts("acme", &one(), None);
         "known artifacts": read, |t| t.known_artifacts("acme", &one());

@@ -224,7 +224,7 @@ async fn events_are_listed_by_page_interval_time_and_repository(database: Databa
         all,
         [
             "3 exited cart:a: 3 instances stopped running (from 3 to 0)",
-            "2 environment-non-compliant : the environment became non-compliant: 1 artifacts are not compliant",
+            "2 environment-non-compliant : the environment became non-compliant: 1 artifact is not compliant",
             "2 changed cart:a: 2 instances started running (from 1 to 3)",
             "2 started-non-compliant cart:b: 1 instance started running (from 0 to 1)",
             "1 environment-compliant : the environment became compliant",

@@ -117,6 +117,7 @@ async fn flows_are_listed_by_name_and_page(database: Database) {
 
 async fn trail_is_read_with_state_and_events(database: Database) {
     let service = built(database).await;
+    let deployed_at = service.read("/flows/acme/cart").await["last_deployment_at"].clone();
     attest(&service, "build-1", "lint", 0, json!({"target_artifacts": ["web"]})).await;
     attest(&service, "build-1", "review", 0, json!({})).await;
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
@@ -157,6 +158,8 @@ async fn trail_is_read_with_state_and_events(database: Database) {
             "artifact_stopped_running app - prod null 1",
         ]
     );
+    assert_fields(&trail["events"][4], &json!({"timestamp": deployed_at}));
+    assert_fields(&service.read("/flows/acme/cart").await, &json!({"last_deployment_at": null}));
     for event in trail["events"].as_array().unwrap() {
         if let Some(id) = event["attestation_id"].as_str() {
             let found = service.read(&format!("/attestations/acme?attestation_id={id}")).await;
@@ -173,6 +176,10 @@ async fn trail_is_read_with_state_and_events(database: Database) {
     )
     .await;
     service.get(READER, "/trails/acme/cart/build-1?page=1").await.assert_field_error("page", "unknown");
+    put_form(&service, ATTESTER, "/trails/acme/cart", &json!({"name": "build-1"}), None).await.expect(200);
+    let trail = service.read("/trails/acme/cart/build-1").await;
+    let last = trail["events"].as_array().unwrap().last().unwrap();
+    assert_fields(last, &json!({"type": "trail_updated", "timestamp": trail["last_modified_at"]}));
 }
 
 async fn events_that_are_left_out_are_said(database: Database) {
@@ -368,6 +375,60 @@ async fn search_resolves_prefixes_of_fingerprints_and_commits(database: Database
     service.get(STRANGER, &format!("/search/stranger/sha/{}", digest('a'))).await.expect(404);
 }
 
+async fn search_finds_names_of_each_kind(database: Database) {
+    let service = built(database).await;
+    let (commit, url) = (&SHA[..7], service.base.clone() + "/ui/acme");
+    let (of_artifact, of_trail) =
+        (format!("{url}/artifacts/{}", digest('a')), format!("{url}/flows/cart/trails/build-1"));
+    for (q, expected) in [
+        (
+            "CART",
+            vec![
+                json!({"kind": "image", "name": "registry/cart:1", "fingerprint": digest('a'), "html_url": of_artifact}),
+                json!({"kind": "flow", "name": "cart"}),
+                json!({"kind": "trail", "name": "build-1", "flow": "cart", "html_url": of_trail}),
+            ],
+        ),
+        ("uild-1", vec![json!({"kind": "trail", "name": "build-1", "flow": "cart", "html_url": of_trail})]),
+        (
+            "sha256:aaaaaaa",
+            vec![
+                json!({"kind": "digest", "name": "registry/cart:1", "fingerprint": digest('a'), "html_url": of_artifact}),
+            ],
+        ),
+        (
+            commit,
+            vec![
+                json!({"kind": "commit", "name": SHA, "fingerprint": digest('a'), "html_url": of_artifact}),
+                json!({"kind": "trail", "name": "build-1", "flow": "cart", "html_url": of_trail}),
+            ],
+        ),
+        ("nothing", vec![]),
+    ] {
+        let found = service.read(&format!("/search/acme?q={q}")).await;
+        assert_eq!(found, json!({"data": expected, "truncated": []}), "{q}");
+    }
+    let pods: Vec<_> = (0..51).map(|n| pod(&format!("web-{n}"), "shop/web:1", 'b')).collect();
+    service.report(ADMIN, "stage", report(&pods)).await.expect(201);
+    let found = service.read("/search/acme?q=web-").await;
+    assert_fields(&found, &json!({"truncated": ["pod"]}));
+    assert_fields(
+        &found["data"][0],
+        &json!({"kind": "pod", "html_url": format!("{url}/environments/stage")}),
+    );
+    assert_fields(
+        &found["data"][0]["pod"],
+        &json!({"environment": "stage", "ended_at": null, "digests": {"shop/web:1": digest('b')}}),
+    );
+    for query in ["", "?q=", &format!("?q={}", "a".repeat(256))] {
+        service
+            .get(READER, &format!("/search/acme{query}"))
+            .await
+            .assert_field_error("q", "1 to 255 characters");
+    }
+    assert_fields(&service.get(STRANGER, "/search/stranger?q=cart").await.json(), &json!({"data": []}));
+}
+
 async fn attestations_are_read_by_name_and_identifier(database: Database) {
     let service = built(database).await;
     attest(
@@ -508,6 +569,7 @@ super::on_both! {
     artifacts_are_listed_by_flow_and_repository,
     artifact_is_read_by_fingerprint_and_commit,
     search_resolves_prefixes_of_fingerprints_and_commits,
+    search_finds_names_of_each_kind,
     attestations_are_read_by_name_and_identifier,
     tags_are_set_removed_and_read,
     policies_are_listed_by_page,

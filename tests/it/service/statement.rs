@@ -68,7 +68,7 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
             service.base
         );
         let version = format!("policy rules, version {number}, sha256:");
-        verified.expect(0, &[&message, &version, "policy of the bootstrap file, version null, sha256:"]);
+        verified.expect(0, &[&message, &version, "policy of the environment in the bootstrap file, sha256:"]);
         let statement: Value = serde_json::from_str(&verified.stdout).unwrap();
         assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
         let subject = json!({"name": "shop/cart:a", "digest": {"sha256": digest('a')}});

@@ -47,8 +47,14 @@ async fn search_finds_each_kind_and_links_to_its_page(database: Database) {
     for query in ["bbbbbbc", "aaaaaa", "asket%5050", "x__", "\\", "!", "nothing"] {
         assert_contains(&browser.get(&search_url(query)).await.text, &["No results."]);
     }
+    let page = browser.get(&search_url("basket_50%")).await;
+    let link = "</api/v2/search/acme?q=basket_50%25>; rel=\"alternate\"; type=\"application/json\"";
+    assert_eq!(page.headers["link"], link);
+    assert_contains(&page.text, &["supercargo search "]);
     for path in ["/ui/acme/search", "/ui/acme/search?q=%20"] {
-        assert_contains(&browser.get(path).await.text, &["Enter a search text."]);
+        let page = browser.get(path).await;
+        assert_contains(&page.text, &["Enter a search text."]);
+        assert!(!page.headers.contains_key("link"), "{path}");
     }
     let mut stranger = Browser::signed_in(&service, STRANGER).await;
     assert_eq!(stranger.get(&search_url("cart")).await.status, StatusCode::NOT_FOUND);
