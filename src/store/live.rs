@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{Micros, compliance, duration};
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{fetch_all, fetch_for_all};
+use super::transaction::{fetch_all, fetch_for_all, fetch_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::validity::Validity;
@@ -138,12 +138,14 @@ pub struct BuiltArtifact {
 impl Transaction {
     /// The open repositories with this name. Without one, those that have it as a later name.
     pub async fn repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Repository>, Error> {
+        // The order makes PostgreSQL use the index: it would scan all rows, and expect the first match soon.
         macro_rules! select {
             ($condition:literal) => {
                 concat!(
                     "SELECT id, provider, name, external_id,
-                            EXISTS (SELECT 1 FROM provenance p
-                                    WHERE p.organization = r.organization AND p.repository = r.id) AS is_origin
+                            (SELECT p.repository FROM provenance p
+                             WHERE p.organization = r.organization AND p.repository = r.id
+                             ORDER BY p.fingerprint LIMIT 1) IS NOT NULL AS is_origin
                      FROM repositories r WHERE ",
                     $condition,
                     " AND closed_at IS NULL ORDER BY provider"
@@ -166,9 +168,9 @@ impl Transaction {
     /// The running artifacts of a repository, by environment and name.
     pub async fn live(&mut self, organization: &str, repository: Uuid) -> Result<Vec<LiveArtifact>, Error> {
         // SQLite keeps the order of a CROSS JOIN (sqlite.org/optoverview.html, "Manual Control Of Query Plans").
-        // PostgreSQL chooses its own.
+        // PostgreSQL chooses its own, but evaluates a subquery with an offset for each row.
         macro_rules! rows_of {
-            ($first:literal, $second:literal) => {
+            ($artifacts:literal, $condition:literal) => {
                 rows!(
                     self,
                     "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
@@ -180,24 +182,29 @@ impl Transaction {
                                   AS last_evaluated_at,
                                 e.absence, v.compliance
                          FROM ",
-                        $first,
-                        " CROSS JOIN ",
-                        $second,
+                        $artifacts,
                         " CROSS JOIN environments e
                            LEFT JOIN verdicts v
                              ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-                         WHERE p.organization = $1 AND p.repository = $2
-                           AND r.organization = $1 AND r.fingerprint = p.fingerprint AND r.ended_at IS NULL
-                           AND e.id = r.environment AND e.last_report_at IS NOT NULL"
+                         WHERE r.organization = $1 AND r.ended_at IS NULL
+                           AND e.id = r.environment AND e.last_report_at IS NOT NULL AND ",
+                        $condition
                     ),
                     |query| query.bind(organization).bind(repository)
                 )
             };
         }
         let rows: Vec<LiveArtifactRow> = if self.has_few_artifacts(organization, repository).await? {
-            rows_of!("provenance p", "artifact_runs r")
+            rows_of!(
+                "provenance p CROSS JOIN artifact_runs r",
+                "p.organization = $1 AND p.repository = $2 AND r.fingerprint = p.fingerprint"
+            )
         } else {
-            rows_of!("artifact_runs r", "provenance p")
+            rows_of!(
+                "artifact_runs r",
+                "EXISTS (SELECT 1 FROM provenance p WHERE p.organization = $1 AND p.repository = $2
+                           AND p.fingerprint = r.fingerprint LIMIT 1 OFFSET 0)"
+            )
         };
         let mut live: Vec<_> = rows.into_iter().map(LiveArtifactRow::parse).collect::<Result<_, Error>>()?;
         // Sorted here: the database's order depends on its locale.
@@ -212,14 +219,13 @@ impl Transaction {
             SELECT COUNT(*) FROM (SELECT 1 FROM provenance WHERE organization = $1 AND repository = $2 LIMIT $3) AS b";
         const RUNNING: &str = "
             SELECT COUNT(*) FROM (SELECT 1 FROM artifact_runs WHERE organization = $1 AND ended_at IS NULL LIMIT $2) AS r";
-        let Self::Sqlite(transaction) = self else { return Ok(true) };
         for limit in [1_000_i64, 10_000, 100_000] {
-            let built = sqlx::query_scalar(BUILT).bind(organization).bind(repository).bind(limit);
-            if built.fetch_one(&mut **transaction).await.map(|built: i64| built < limit)? {
+            let built: i64 = fetch_scalar!(self, BUILT, organization, repository, limit);
+            if built < limit {
                 return Ok(true);
             }
-            let running = sqlx::query_scalar(RUNNING).bind(organization).bind(limit);
-            if running.fetch_one(&mut **transaction).await.map(|running: i64| running < limit)? {
+            let running: i64 = fetch_scalar!(self, RUNNING, organization, limit);
+            if running < limit {
                 return Ok(false);
             }
         }

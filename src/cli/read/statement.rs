@@ -16,7 +16,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT};
+use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
 use crate::domain::model::EnvironmentSnapshot;
 use crate::process::files::read_up_to;
 use crate::process::signing::VerifyingKey;
@@ -79,8 +79,8 @@ enum StatementError {
     PayloadType(PathBuf, String),
     #[error("the statement in \"{}\" is not JSON", shown(.0))]
     Json(PathBuf, #[source] serde_json::Error),
-    #[error("the statement in \"{}\" has the type \"{}\": expected \"{RUNNING_ARTIFACTS}\"", shown(.0), Escaped(.1))]
-    Type(PathBuf, String),
+    #[error("the statement in \"{}\" has the type \"{}\": expected \"{}\"", shown(.0), Escaped(.1), .2)]
+    Type(PathBuf, String, &'static str),
 }
 
 fn shown(path: &std::path::Path) -> String {
@@ -93,7 +93,7 @@ impl Export {
         let send = async || client.statement(&self.snapshot).await;
         let envelope = self.requests.request(&client, Resource::Named("snapshot", &name), send).await?;
         let text = serde_json::to_string(&envelope).map_err(Failure::unexpected)?;
-        let failed = |error| Failure::unexpected(StatementError::Write(self.output.clone(), error));
+        let failed = |error| Failure::usage(StatementError::Write(self.output.clone(), error));
         fs::write(&self.output, format!("{text}\n")).map_err(failed)?;
         tracing::info!("exported {name} to \"{}\"", shown(&self.output));
         Ok(())
@@ -161,9 +161,12 @@ impl Verify {
         }
         let statement: Value =
             serde_json::from_slice(&payload).map_err(|error| StatementError::Json(file(), error))?;
-        match at(&statement, "/predicateType").as_str().unwrap_or_default() {
-            RUNNING_ARTIFACTS => Ok(statement),
-            other => Err(StatementError::Type(file(), other.to_owned())),
+        for (pointer, expected) in [("/_type", STATEMENT_V1), ("/predicateType", RUNNING_ARTIFACTS)] {
+            let found = at(&statement, pointer).as_str().unwrap_or_default();
+            if found != expected {
+                return Err(StatementError::Type(file(), found.to_owned(), expected));
+            }
         }
+        Ok(statement)
     }
 }

@@ -100,10 +100,10 @@ pub(crate) async fn check_policy(
     let environment =
         selected_snapshot::environment(&mut transaction, &organization, &sent.environment_name).await?;
     let mut version = 1;
-    if let Some(replaced) = replaced
-        && let Some(current) = transaction.current_policy(&organization, replaced).await?
-    {
-        version = current.version + 1;
+    if let Some(replaced) = replaced {
+        let current = transaction.current_policy(&organization, replaced).await?;
+        let unknown = || Problem::field("policy_name", &format!("policy \"{replaced}\" not found"));
+        version = current.ok_or_else(unknown)?.version + 1;
     }
     let version = PolicyVersion { name: replaced.unwrap_or(UNNAMED).to_owned(), version };
     let candidate =

@@ -79,8 +79,9 @@ async fn set_closed(
         .await?
     {
         let at = at_provider(provider.as_ref());
+        let hint = if provider.is_none() { " without a provider: set `provider`, if it has one" } else { "" };
         return Err(Problem::not_found(format!(
-            "repository \"{name}\"{at} not found: no attestation names it"
+            "repository \"{name}\"{at} not found: no attestation names it{hint}"
         )));
     }
     let audit = Audit::from_caller(caller, organization, || {

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde_json::{Value, json};
 
-use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS};
+use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT_V1};
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
@@ -91,7 +91,7 @@ fn statement(
     let gaps = gaps.at_end.into_iter().chain(gaps.within);
     let gaps = gaps.map(|(from, to)| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
     json!({
-        "_type": "https://in-toto.io/Statement/v1",
+        "_type": STATEMENT_V1,
         "subject": subject.collect::<Vec<_>>(),
         "predicateType": RUNNING_ARTIFACTS,
         "predicate": {

@@ -6,7 +6,7 @@ use clap::Parser;
 use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
 use serde_json::json;
 use supercargo::cli::Cli;
-use supercargo::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT};
+use supercargo::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
 use supercargo::domain::evidence::log::checkpoint::Checkpoint;
 use supercargo::domain::evidence::log::verification::RecordedEntry;
 use supercargo::domain::evidence::log::{Head, Kind, NewEntry, record_hash, start_record};
@@ -38,7 +38,7 @@ fn statement() -> Envelope {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
     std::fs::write(&key, KEY).unwrap();
-    let payload = json!({ "predicateType": RUNNING_ARTIFACTS }).to_string();
+    let payload = json!({ "_type": STATEMENT_V1, "predicateType": RUNNING_ARTIFACTS }).to_string();
     SigningKey::read(&key).unwrap().sign_envelope(STATEMENT, payload.as_bytes()).unwrap()
 }
 

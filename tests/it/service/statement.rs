@@ -149,8 +149,11 @@ async fn file_that_is_no_valid_statement_is_rejected() {
         serde_json::to_value(key.sign_envelope(kind, payload.as_bytes()).unwrap()).unwrap()
     };
     let in_toto = "application/vnd.in-toto+json";
-    let ours =
-        json!({"predicateType": "https://github.com/supercargo/supercargo/running-artifacts/v1"}).to_string();
+    let ours = |kind: &str| {
+        let predicate = "https://github.com/supercargo/supercargo/running-artifacts/v1";
+        json!({"_type": kind, "predicateType": predicate}).to_string()
+    };
+    let [ours, newer] = ["https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v9"].map(ours);
     let valid = sign(in_toto, &ours);
     let with = |field: &str, value: Value| {
         let mut changed = valid.clone();
@@ -177,8 +180,18 @@ async fn file_that_is_no_valid_statement_is_rejected() {
             "has the type \"text/plain\": expected \"application/vnd.in-toto+json\"",
         ),
         (sign(in_toto, "\u{1b}").to_string(), 2, "the statement in \"statement\" is not JSON"),
-        (sign(in_toto, "[]").to_string(), 2, "has the type \"\": expected \"https://github.com/"),
-        (sign(in_toto, r#"{"predicateType": "x"}"#).to_string(), 2, "has the type \"x\": expected"),
+        (sign(in_toto, "[]").to_string(), 2, "has the type \"\": expected \"https://in-toto.io/"),
+        (
+            sign(in_toto, &newer).to_string(),
+            2,
+            "Statement/v9\": expected \"https://in-toto.io/Statement/v1\"",
+        ),
+        (
+            sign(in_toto, r#"{"_type": "https://in-toto.io/Statement/v1", "predicateType": "x"}"#)
+                .to_string(),
+            2,
+            "has the type \"x\": expected",
+        ),
         ("{}".to_owned(), 2, "is not a DSSE envelope"),
         (String::new(), 2, "is not a DSSE envelope"),
     ] {
