@@ -54,7 +54,7 @@ impl Transaction {
         Ok(found.first().map(|(_, at)| *at))
     }
 
-    /// When the last of a flow's [`MAX_DEPLOYED`] newest artifacts that run started; `None` if none of them runs.
+    /// When the last of a flow's `MAX_DEPLOYED` newest artifacts that run started; `None` if none of them runs.
     pub async fn last_deployment(
         &mut self,
         organization: &str,
