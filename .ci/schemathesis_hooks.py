@@ -12,6 +12,10 @@ FILES = {
 }
 
 
+# Values of a check of a policy, which must exist.
+EXISTING = {"environment_name": "prod", "policy_name": "rules"}
+
+
 @schemathesis.hook
 def map_case(context, case):
     """Makes valid requests follow the rules below."""
@@ -21,6 +25,8 @@ def map_case(context, case):
         data = data if isinstance(data, dict) else case.body
         limit_to_total(data.get("junit_results"))
         separate(data.get("repo_info"))
+        if case.operation.path.endswith("/policies/{org}/check"):
+            case.body.update({name: value for name, value in EXISTING.items() if case.body.get(name) is not None})
         for name, content in FILES.items():
             if case.body.get(name) is not None:
                 case.body[name] = content.decode() if case.media_type == "application/json" else content
