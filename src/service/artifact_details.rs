@@ -13,7 +13,7 @@ use crate::store::approvals::Approval;
 use crate::store::artifact_flows::{ArtifactFlow, KnownArtifact};
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::asserted_flows::AssertedFlow;
-use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::attestation_lists::AttestationSummary;
 use crate::store::{AtMost, Error, Transaction};
 
 /// The commit of an artifact whose commit is unknown: the public client fails on fewer than 7 characters.

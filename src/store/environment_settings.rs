@@ -49,7 +49,8 @@ impl Transaction {
     ) -> Result<Vec<EnvironmentSettings>, Error> {
         Ok(on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT e.name, COALESCE(e.description, '') AS description, e.created_at, e.last_report_at, e.compliance, e.silent_after,
+                "SELECT e.name, COALESCE(e.description, '') AS description, e.created_at, e.last_report_at,
+                        e.compliance, e.silent_after,
                         e.compliant_until,
                         EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
                                   AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::from_row::all_from_rows;
-use super::transaction::{fetch_all, fetch_for_all, on};
+use super::transaction::{fetch_all, fetch_for_all, fetch_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Page, Timestamp};
 
@@ -54,7 +54,7 @@ impl Transaction {
         Ok(found.first().map(|(_, at)| *at))
     }
 
-    /// When the last of a flow's `MAX_DEPLOYED` newest artifacts that run started; `None` if none of them runs.
+    /// When the last of a flow's 1,000 newest artifacts that run started; `None` if none of them runs.
     pub async fn last_deployment(
         &mut self,
         organization: &str,
@@ -65,11 +65,7 @@ impl Transaction {
               SELECT fingerprint FROM flow_artifacts WHERE organization = $1 AND flow = $2
               ORDER BY created_at DESC, fingerprint LIMIT $3) f CROSS JOIN artifact_runs r
             WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.ended_at IS NULL";
-        let started: Option<i64> = on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow).bind(MAX_DEPLOYED);
-            select.fetch_one(connection).await?
-        });
-        Ok(started.map(Timestamp::from_micros))
+        Ok(fetch_scalar!(self, SELECT, organization, flow, MAX_DEPLOYED))
     }
 
     /// The artifacts of a set that were attested or reported in a trail.

@@ -15,7 +15,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
-use crate::store::attested_artifacts::{AttestationDetails, AttestationName};
+use crate::store::attestation_details::{AttestationDetails, AttestationName};
 use crate::store::{Error, Transaction};
 
 /// The response of operation 2.

@@ -18,7 +18,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
-use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::attestation_lists::AttestationSummary;
 use crate::store::trails::{self as stored, Filter};
 use crate::store::{AtMost, Transaction};
 

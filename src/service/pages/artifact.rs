@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
 
-use super::approve;
+use super::approvals;
 use super::parts::attested_artifacts::content;
 use super::parts::environment_status::CurrentStatus;
-use super::parts::escape::{lines, link, text, url_link};
-use super::parts::format::{badge, count, result_badge, timestamp};
+use super::parts::escape::{link, text, url_link};
+use super::parts::format::{count, result_badge, timestamp};
 use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{first_rows_note, latest_note, table};
 use super::parts::refusal::Refusal;
@@ -19,14 +19,13 @@ use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::ReportedArtifact;
-use crate::domain::model::{ApprovalState, Fingerprint, GitCommit};
-use crate::service::http::context::SignedIn;
+use crate::domain::model::{Fingerprint, GitCommit};
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
 use crate::store::artifact_flows::ArtifactFlow;
 use crate::store::artifacts::{CurrentRun, PastRun};
-use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::attestation_lists::AttestationSummary;
 use crate::store::bootstrap::KnownNames;
 use crate::store::provenance::Source;
 use crate::store::{self, AtMost, Transaction};
@@ -59,7 +58,7 @@ pub(super) async fn page(
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {
-    let parameters = Parameters::read(&uri, &approve::PARAMETERS)?;
+    let parameters = Parameters::read(&uri, &approvals::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;
     if known.is_empty() {
@@ -70,7 +69,7 @@ pub(super) async fn page(
     let reported = reported.next().map_or("Artifact", |report| report.filename.as_str());
     let name = known.names.listed.first().map_or(reported, String::as_str);
     let content = html! {
-        (approve::confirmation(&known.approvals.listed, &parameters, name)?)
+        (approvals::confirmation(&known.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
         dl {
             dt { "Digest" }
@@ -89,7 +88,7 @@ pub(super) async fn page(
         (rule_results(&site, &organization, &known))
         (reports(&site, &organization, &known.flows))
         (attestations(&site, &organization, &known.attestations))
-        (approvals(&site, &user, artifact, &known))
+        (approvals::section(&site, &user, artifact, &known.approvals, &flows(&known), &known.known_names))
         (past_runs(&site, &organization, &known.past_runs))
     };
     let path = ["search", &organization, "sha", &digest];
@@ -323,68 +322,6 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
 fn flows(known: &ArtifactData) -> BTreeSet<&str> {
     let attested = known.flows.iter().map(|known| known.flow.as_str());
     attested.chain(known.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
-}
-
-fn approvals(site: &Site, user: &SignedIn, artifact: Fingerprint, known: &ArtifactData) -> Markup {
-    let (organization, approvals) = (&user.organization, &known.approvals.listed);
-    let rows = html! {
-        @for (flow, approval) in approvals {
-            tr {
-                th scope="row" { (text(flow)) " " (approval.number) }
-                td { (state(approval)) (approve::withdrawal(site, user, artifact, flow, approval)) }
-                td {
-                    @match &approval.environment {
-                        Some(name) if known.known_names.environments.contains(name.as_str()) => {
-                            (EnvironmentLinks { site, organization, environment: name.as_str() }.link())
-                        }
-                        // The environment was neither declared nor reported: no page.
-                        Some(name) => (text(name.as_str())),
-                        None => "any",
-                    }
-                }
-                td { (lines(&approval.content.description)) }
-                td {
-                    ul.plain {
-                        @for signed in &approval.content.approvals {
-                            li {
-                                (text(&signed.approved_by)) ", " (timestamp(signed.timestamp))
-                                @if !signed.comment.is_empty() { ": " (lines(&signed.comment)) }
-                                @if !signed.approval_url.is_empty() { " (" (url_link(&signed.approval_url)) ")" }
-                            }
-                        }
-                        @if let Some(withdrawn) = &approval.withdrawal {
-                            li {
-                                "withdrawn by " (text(&withdrawn.by)) ", " (timestamp(withdrawn.at))
-                                @if !withdrawn.comment.is_empty() { ": " (lines(&withdrawn.comment)) }
-                            }
-                        }
-                    }
-                }
-                td { @match &approval.created_by { Some(token) => (text(token)), None => "none (file)" } }
-                td { (timestamp(approval.modified_at)) }
-            }
-        }
-    };
-    let columns = ["Flow and number", "State", "Environment", "Description", "By", "Token", "Last changed"];
-    html! {
-        section {
-            h2 { "Approvals" }
-            @if approvals.is_empty() { p { "No approvals." } }
-            @else { (table("Approvals", &columns, &rows)) }
-            (latest_note(known.approvals.cut_at(), "approvals"))
-            (approve::form(site, user, artifact, &flows(known), &known.known_names))
-        }
-    }
-}
-
-fn state(approval: &Approval) -> Markup {
-    let (class, word) = match approval.state {
-        _ if approval.withdrawal.is_some() => ("bad", "withdrawn"),
-        ApprovalState::Approved => ("good", "approved"),
-        ApprovalState::Unapproved => ("bad", "not approved"),
-        ApprovalState::Pending => ("open", "pending"),
-    };
-    badge(class, word)
 }
 
 fn past_runs(site: &Site, organization: &str, runs: &AtMost<PastRun>) -> Markup {

@@ -5,7 +5,7 @@
 
 mod access_review;
 mod actions;
-mod approve;
+mod approvals;
 mod artifact;
 mod attestation;
 mod audit;
@@ -62,7 +62,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/{organization}/environments/{environment}/timeline", get(timeline::page))
         .route("/{organization}/environments/{environment}/compare", get(compare::page))
         .route("/{organization}/environments/{environment}/access-review", get(access_review::page))
-        .route("/{organization}/artifacts/{fingerprint}", get(artifact::page).post(approve::submit))
+        .route("/{organization}/artifacts/{fingerprint}", get(artifact::page).post(approvals::submit))
         .route("/{organization}/flows/{flow}/trails/{trail}", get(trail::page))
         .route(
             "/{organization}/flows/{flow}/trails/{trail}/attestations/{attestation}",

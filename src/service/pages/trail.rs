@@ -16,7 +16,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Trail, TrailCommit};
 use crate::service::operations::trails::FoundTrail;
 use crate::service::site::Site;
-use crate::store::attested_artifacts::AttestationSummary;
+use crate::store::attestation_lists::AttestationSummary;
 
 /// The page; the compliance is the same as in `list trails`.
 pub(super) async fn page(

@@ -10,7 +10,8 @@ use super::escape::{lines, text, url_link};
 use super::format::{count, timestamp};
 use super::list::{MAX_LISTED, first_note, table};
 use crate::domain::model::{FreeForm, JunitResult};
-use crate::store::attested_artifacts::{AttestationDetails, AttestationSummary};
+use crate::store::attestation_details::AttestationDetails;
+use crate::store::attestation_lists::AttestationSummary;
 
 /// The total as a bar chart, and a table of the suites.
 pub(crate) fn results(results: &[JunitResult]) -> Markup {

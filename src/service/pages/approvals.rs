@@ -1,4 +1,5 @@
-//! Approves an artifact from its page, and withdraws approvals, for users with a token of role approve or admin.
+//! The approvals of an artifact on its page, and the forms that approve it or withdraw an approval, for users with a token
+//! of role approve or admin.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +11,21 @@ use maud::{Markup, html};
 use url::form_urlencoded;
 
 use super::form::Form;
-use super::parts::escape::text;
-use super::parts::format::timestamp;
-use super::parts::list::MAX_LISTED;
+use super::parts::escape::{lines, text, url_link};
+use super::parts::format::{badge, timestamp};
+use super::parts::list::{MAX_LISTED, latest_note, table};
 use super::parts::refusal::Refusal;
-use super::parts::urls;
+use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationForm;
 use crate::domain::evidence::access::{Operation, Role};
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, Text};
+use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, FlowName, Text};
 use crate::service::app::App;
 use crate::service::evaluation::approval::{self, NewApproval};
 use crate::service::http::context::SignedIn;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::site::Site;
+use crate::store::AtMost;
 use crate::store::approvals::Approval;
 use crate::store::bootstrap::KnownNames;
 
@@ -95,8 +97,78 @@ pub(super) fn confirmation(
     })
 }
 
+/// The approvals of an artifact, with the forms for users who may approve. `flows` have evidence of the artifact.
+pub(super) fn section(
+    site: &Site,
+    user: &SignedIn,
+    artifact: Fingerprint,
+    approvals: &AtMost<(String, Approval)>,
+    flows: &BTreeSet<&str>,
+    known: &KnownNames,
+) -> Markup {
+    let organization = &user.organization;
+    let rows = html! {
+        @for (flow, approval) in &approvals.listed {
+            tr {
+                th scope="row" { (text(flow)) " " (approval.number) }
+                td { (state(approval)) (withdrawal(site, user, artifact, flow, approval)) }
+                td {
+                    @match &approval.environment {
+                        Some(name) if known.environments.contains(name.as_str()) => {
+                            (EnvironmentLinks { site, organization, environment: name.as_str() }.link())
+                        }
+                        // The environment was neither declared nor reported: no page.
+                        Some(name) => (text(name.as_str())),
+                        None => "any",
+                    }
+                }
+                td { (lines(&approval.content.description)) }
+                td {
+                    ul.plain {
+                        @for signed in &approval.content.approvals {
+                            li {
+                                (text(&signed.approved_by)) ", " (timestamp(signed.timestamp))
+                                @if !signed.comment.is_empty() { ": " (lines(&signed.comment)) }
+                                @if !signed.approval_url.is_empty() { " (" (url_link(&signed.approval_url)) ")" }
+                            }
+                        }
+                        @if let Some(withdrawn) = &approval.withdrawal {
+                            li {
+                                "withdrawn by " (text(&withdrawn.by)) ", " (timestamp(withdrawn.at))
+                                @if !withdrawn.comment.is_empty() { ": " (lines(&withdrawn.comment)) }
+                            }
+                        }
+                    }
+                }
+                td { @match &approval.created_by { Some(token) => (text(token)), None => "none (file)" } }
+                td { (timestamp(approval.modified_at)) }
+            }
+        }
+    };
+    let columns = ["Flow and number", "State", "Environment", "Description", "By", "Token", "Last changed"];
+    html! {
+        section {
+            h2 { "Approvals" }
+            @if approvals.listed.is_empty() { p { "No approvals." } }
+            @else { (table("Approvals", &columns, &rows)) }
+            (latest_note(approvals.cut_at(), "approvals"))
+            (form(site, user, artifact, flows, known))
+        }
+    }
+}
+
+fn state(approval: &Approval) -> Markup {
+    let (class, word) = match approval.state {
+        _ if approval.withdrawal.is_some() => ("bad", "withdrawn"),
+        ApprovalState::Approved => ("good", "approved"),
+        ApprovalState::Unapproved => ("bad", "not approved"),
+        ApprovalState::Pending => ("open", "pending"),
+    };
+    badge(class, word)
+}
+
 /// The form, for users whose token may approve. `flows` are those of the artifact.
-pub(super) fn form(
+fn form(
     site: &Site,
     user: &SignedIn,
     artifact: Fingerprint,
@@ -132,7 +204,7 @@ pub(super) fn form(
 }
 
 /// The form that withdraws an approval of a token, for users whose token may make it.
-pub(super) fn withdrawal(
+fn withdrawal(
     site: &Site,
     user: &SignedIn,
     artifact: Fingerprint,

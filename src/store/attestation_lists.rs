@@ -1,0 +1,154 @@
+//! Reads the attestations of an artifact or a trail as lists.
+
+use sqlx::types::Uuid;
+
+use super::columns::Json;
+use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use super::transaction::{fetch_all, fetch_optional_scalar, fetch_scalar};
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, GitCommit, JunitResult, Timestamp};
+
+/// An attestation in a list.
+#[derive(Debug, Clone)]
+pub struct AttestationSummary {
+    /// Its identifier.
+    pub id: Uuid,
+    /// Its flow.
+    pub flow: String,
+    /// Its trail.
+    pub trail: String,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
+    /// The test results of all suites together.
+    pub results: JunitResult,
+    /// When it was received.
+    pub created_at: Timestamp,
+    /// The name of the reporter's token.
+    pub reported_by: String,
+    /// Whether a later one superseded it.
+    pub is_superseded: bool,
+    /// The template's artifacts that it is about, by name.
+    pub targets: Vec<String>,
+    /// The artifact that it is about; the first of several.
+    pub artifact: Option<Fingerprint>,
+}
+
+/// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.
+const MAX_INLINE_RESULTS: i64 = 16 * 1024;
+
+#[derive(sqlx::FromRow)]
+struct SummaryRow {
+    id: Uuid,
+    flow: String,
+    trail: String,
+    name: String,
+    kind: String,
+    passes: Option<bool>,
+    /// `None` if longer than [`MAX_INLINE_RESULTS`].
+    results: Option<String>,
+    created_at: Timestamp,
+    reported_by: String,
+    is_superseded: bool,
+    targets: Json<Vec<String>>,
+    artifact: Option<Fingerprint>,
+}
+
+impl SummaryRow {
+    fn parse(self, results: &str) -> Result<AttestationSummary, Error> {
+        let results: Vec<JunitResult> =
+            serde_json::from_str(results).map_err(|_| Error::Unreadable("an attestation"))?;
+        Ok(AttestationSummary {
+            id: self.id,
+            flow: self.flow,
+            trail: self.trail,
+            name: self.name,
+            kind: self.kind,
+            passes: self.passes,
+            results: JunitResult::sum(&results),
+            created_at: self.created_at,
+            reported_by: self.reported_by,
+            is_superseded: self.is_superseded,
+            targets: self.targets.0,
+            artifact: self.artifact,
+        })
+    }
+}
+
+/// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`].
+macro_rules! select_summaries {
+    ($condition:literal) => {
+        concat!(
+            "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
+                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
+                    a.superseded_by IS NOT NULL AS is_superseded, a.targets,
+                    (SELECT x.fingerprint FROM attested_artifacts x WHERE x.attestation = a.id
+                     ORDER BY x.fingerprint LIMIT 1) AS artifact
+             FROM attestations a JOIN trails t ON t.id = a.trail
+             WHERE ",
+            $condition
+        )
+    };
+}
+
+impl Transaction {
+    /// The attestations of an artifact, newest first.
+    pub async fn attestations_of_artifact(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<AtMost<AttestationSummary>, Error> {
+        const SELECT: &str = select_summaries!(
+            "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
+             ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
+        );
+        let rows: Vec<SummaryRow> =
+            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
+        self.parse_summaries(rows).await
+    }
+
+    /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
+    /// first.
+    pub async fn first_commit(
+        &mut self,
+        organization: &str,
+        artifact: Fingerprint,
+    ) -> Result<Option<GitCommit>, Error> {
+        const SELECT: &str = "
+            SELECT a.git_commit_info FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+            WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
+            ORDER BY a.created_at, a.id LIMIT 1";
+        let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(self, SELECT, organization, artifact);
+        Ok(commit.map(|Json(commit)| commit))
+    }
+
+    /// The attestations of a trail, current before superseded, newest first.
+    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<AtMost<AttestationSummary>, Error> {
+        const SELECT: &str = select_summaries!(
+            "a.trail = $3
+             ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
+             LIMIT $2"
+        );
+        let rows: Vec<SummaryRow> =
+            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), trail);
+        self.parse_summaries(rows).await
+    }
+
+    /// Parses the rows, and reads the results that are too long for a list.
+    async fn parse_summaries(&mut self, rows: Vec<SummaryRow>) -> Result<AtMost<AttestationSummary>, Error> {
+        const RESULTS: &str = "SELECT results FROM attestations WHERE id = $1";
+        let AtMost { listed: rows, has_more } = AtMost::from_rows(MAX_ROWS, rows);
+        let mut listed = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            let results: String = match row.results.take() {
+                Some(results) => results,
+                None => fetch_scalar!(self, RESULTS, row.id),
+            };
+            listed.push(row.parse(&results)?);
+        }
+        Ok(AtMost { listed, has_more })
+    }
+}
