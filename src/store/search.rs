@@ -50,7 +50,7 @@ pub struct Pod {
 }
 
 /// A trail.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Trail {
     /// Its flow.
     pub flow: String,

@@ -206,8 +206,12 @@ pub(crate) async fn search_text(
         return Err(Problem::field("q", &format!("expected 1 to {MAX_QUERY_CHARS} characters")));
     }
     let mut transaction = site.store.read().await?;
-    let found = SearchResults::read(&mut transaction, &organization, query).await?;
+    let mut found = SearchResults::read(&mut transaction, &organization, query).await?;
     drop(transaction);
+    // A trail may be named by its commit.
+    if let Some(of_commits) = &found.trails_of_commits {
+        found.trails.listed.retain(|trail| !of_commits.listed.contains(trail));
+    }
     let of = |kind, name: String| TextMatch { kind, name, ..TextMatch::default() };
     let page = |artifact| Some(site.links.artifact_page(&organization, artifact));
     let artifact = |kind, name, fingerprint| TextMatch {

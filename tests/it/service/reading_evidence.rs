@@ -420,6 +420,10 @@ async fn search_finds_names_of_each_kind(database: Database) {
         &found["data"][0]["pod"],
         &json!({"environment": "stage", "ended_at": null, "digests": {"shop/web:1": digest('b')}}),
     );
+    // A trail that is named by its commit is listed once.
+    attest(&service, SHA, "unit", 0, json!({"git_commit_info": {"sha1": SHA}})).await;
+    let found = service.read(&format!("/search/acme?q={commit}")).await;
+    assert_eq!(texts(&found["data"], "kind"), ["commit", "trail", "trail"]);
     for query in ["", "?q=", &format!("?q={}", "a".repeat(256))] {
         service
             .get(READER, &format!("/search/acme{query}"))
