@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
-use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalar, in_chunks};
+use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalar, for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Cause;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -69,7 +69,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         let cause = json(cause)?;
         let artifacts = artifacts.map(json).transpose()?;
-        in_chunks!(
+        for_all!(
             self,
             |query| {
                 query.push(
@@ -81,10 +81,7 @@ impl Transaction {
                 query.push(" AND snapshot > 0 AND name IN");
             },
             environments,
-            " ORDER BY id ON CONFLICT (environment) DO UPDATE SET artifacts = NULL",
-            |connection| {
-                query.build().persistent(false).execute(connection).await?;
-            }
+            " ORDER BY id ON CONFLICT (environment) DO UPDATE SET artifacts = NULL"
         );
         Ok(())
     }

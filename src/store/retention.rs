@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 
 use super::columns::duration;
 use super::rows::Bytes;
-use super::transaction::{execute, fetch_all, fetch_optional_scalar, in_chunks, on};
+use super::transaction::{execute, fetch_all, fetch_optional_scalar, for_all, in_chunks, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Removal;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -240,7 +240,7 @@ impl Transaction {
     ) -> Result<u64, Error> {
         let expired = self.expired_attachments(organization, horizon).await?;
         let keys = || expired.iter().copied();
-        in_chunks!(
+        for_all!(
             self,
             |query| {
                 query.push(
@@ -252,10 +252,7 @@ impl Transaction {
                 query.push(" AND sha256 IN");
             },
             keys(),
-            " ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at",
-            |connection| {
-                query.build().persistent(false).execute(connection).await?;
-            }
+            " ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at"
         );
         let mut rows = 0;
         in_chunks!(
@@ -266,8 +263,8 @@ impl Transaction {
             },
             keys(),
             "",
-            |connection| {
-                rows += query.build().persistent(false).execute(connection).await?.rows_affected();
+            |statement, connection| {
+                rows += statement.execute(connection).await?.rows_affected();
             }
         );
         if rows > 0 {

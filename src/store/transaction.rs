@@ -171,7 +171,8 @@ pub(super) use insert;
 /// Executes `$run` with a statement for each chunk of keys. `$start` pushes the statement up to `IN`, `$end` follows
 /// the keys.
 macro_rules! in_chunks {
-    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr, |$connection:ident| $run:expr) => {{
+    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr,
+     |$statement:ident, $connection:ident| $run:expr) => {{
         let keys: Vec<_> = $keys.into_iter().collect();
         for chunk in keys.chunks($crate::store::transaction::MAX_STATEMENT_ROWS) {
             $crate::store::transaction::on!($transaction, |$connection| {
@@ -182,7 +183,8 @@ macro_rules! in_chunks {
                 for key in chunk {
                     list.push_bind(key.clone());
                 }
-                $query.push(")").push($end);
+                // Kept prepared for one key: that is frequent, and the text is always the same.
+                let $statement = $query.push(")").push($end).build().persistent(chunk.len() == 1);
                 $run
             });
         }
@@ -196,9 +198,15 @@ macro_rules! for_all {
         $crate::store::transaction::for_all!($transaction, |$query| $start, $keys, "")
     };
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {
-        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, $end, |connection| {
-            $query.build().persistent(false).execute(connection).await?;
-        })
+        $crate::store::transaction::in_chunks!(
+            $transaction,
+            |$query| $start,
+            $keys,
+            $end,
+            |statement, connection| {
+                statement.execute(connection).await?;
+            }
+        )
     };
 }
 pub(super) use for_all;
@@ -207,16 +215,16 @@ pub(super) use for_all;
 macro_rules! fetch_for_all {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
         let mut rows = Vec::new();
-        $crate::store::transaction::in_chunks!($transaction, |$query| $start, $keys, $end, |connection| {
-            rows.append(
-                &mut $query
-                    .build()
-                    .persistent(false)
-                    .fetch_all(connection)
-                    .await
-                    .and_then($crate::store::from_row::all_from_rows)?,
-            );
-        });
+        $crate::store::transaction::in_chunks!(
+            $transaction,
+            |$query| $start,
+            $keys,
+            $end,
+            |statement, connection| {
+                let fetched = statement.fetch_all(connection).await;
+                rows.append(&mut fetched.and_then($crate::store::from_row::all_from_rows)?);
+            }
+        );
         rows
     }};
 }
