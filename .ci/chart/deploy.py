@@ -14,7 +14,7 @@ FOLDER = ROOT / "deploy"
 BUILT = ROOT / "tests" / "deploy"
 # Directory -> namespace.
 RENDERED = {"cluster": "supercargo", "namespaced": "shop", "cronjob": "supercargo"}
-DIRECTORIES = [*RENDERED, "sidecar-example"]
+DIRECTORIES = [*RENDERED, "sidecar-example", "projected-example"]
 HEAD_OF_BUILT = "# kubectl kustomize deploy/{}, by .ci/chart --write\n"
 # Native sidecars are on by default from 1.29.
 SIDECAR_VERSIONS = ["1.29.0", "1.32.0", kubernetes_validate.latest_version()]

@@ -16,7 +16,7 @@ CRDS = json.loads((Path(__file__).parent / "crds.json").read_text())
 MAX_NAME = {"StatefulSet": 52, "CronJob": 52}
 
 
-class Strict(yaml.SafeLoader):
+class Strict(yaml.CSafeLoader):
     """YAML without duplicate keys, as the API server requires."""
 
     def construct_mapping(self, node, deep=False):
@@ -41,6 +41,7 @@ def identity(object):
     return object["kind"], metadata.get("namespace"), metadata["name"]
 
 
+@cache
 def versions():
     """The oldest supported version of Kubernetes, a common one, and the newest with a schema."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
@@ -51,7 +52,8 @@ def versions():
     return [f"{oldest}.0", "1.32.0", newest]
 
 
-# Without the cache, each object reads megabytes of schema.
+# Without the cache, each object lists the schemas and reads megabytes of one.
+kubernetes_validate.utils.all_versions = cache(kubernetes_validate.utils.all_versions)
 kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
 
 

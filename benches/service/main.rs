@@ -27,6 +27,7 @@ mod budgets;
 mod cluster;
 mod database;
 mod figures;
+mod identity;
 mod pages;
 mod reading;
 mod scaling;
@@ -39,6 +40,7 @@ use self::budgets::Budget;
 use self::cluster::Cluster;
 use self::database::{Database, Engine, seed_trails};
 use self::figures::Figures;
+use self::identity::Issuer;
 use self::server::{Organization, Server};
 
 /// Concurrent clients.
@@ -46,7 +48,8 @@ const CLIENTS: usize = 8;
 
 /// Arguments that select parts.
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
-const OPERATIONS: [&str; 7] = ["unchanged", "changed", "live", "trails", "gate", "reading", "pages"];
+const OPERATIONS: [&str; 8] =
+    ["unchanged", "changed", "live", "trails", "gate", "identity", "reading", "pages"];
 /// Argument that runs only this part.
 const SCALING: &str = "scaling";
 
@@ -80,13 +83,15 @@ fn main() {
         let organizations = SIZES.map(|(name, _)| Organization::new(name, ""));
         let others =
             [reading::organization(), pages::organization(), Organization::new(GATE, policy_of_ten_rules())];
+        let issuer = Issuer::new();
+        let others = others.into_iter().chain([issuer.organization()]);
         let organizations: Vec<_> = organizations.into_iter().chain(others).collect();
         let server = Server::start(&database, &organizations);
-        bench(engine.name(), &database, &server);
+        bench(engine.name(), &database, &server, &issuer);
     }
 }
 
-fn bench(name: &str, database: &Database, server: &Server) {
+fn bench(name: &str, database: &Database, server: &Server, issuer: &Issuer) {
     let start = Instant::now();
     println!("\n{name}");
     println!(
@@ -108,6 +113,9 @@ fn bench(name: &str, database: &Database, server: &Server) {
     }
     if is_selected(&OPERATIONS, "gate") {
         gate(database, server);
+    }
+    if is_selected(&OPERATIONS, "identity") {
+        issuer.measure(database, server);
     }
     if is_selected(&OPERATIONS, "reading") {
         reading::measure(database, server);

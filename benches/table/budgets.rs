@@ -27,7 +27,7 @@ pub(crate) enum Bound {
 use Bound::{AtLeast, AtMost};
 
 /// All budgets, in the order of the table.
-pub(crate) const BUDGETS: [Budget; 25] = [
+pub(crate) const BUDGETS: [Budget; 26] = [
     budget("agent.anonymous.1000", "agent, anonymous memory, 1,000 pods", AtMost(5.0), "MiB"),
     budget("agent.anonymous.10000", "agent, anonymous memory, 10,000 pods", AtMost(6.0), "MiB"),
     budget("agent.anonymous.100000", "agent, anonymous memory, 100,000 pods", AtMost(16.0), "MiB"),
@@ -57,6 +57,12 @@ pub(crate) const BUDGETS: [Budget; 25] = [
     budget("serve.changed", "serve, changed report, 10,000 pods, SQLite", AtMost(40.0), "ms CPU"),
     budget("serve.live", "serve, live artifacts, 1,000 environments, SQLite, p99", AtMost(5.0), "ms"),
     budget("serve.gate", "serve, gate, 10,000 artifacts, ten rules, SQLite, p99", AtMost(3.0), "ms"),
+    budget(
+        "serve.identity",
+        "serve, token of an issuer beside a static one, SQLite",
+        AtMost(0.1),
+        "ms CPU more",
+    ),
     budget("serve.history.report", "serve, changed report, 30 times the attestations", AtMost(1.1), "times"),
     budget(
         "serve.history.attestation",

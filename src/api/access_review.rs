@@ -40,6 +40,9 @@ pub struct Way {
 pub struct TokenGrant {
     /// Its name.
     pub name: String,
+    /// The claims that a token of the issuer needs; `None` for a static token.
+    #[serde(default)]
+    pub claims: Option<String>,
     /// Its role.
     pub role: String,
     /// The environments and flows that the role applies to.

@@ -79,6 +79,12 @@ impl BaseUrl {
         url
     }
 
+    /// Scheme, host and port, such as `https://compliance.example.com`.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.0.origin().ascii_serialization()
+    }
+
     pub(super) fn is_plain_http(&self) -> bool {
         self.0.scheme() == "http"
     }

@@ -45,7 +45,7 @@ pub struct Setup {
 /// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// To read the token file.
+    /// To read the token file, or to request an ID token.
     pub token_file: Duration,
     /// To connect.
     pub connect: Duration,
@@ -151,25 +151,16 @@ impl Client {
     ///
     /// Returns [`SetupError`] if the CA file is missing or invalid.
     pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("supercargo/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(timeouts.connect)
-            .http1_only();
-        if is_turned_off() {
-            builder = builder.no_proxy();
-        }
-        if setup.base_url.is_plain_http() {
-            // Does not load certificate authorities, which an image may not have.
-            builder = builder.no_proxy().tls_certs_only([]);
-        }
-        if let Some(path) = &setup.ca_file {
-            builder = builder.tls_certs_merge(certificates(path)?);
-        }
-        let http = builder.build().map_err(SetupError::Client)?;
-        let Setup { base_url, organization, token, .. } = setup;
-        Ok(Self { http, base_url, organization, token: Arc::new(TokenReader::new(token)), timeouts })
+        let Setup { base_url, organization, token, ca_file } = setup;
+        let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts)?;
+        let issuer = match &token {
+            TokenSource::Github(url, _) => {
+                http_client(url.scheme() == "http", ca_file.as_deref(), &timeouts)?
+            }
+            _ => http.clone(),
+        };
+        let token = Arc::new(TokenReader::new(token, issuer));
+        Ok(Self { http, base_url, organization, token, timeouts })
     }
 
     /// The organization of all requests.
@@ -363,6 +354,31 @@ impl Client {
         let builder = self.http.request(request.method.clone(), (*request.url).clone());
         builder.header(AUTHORIZATION, token.header())
     }
+}
+
+/// A client for one server. It follows no redirect, which would send the token elsewhere.
+fn http_client(
+    is_plain_http: bool,
+    ca_file: Option<&Path>,
+    timeouts: &Timeouts,
+) -> Result<reqwest::Client, SetupError> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("supercargo/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(timeouts.connect)
+        .http1_only();
+    if is_turned_off() {
+        builder = builder.no_proxy();
+    }
+    if is_plain_http {
+        // Does not load certificate authorities, which an image may not have.
+        builder = builder.no_proxy().tls_certs_only([]);
+    }
+    if let Some(path) = ca_file {
+        builder = builder.tls_certs_merge(certificates(path)?);
+    }
+    builder.build().map_err(SetupError::Client)
 }
 
 fn broken_off(request: &Request, error: reqwest::Error) -> Error {

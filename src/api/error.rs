@@ -129,7 +129,8 @@ impl Retryable for Error {
             }
             Self::BrokenOff { .. } | Self::TimedOut { .. } => true,
             Self::Answered { .. } => self.class() == Some(StatusClass::Transient),
-            Self::Token(_) | Self::UnexpectedResponse { .. } => false,
+            Self::Token(error) => error.is_transient(),
+            Self::UnexpectedResponse { .. } => false,
         }
     }
 

@@ -1,14 +1,17 @@
-//! Reads the token that authenticates to the service.
+//! Reads or requests the token that authenticates to the service.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
+use url::Url;
 
+use super::id_token::{IdTokenError, MAX_AGE, request, run};
 use crate::domain::escape::{Escaped, redact_secret};
 use crate::process::files::{BlockingRead, read_regular};
 
@@ -21,8 +24,12 @@ pub enum TokenSource {
     /// `--token-file` or `SUPERCARGO_TOKEN_FILE`. Read for every request, so that a running process uses a rotated
     /// token.
     File(PathBuf),
-    /// `SUPERCARGO_TOKEN`.
-    Variable(SecretString),
+    /// `SUPERCARGO_TOKEN`, or the variable of a CI system.
+    Variable(&'static str, SecretString),
+    /// GitHub Actions issues ID tokens for requests to a URL, which names the audience, with this token of the job.
+    Github(Url, SecretString),
+    /// A command of Buildkite's agent requests ID tokens for this audience.
+    Buildkite(String),
 }
 
 /// A missing or invalid token. The message never shows the token.
@@ -36,41 +43,58 @@ pub enum TokenError {
     /// The token is invalid: the source and the reason.
     #[error("invalid token from {0}: {1}")]
     Invalid(String, &'static str),
+    /// A CI system issued no ID token.
+    #[error("failed to request an ID token from {0}")]
+    NotIssued(String, #[source] IdTokenError),
 }
 
-/// Reads the token for each request, and counts rotations.
+impl TokenError {
+    /// Whether another attempt may succeed.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::NotIssued(_, error) if error.is_transient())
+    }
+}
+
+/// Reads or requests the token for each request, and counts rotations.
 pub(super) struct TokenReader {
     source: TokenSource,
     reads: BlockingRead<Result<Token, TokenError>>,
+    /// The client for requests of ID tokens.
+    http: reqwest::Client,
     last: Mutex<Option<SecretString>>,
+    /// The last ID token, and when it was requested.
+    issued: Mutex<Option<(Instant, Token)>>,
     rotations: AtomicU64,
 }
 
 /// A token, and its header.
+#[derive(Clone)]
 pub(super) struct Token {
     token: SecretString,
     header: HeaderValue,
 }
 
 impl TokenSource {
-    /// Checks that there is a valid token.
+    /// Checks that there is a valid token. An ID token is requested later, so that the request is retried.
     ///
     /// # Errors
     ///
     /// Returns [`TokenError`] if the token is unreadable, empty, or not suitable for a header.
     pub fn check(&self) -> Result<(), TokenError> {
-        self.read().map(|_| ())
+        match self {
+            Self::Variable(_, token) => self.parse(token).map(drop),
+            Self::File(path) => self.read(path).map(drop),
+            Self::Github(..) | Self::Buildkite(_) => Ok(()),
+        }
     }
 
-    pub(super) fn read(&self) -> Result<Token, TokenError> {
-        let text = match self {
-            Self::Variable(token) => token.clone(),
-            Self::File(path) => {
-                let bytes =
-                    read_regular(MAX_BYTES, path).map_err(|e| TokenError::Unreadable(path.clone(), e))?;
-                SecretString::from(String::from_utf8_lossy(&bytes).into_owned())
-            }
-        };
+    fn read(&self, path: &Path) -> Result<Token, TokenError> {
+        let bytes = read_regular(MAX_BYTES, path).map_err(|e| TokenError::Unreadable(path.to_owned(), e))?;
+        self.parse(&SecretString::from(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn parse(&self, text: &SecretString) -> Result<Token, TokenError> {
         let token = text.expose_secret().trim();
         let problem = if token.is_empty() {
             "it is empty"
@@ -91,12 +115,16 @@ impl TokenSource {
         };
         Err(TokenError::Invalid(self.to_string(), problem))
     }
+
+    fn not_issued(&self, error: IdTokenError) -> TokenError {
+        TokenError::NotIssued(self.to_string(), error)
+    }
 }
 
 impl std::fmt::Display for TokenSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Variable(_) => f.write_str("the variable SUPERCARGO_TOKEN"),
+            Self::Variable(name, _) => write!(f, "the variable {name}"),
             Self::File(path) => {
                 write!(
                     f,
@@ -104,38 +132,79 @@ impl std::fmt::Display for TokenSource {
                     Escaped(&path.display().to_string())
                 )
             }
+            Self::Github(..) => f.write_str("GitHub Actions (--oidc github)"),
+            Self::Buildkite(_) => f.write_str("Buildkite (--oidc buildkite)"),
         }
     }
 }
 
 impl TokenReader {
-    pub(super) fn new(source: TokenSource) -> Self {
-        Self { source, reads: BlockingRead::default(), last: Mutex::default(), rotations: AtomicU64::new(0) }
+    pub(super) fn new(source: TokenSource, http: reqwest::Client) -> Self {
+        Self {
+            source,
+            reads: BlockingRead::default(),
+            http,
+            last: Mutex::default(),
+            issued: Mutex::default(),
+            rotations: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn source(&self) -> &TokenSource {
         &self.source
     }
 
-    /// Reads the token. Reading a file fails after `within`.
+    /// Reads or requests the token. Fails after `within`.
     pub(super) async fn read(&self, within: Duration) -> Result<Token, TokenError> {
         let source = self.source.clone();
         let token = match &self.source {
-            TokenSource::Variable(_) => source.read(),
+            TokenSource::Variable(_, token) => source.parse(token),
             TokenSource::File(path) => {
                 let timed_out = || {
                     let error =
                         io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {within:?}"));
                     Err(TokenError::Unreadable(path.clone(), error))
                 };
-                self.reads.run(within, move || source.read()).await.unwrap_or_else(timed_out)
+                let file = path.clone();
+                self.reads.run(within, move || source.read(&file)).await.unwrap_or_else(timed_out)
             }
+            TokenSource::Github(..) | TokenSource::Buildkite(_) => match self.recently_issued() {
+                Some(token) => Ok(token),
+                None => self.request(within).await,
+            },
         }?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| last.expose_secret() != token.token.expose_secret()) {
             self.rotations.fetch_add(1, Ordering::Relaxed);
         }
         *last = Some(token.token.clone());
+        Ok(token)
+    }
+
+    fn recently_issued(&self) -> Option<Token> {
+        let issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        issued.as_ref().filter(|(at, _)| at.elapsed() < MAX_AGE).map(|(_, token)| token.clone())
+    }
+
+    /// Requests an ID token.
+    async fn request(&self, within: Duration) -> Result<Token, TokenError> {
+        let (source, at) = (self.source.clone(), Instant::now());
+        let timed_out = || Err(self.source.not_issued(IdTokenError::TimedOut(within)));
+        let token = match &self.source {
+            TokenSource::Github(url, bearer) => {
+                let requested = timeout(within, request(&self.http, url, bearer)).await;
+                let issued = requested.unwrap_or(Err(IdTokenError::TimedOut(within)));
+                source.parse(&issued.map_err(|error| source.not_issued(error))?)
+            }
+            TokenSource::Buildkite(audience) => {
+                let audience = audience.clone();
+                let command =
+                    move || source.parse(&run(&audience).map_err(|error| source.not_issued(error))?);
+                self.reads.run(within, command).await.unwrap_or_else(timed_out)
+            }
+            TokenSource::File(_) | TokenSource::Variable(..) => timed_out(),
+        }?;
+        *self.issued.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, token.clone()));
         Ok(token)
     }
 
@@ -163,13 +232,13 @@ mod tests {
     use super::*;
 
     fn variable(token: &str) -> TokenSource {
-        TokenSource::Variable(SecretString::from(token))
+        TokenSource::Variable("SUPERCARGO_TOKEN", SecretString::from(token))
     }
 
     #[test]
     fn whitespace_around_token_is_trimmed() {
         for text in ["t0ken", " t0ken\n", "t0ken\r\n"] {
-            assert_eq!(variable(text).read().unwrap().header(), "Bearer t0ken");
+            assert_eq!(variable(text).parse(&text.into()).unwrap().header(), "Bearer t0ken");
         }
     }
 
@@ -211,8 +280,8 @@ mod tests {
         let error = source.check().unwrap_err().to_string();
         assert!(error.contains("--token-file") && error.contains("is empty"), "{error}");
         writeln!(file, "first").unwrap();
-        assert_eq!(source.read().unwrap().header(), "Bearer first");
-        let reader = TokenReader::new(source.clone());
+        source.check().unwrap();
+        let reader = TokenReader::new(source.clone(), reqwest::Client::new());
         for (text, header, rotations) in
             [("first", "Bearer first", 0), ("first\n", "Bearer first", 0), ("second", "Bearer second", 1)]
         {

@@ -13,8 +13,8 @@ use crate::api::Timeouts;
 use crate::domain::model::FlowName;
 
 /// Arguments, and the lists with their values.
-const LISTS: [(&str, &str); 3] =
-    [("environment", "environments"), ("snapshot", "environments"), ("flow", "flows")];
+const LISTS: [(&str, &str); 4] =
+    [("environment", "environments"), ("snapshot", "environments"), ("flow", "flows"), ("token", "tokens")];
 
 /// Maximum time for a list.
 const MAX_WAIT: Duration = Duration::from_secs(1);

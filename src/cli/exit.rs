@@ -142,7 +142,7 @@ fn exit_of(error: &once::Error) -> Exit {
 
 fn exit_of_api(error: &api::Error) -> Exit {
     match error.class() {
-        _ if matches!(error, api::Error::Token(_)) => Exit::Usage,
+        _ if matches!(error, api::Error::Token(token) if !token.is_transient()) => Exit::Usage,
         Some(StatusClass::NotAuthorized) => Exit::NotAuthorized,
         Some(StatusClass::NotFound) => Exit::NotFound,
         Some(StatusClass::Rejected) => Exit::Rejected,

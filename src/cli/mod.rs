@@ -15,6 +15,7 @@ mod exit;
 mod fingerprints;
 mod log;
 mod manual;
+mod oidc;
 mod output;
 mod policy;
 mod read;
@@ -24,6 +25,7 @@ mod repository;
 #[cfg(feature = "service")]
 mod serve;
 mod service;
+mod token;
 mod values;
 mod wait;
 
@@ -99,6 +101,8 @@ enum Command {
     Approval(approval::Approval),
     /// Show what a policy would change
     Policy(policy::Policy),
+    /// Create, list and revoke tokens
+    Token(token::Token),
     /// Close or reopen a repository
     Repository(repository::Repository),
     /// Verify or export the log of acknowledged changes
@@ -210,6 +214,7 @@ impl Cli {
             Command::Approve(approve) => approve.run().await.map_err(|failure| vec![failure]),
             Command::Approval(approval) => approval.run().await.map_err(|failure| vec![failure]),
             Command::Policy(policy) => policy.run().await.map_err(|failure| vec![failure]),
+            Command::Token(token) => token.run().await.map_err(|failure| vec![failure]),
             Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
             Command::Log(log) => log.run().await.map_err(|failure| vec![failure]),
             #[cfg(feature = "service")]

@@ -9,6 +9,7 @@ use super::exit::Failure;
 use super::output::{Cell, Table};
 use super::read::{Common, client};
 use super::service::Service;
+use super::values::time;
 use crate::api::{PolicyEffect, Resource};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::policy::MAX_FILE;
@@ -110,8 +111,4 @@ fn table(effect: &PolicyEffect) -> Table {
         ]);
     }
     table
-}
-
-fn time(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("expected a date or a time such as 2026-10-03 or 2026-10-03T14:00:00Z")
 }

@@ -43,7 +43,7 @@ pub(super) struct Serve {
     /// URL at which clients reach the service, for links in responses (default: the listen address)
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
-    /// Internal networks to which notifications may be sent, such as 10.1.0.0/16, separated by commas; all others are
+    /// Internal networks of notification targets and issuers, such as 10.1.0.0/16, separated by commas; all others are
     /// denied
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
     allow_internal: Vec<Network>,

@@ -7,6 +7,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 use secrecy::SecretString;
 
+use super::oidc::{Oidc, OidcError};
 use super::values::non_empty;
 use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
@@ -24,6 +25,12 @@ pub(super) struct Service {
     /// File with the API token, reread for every request; without it, SUPERCARGO_TOKEN holds the token
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
     pub(super) token_file: Option<OsString>,
+    /// Get an ID token of the CI system instead: github, gitlab, circleci, buildkite, or file: and a path
+    #[arg(long, global = true, value_name = "SYSTEM", env = "SUPERCARGO_OIDC")]
+    pub(super) oidc: Option<Oidc>,
+    /// Audience of the ID token that github or buildkite issues (default: scheme and host of the base URL)
+    #[arg(long, global = true, value_name = "AUDIENCE", env = "SUPERCARGO_OIDC_AUDIENCE")]
+    pub(super) oidc_audience: Option<String>,
     /// PEM file with certificate authorities to trust, in addition to those of the system
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_CA_FILE")]
     pub(super) ca_file: Option<OsString>,
@@ -58,6 +65,9 @@ pub enum ServiceError {
     /// Unusable token.
     #[error(transparent)]
     Token(#[from] api::TokenError),
+    /// No ID token of the CI system.
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
     /// The client could not be set up.
     #[error(transparent)]
     Setup(#[from] api::SetupError),
@@ -74,10 +84,13 @@ impl Service {
         let organization =
             non_empty(self.org.as_ref()).ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
         let organization = organization.parse::<OrganizationName>()?;
-        let token = non_empty(self.token_file.as_ref())
-            .map(|file| TokenSource::File(file.into()))
-            .or_else(token_from_environment)
-            .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE or SUPERCARGO_TOKEN"))?;
+        let token = match &self.oidc {
+            Some(oidc) => oidc.source(non_empty(self.oidc_audience.as_ref()), &base_url, plain_http)?,
+            None => non_empty(self.token_file.as_ref())
+                .map(|file| TokenSource::File(file.into()))
+                .or_else(token_from_environment)
+                .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE, SUPERCARGO_TOKEN or --oidc"))?,
+        };
         token.check()?;
         let setup = api::Setup {
             base_url,
@@ -92,5 +105,6 @@ impl Service {
 /// Not read by clap, which would print the token in its messages.
 fn token_from_environment() -> Option<TokenSource> {
     let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
-    Some(TokenSource::Variable(SecretString::from(token.to_string_lossy().into_owned())))
+    let token = SecretString::from(token.to_string_lossy().into_owned());
+    Some(TokenSource::Variable("SUPERCARGO_TOKEN", token))
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 
+use crate::domain::model::Timestamp;
+
 /// Treats an empty argument as absent, because a shell expands an unset variable to "".
 pub(super) fn non_empty<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
     value.filter(|v| !v.as_ref().is_empty())
@@ -28,6 +30,10 @@ where
         let (from, to) = (bounds.start(), bounds.end());
         number.ok_or_else(|| format!("expected an integer from {from} to {to}"))
     }
+}
+
+pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("expected a date or a time such as 2026-10-03 or 2026-10-03T14:00:00Z")
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -170,7 +170,7 @@ macro_rules! targets {
     };
 }
 
-// Number of variants in `cargo test`, by the run time of one.
+// Number of variants in `cargo test`, by the runtime of one.
 targets! {
     bootstrap: 1_500,
     configuration: 2_000,

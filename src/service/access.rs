@@ -5,6 +5,7 @@
 //! It runs before the body is read. The sign-in page uses [`find_token`].
 
 use std::marker::PhantomData;
+use std::sync::PoisonError;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderMap;
@@ -17,10 +18,13 @@ use tokio::time::Instant;
 use super::app::App;
 use super::http::context::{ReadPermits, RequestContext};
 use super::http::problem::Problem;
+use super::identity::{AuthenticationError, Waiting, is_jwt};
+use super::limits::TOKEN_USE_INTERVAL;
 use super::limits::cpu_share::CpuShare;
 use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Denial, Operation, Role, Scope};
+use crate::domain::evidence::identity::TokenError;
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
 use crate::store;
 use crate::store::access::Token;
@@ -28,9 +32,9 @@ use crate::store::access::Token;
 /// The token that a request was admitted with.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
-    /// The name of the token.
+    /// The name of the token, or `issuer/subject`.
     pub(super) name: String,
-    /// The hash of the token: names need not be unique.
+    /// The hash of the token, or of the issuer's rule: names need not be unique.
     pub(super) token: Fingerprint,
     pub(super) role: Role,
     pub(super) scope: Scope,
@@ -272,7 +276,7 @@ impl FromRequestParts<App> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let context = RequestContext::from_request_parts(parts, app).await?;
-        Ok(Self(authenticate(app, &context, parts).await?.organization))
+        Ok(Self(authenticate(app, &context, parts, None).await?.organization))
     }
 }
 
@@ -280,18 +284,68 @@ impl FromRequestParts<App> for Authenticated {
 #[derive(Clone, Copy)]
 pub(super) struct SessionToken(pub(super) Fingerprint);
 
-/// The token of a request. Returns 401 without a valid one, and 429 after too many requests without one.
-async fn authenticate(app: &App, context: &RequestContext, parts: &Parts) -> Result<Token, Problem> {
+/// The token of a request. Returns 401 without a valid one, and 429 after too many requests without one. Tokens of issuers
+/// are valid for the organization of the path.
+async fn authenticate(
+    app: &App,
+    context: &RequestContext,
+    parts: &Parts,
+    organization: Option<&str>,
+) -> Result<Token, Problem> {
     let session = parts.extensions.get().map(|SessionToken(token)| *token);
-    let hash = session.or_else(|| bearer(&parts.headers).map(Fingerprint::from_content));
+    let bearer = bearer(&parts.headers).filter(|_| session.is_none());
+    let hash = session.or_else(|| bearer.map(Fingerprint::from_content));
+    let mut problem = Problem::unauthorized();
+    let jwt = bearer.and_then(|token| str::from_utf8(token).ok()).filter(|token| is_jwt(token));
+    if let Some((jwt, hash)) = jwt.zip(hash) {
+        match authenticate_jwt(app, context, organization, jwt, hash).await? {
+            Ok(token) => return Ok(token),
+            // A static token may have the form of a JWT.
+            Err(unknown_issuer) => problem = unknown_issuer,
+        }
+    }
     app.limiter.check(context.peer, hash)?;
     let Some(token) = find_token(app, hash).await? else {
         app.limiter.refused(context.peer, hash);
-        return Err(Problem::unauthorized());
+        return Err(problem);
     };
     app.limiter.admitted(token.sha256);
     context.set_token_name(&token.name);
     Ok(token)
+}
+
+/// The permissions of a token of an issuer, or the response to one of an unknown issuer. A valid token is new each hour, so
+/// those of a limited address are verified one at a time.
+async fn authenticate_jwt(
+    app: &App,
+    context: &RequestContext,
+    organization: Option<&str>,
+    jwt: &str,
+    hash: Fingerprint,
+) -> Result<Result<Token, Problem>, Problem> {
+    let Some(organization) = organization else {
+        return Ok(Err(Problem::invalid_token("tokens of issuers have no default organization")));
+    };
+    let (limited, _permit) = app.limiter.admit_unknown(context.peer, hash)?;
+    let waiting = if limited.is_some() { Waiting::Denied } else { Waiting::Permitted };
+    let store = &app.site.store;
+    match app.identities.authenticate(store, organization, jwt, app.site.now(), waiting).await {
+        Ok(token) => {
+            app.limiter.admitted(hash);
+            context.set_token_name(&token.name);
+            Ok(Ok(token))
+        }
+        Err(AuthenticationError::Unavailable(error)) => Err(error.into()),
+        Err(AuthenticationError::Invalid(error)) => {
+            tracing::info!("denied: token of an issuer for {}: {error}", Escaped(organization));
+            let problem = Problem::invalid_token(&error);
+            if error == TokenError::UnknownIssuer {
+                return Ok(Err(problem));
+            }
+            app.limiter.refused(context.peer, Some(hash));
+            Err(limited.unwrap_or(problem))
+        }
+    }
 }
 
 /// Returns 401 without a valid token, 403 outside the role, scope or organization of the token, and 429 after too many
@@ -303,7 +357,7 @@ async fn admit(
     organization: &str,
     operation: Operation<'_>,
 ) -> Result<(Caller, Permits), Problem> {
-    let token = authenticate(app, context, parts).await?;
+    let token = authenticate(app, context, parts, Some(organization)).await?;
     let permitted = match &token.organization {
         home if home == organization => token.role.permits(&token.scope, operation),
         _ => Err(Denial::Organization),
@@ -352,12 +406,15 @@ pub(super) async fn use_connection(
 pub(super) async fn find_token(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
     let Some(hash) = hash else { return Ok(None) };
     let Some(token) = app.site.store.token(hash).await? else { return Ok(None) };
-    let is_same = bool::from(token.sha256.bytes().ct_eq(hash.bytes()));
-    if !is_same || token.expires_at.is_some_and(|end| end <= app.site.now()) {
+    let (is_same, now) = (bool::from(token.sha256.bytes().ct_eq(hash.bytes())), app.site.now());
+    if !is_same || token.expires_at.is_some_and(|end| end <= now) {
         // The client gets a plain 401; the operator sees the reason.
         let name = Escaped(&token.name).to_string();
         tracing::info!(token = name, "denied: token \"{name}\" of {} has expired", token.organization);
         return Ok(None);
+    }
+    if token.last_used_at.is_none_or(|last| now.since(last) >= TOKEN_USE_INTERVAL) {
+        app.used_tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
     }
     Ok(Some(token))
 }

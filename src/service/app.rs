@@ -2,6 +2,7 @@
 //!
 //! The module imports no operation and no page. Read operations and pages receive its [`Site`] only.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use super::addresses::{AddressBook, Addresses};
 use super::http::body::Budget;
 use super::http::links::Links;
+use super::identity::Identities;
 use super::invitation::Invitation;
 use super::limits::authentication::AuthenticationLimiter;
 use super::limits::connections::ConnectionShare;
@@ -66,8 +68,12 @@ pub(super) struct Parts {
     pub(super) addresses: Addresses,
     /// The internal networks that notifications may reach.
     pub(super) allowed_internal: Vec<IpNet>,
+    /// Issuers whose tokens are accepted, and their keys.
+    pub(super) identities: Identities,
     pub(super) invitation: Invitation,
     pub(super) unknown_fields: UnknownFieldWarnings,
+    /// Tokens whose use is to be recorded.
+    pub(super) used_tokens: std::sync::Mutex<BTreeSet<Fingerprint>>,
     /// Time and result of the last check of the database: requests without a token share it.
     checked: Mutex<Option<(Instant, bool)>>,
 }
@@ -101,8 +107,10 @@ impl App {
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,
+            identities: Identities::default(),
             invitation: Invitation::default(),
             unknown_fields: UnknownFieldWarnings::default(),
+            used_tokens: std::sync::Mutex::default(),
             checked: Mutex::new(None),
             site: Site::new(store, links, log_signer, clock, limits.silent_after),
         }))

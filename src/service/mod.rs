@@ -13,6 +13,7 @@ mod evaluation;
 #[cfg(any(feature = "fuzzing", test))]
 pub(crate) mod fuzzing;
 mod http;
+mod identity;
 mod intervals;
 pub(crate) mod invitation;
 mod limits;
@@ -21,6 +22,7 @@ mod maintenance;
 mod missing;
 pub mod notify;
 mod operations;
+mod outbound;
 mod pages;
 mod policies;
 mod search_results;
@@ -81,7 +83,7 @@ pub struct Setup {
     pub bounds: Bounds,
     /// Timeouts of the database.
     pub timeouts: Timeouts,
-    /// Internal networks that notifications may reach.
+    /// Internal networks of notification targets and issuers.
     pub allowed_internal: Vec<IpNet>,
     /// The private key that signs checkpoints of the logs.
     pub signing_key: Option<PathBuf>,
@@ -181,14 +183,12 @@ impl Service {
                 Err(error) => return Err(error.into()),
             },
         };
-        if !applied {
-            // The rate limit for invalid tokens never applies to valid ones.
-            for token in app.site.store.open_tokens().await.map_err(failed)? {
-                app.limiter.admitted(token);
-            }
-            if app.site.store.organizations().await.map_err(failed)? == 0 {
-                return Err(StartError::Empty);
-            }
+        if !applied && app.site.store.organizations().await.map_err(failed)? == 0 {
+            return Err(StartError::Empty);
+        }
+        // The rate limit for invalid tokens never applies to valid ones.
+        for token in app.site.store.open_tokens().await.map_err(failed)? {
+            app.limiter.admitted(token);
         }
         let bootstrap = setup.bootstrap;
         Ok(Self { app, listener, identity, admin, bootstrap, bounds: setup.bounds, address, admin_address })
@@ -238,7 +238,9 @@ impl Service {
         tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
         let renewal = Arc::new(Notify::new());

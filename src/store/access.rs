@@ -24,6 +24,12 @@ pub struct Token {
     pub can_create: bool,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
+    /// When it was created, or declared.
+    pub created_at: Timestamp,
+    /// The name of the token that created it; `None` if the bootstrap file declares it.
+    pub created_by: Option<String>,
+    /// When it was last used; up to an hour late.
+    pub last_used_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -36,6 +42,9 @@ struct TokenRow {
     approves: Option<String>,
     can_create: bool,
     expires_at: Option<Timestamp>,
+    created_at: Timestamp,
+    created_by: Option<String>,
+    last_used_at: Option<Timestamp>,
 }
 
 impl TokenRow {
@@ -49,19 +58,24 @@ impl TokenRow {
             scope,
             can_create: self.can_create,
             expires_at: self.expires_at,
+            created_at: self.created_at,
+            created_by: self.created_by,
+            last_used_at: self.last_used_at,
         })
     }
 }
 
 const SELECT_TOKEN: &str = "
-    SELECT organization, name, sha256, role, scope, approves, can_create, expires_at
+    SELECT organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by,
+      last_used_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Transaction {
     /// The open tokens of an organization by name, also expired ones.
     pub async fn tokens(&mut self, organization: &str) -> Result<Vec<Token>, Error> {
         const SELECT: &str = "
-            SELECT organization, name, sha256, role, scope, approves, can_create, expires_at
+            SELECT organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by,
+              last_used_at
             FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
         let rows: Vec<TokenRow> = fetch_all!(self, SELECT, organization);
         rows.into_iter().map(TokenRow::parse).collect()

@@ -34,6 +34,7 @@ mod faults;
 mod kubeconfig;
 mod layers;
 mod namespaces;
+mod oidc;
 mod permissions;
 mod pods_from;
 mod proxies;

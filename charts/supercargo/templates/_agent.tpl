@@ -146,6 +146,17 @@ volumes:
         {{- end }}
         {{- end }}
   - name: token
+    {{- $projected := .Values.compliance.token.projected }}
+    {{- if $projected.audience }}
+    projected:
+      # Readable by any user of the pod.
+      defaultMode: 292 # 0444
+      sources:
+        - serviceAccountToken:
+            audience: {{ quote $projected.audience }}
+            expirationSeconds: {{ int64 $projected.expirationSeconds }}
+            path: token
+    {{- else }}
     secret:
       secretName: {{ default (printf "%s-token" (include "supercargo.fullname" .)) .Values.compliance.token.existingSecret | quote }}
       # Readable by any user of the pod.
@@ -153,6 +164,7 @@ volumes:
       items:
         - key: {{ quote .Values.compliance.token.key }}
           path: token
+    {{- end }}
   {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

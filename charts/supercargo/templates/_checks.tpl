@@ -44,11 +44,12 @@
 {{- if and (hasPrefix "http://" $url) (not $c.allowHttp) (not (regexMatch "^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/|$)" $url)) }}
 {{- fail (printf "compliance.baseUrl is %s, which would send the token unencrypted: use https (service.tls for the service of this release), or set compliance.allowHttp in a trusted network" $url) }}
 {{- end -}}
-{{- if and $c.token.existingSecret $c.token.value }}
-{{- fail "compliance.token has both existingSecret and value: set only one" }}
+{{- $tokens := compact (list $c.token.projected.audience $c.token.existingSecret $c.token.value) -}}
+{{- if gt (len $tokens) 1 }}
+{{- fail "compliance.token has more than one of projected.audience, existingSecret and value: set only one" }}
 {{- end -}}
-{{- if not (or $c.token.existingSecret $c.token.value) }}
-{{- fail "compliance.token is empty: set existingSecret or value" }}
+{{- if not $tokens }}
+{{- fail "compliance.token is empty: set projected.audience, existingSecret or value" }}
 {{- end -}}
 {{- if gt (len (compact (list $c.caBundle.configMap $c.caBundle.secret $c.caBundle.value))) 1 }}
 {{- fail "compliance.caBundle has more than one of configMap, secret and value: set only one" }}

@@ -37,6 +37,8 @@ impl Runner {
             base_url: Some(base_url),
             org: Some(ORGANIZATION.to_owned()),
             token_file: Some(token.into()),
+            oidc: None,
+            oidc_audience: None,
             ca_file: None,
             allow_http: false,
         };

@@ -44,7 +44,11 @@ fn table(review: &api::AccessReview) -> Table {
         let start = || [Cell::text(&way.requirement), Cell::text(&way.action)];
         for token in &way.tokens {
             let scope = Some(token.scope.to_string()).filter(|scope| !scope.is_empty());
-            let permitted = [Cell::text(format!("token {}", token.name)), Cell::text(&token.role)];
+            let who = match &token.claims {
+                None => format!("token {}", token.name),
+                Some(claims) => format!("tokens of issuer {} with {claims}", token.name),
+            };
+            let permitted = [Cell::text(who), Cell::text(&token.role)];
             let rest = [Cell::maybe(scope), Cell::ago(token.expires_at, now())];
             table.row(start().into_iter().chain(permitted).chain(rest));
         }

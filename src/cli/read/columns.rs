@@ -6,11 +6,11 @@ use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::domain::model::Timestamp;
 
 /// A column of a table, or a line of details.
-pub(super) type Column = (&'static str, &'static str, Format);
+pub(in crate::cli) type Column = (&'static str, &'static str, Format);
 
 /// The format of a value. A missing value is `-`.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Format {
+pub(in crate::cli) enum Format {
     /// A text or number; of a list its items, of an object its keys and values.
     Text,
     /// The number of items.
@@ -66,7 +66,7 @@ pub(super) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a
 }
 
 /// The fields of one value, one per line.
-pub(super) fn fields(columns: &[Column], value: &Value) -> Table {
+pub(in crate::cli) fn fields(columns: &[Column], value: &Value) -> Table {
     let now = now();
     details(columns.iter().map(|(name, pointer, format)| (*name, format.cell(value.pointer(pointer), now))))
 }

@@ -72,7 +72,7 @@ impl Common {
     }
 
     /// Reads and prints a list as a whole. `kind` names one item.
-    pub(super) async fn list_all(
+    pub(in crate::cli) async fn list_all(
         &self,
         service: &Service,
         about: Resource<'_>,

@@ -19,6 +19,7 @@ mod statement;
 mod trails;
 
 pub(super) use self::approvals::fields as approval_fields;
+pub(super) use self::columns::{Column, Format, fields};
 pub(super) use self::common::{Common, Requests, client};
 pub(super) use self::download::Download;
 pub(super) use self::environments::Diff;

@@ -7,9 +7,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::model::{EnvironmentName, FlowName, InvalidName};
+
 /// The role of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema, utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Report the listed environments.
@@ -69,6 +71,33 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role: expected report, attest, approve, read or admin")]
 pub struct UnknownRole;
+
+/// A scope that does not fit its role.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScope {
+    /// The role needs a list.
+    #[error("a token of role {} needs {kind}: [NAME], or [\"*\"]", role.as_str())]
+    Missing {
+        /// The token's role.
+        role: Role,
+        /// The list.
+        kind: &'static str,
+    },
+    /// The role has no such list.
+    #[error("a token of role {} must not list {kind}", role.as_str())]
+    Unexpected {
+        /// The token's role.
+        role: Role,
+        /// The list.
+        kind: &'static str,
+    },
+    /// Only reports create environments.
+    #[error("only a token of role report takes create: true")]
+    Create,
+    /// An invalid name in a list.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+}
 
 /// Why a request is denied. Except for `Create`, the message does not depend on whether the resource exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -184,6 +213,44 @@ impl Operation<'_> {
 impl Scope {
     /// Matches every name.
     pub const ALL: &str = "*";
+
+    /// Checks the lists of a token of this role, and whether its reports may create environments.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidScope`] for a missing or an unexpected list, an invalid name, and `can_create` with another role than
+    /// [`Role::Report`].
+    pub fn new(
+        role: Role,
+        environments: Vec<String>,
+        flows: Vec<String>,
+        can_create: bool,
+    ) -> Result<Self, InvalidScope> {
+        if can_create && role != Role::Report {
+            return Err(InvalidScope::Create);
+        }
+        let (lists_environments, lists_flows) = match role {
+            Role::Report => (true, false),
+            Role::Attest => (false, true),
+            Role::Approve => (true, true),
+            Role::Read | Role::Admin => (false, false),
+        };
+        let lists = [("environments", &environments, lists_environments), ("flows", &flows, lists_flows)];
+        if let Some(&(kind, ..)) = lists.iter().find(|(_, names, is_needed)| *is_needed && names.is_empty()) {
+            return Err(InvalidScope::Missing { role, kind });
+        }
+        if let Some(&(kind, ..)) = lists.iter().find(|(_, names, is_needed)| !is_needed && !names.is_empty())
+        {
+            return Err(InvalidScope::Unexpected { role, kind });
+        }
+        for name in environments.iter().filter(|name| *name != Self::ALL) {
+            name.parse::<EnvironmentName>()?;
+        }
+        for name in flows.iter().filter(|name| *name != Self::ALL) {
+            name.parse::<FlowName>()?;
+        }
+        Ok(Self { environments, flows })
+    }
 }
 
 impl fmt::Display for Scope {

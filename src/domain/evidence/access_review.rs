@@ -17,12 +17,15 @@ use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 /// Maximum number of tokens that are listed for one way.
 pub const MAX_TOKENS: usize = 200;
 
-/// An open token, without its secret.
+/// An open token, without its secret, or a rule of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct TokenGrant {
-    /// Its name.
+    /// Its name; of a rule, the name of the issuer.
     pub name: String,
+    /// The claims that a token of the issuer needs; absent for a static token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claims: Option<String>,
     /// Its role.
     #[cfg_attr(feature = "service", schema(value_type = String))]
     pub role: Role,
@@ -229,7 +232,8 @@ mod tests {
     fn token(name: &str, role: Role, scope: &[&str], expires_at: Option<i64>) -> TokenGrant {
         let names: Vec<_> = scope.iter().map(|&name| name.to_owned()).collect();
         let scope = Scope { environments: names.clone(), flows: names };
-        TokenGrant { name: name.to_owned(), role, scope, expires_at: expires_at.map(Timestamp::from_micros) }
+        let expires_at = expires_at.map(Timestamp::from_micros);
+        TokenGrant { name: name.to_owned(), claims: None, role, scope, expires_at }
     }
 
     fn required(flow: &str) -> Requirement {

@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod environment_status;
 pub mod event;
 pub mod history_coverage;
+pub mod identity;
 pub mod log;
 pub mod notification;
 pub mod ownership;

@@ -43,7 +43,7 @@ pub use live_artifacts::{
 };
 pub use name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,
-    TrailName,
+    TokenName, TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
 pub use policy::{PolicySummary, PolicyVersionSummary};

@@ -79,6 +79,11 @@ name! {
 }
 
 name! {
+    /// A token that is created at runtime.
+    TokenName, "token", path_segment
+}
+
+name! {
     /// A trail: `{trail_name}` of operation 5.
     TrailName, "trail", path_segment
 }

@@ -135,6 +135,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     for warning in warnings {
         tracing::warn!("bootstrap file: {warning}");
     }
+    app.identities.remote.wake();
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
     }

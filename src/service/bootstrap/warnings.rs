@@ -33,7 +33,7 @@ pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
     Ok(warnings)
 }
 
-/// The environments that actions, approvals, and tokens that cannot create them name, each with a description of its user.
+/// The environments that actions, approvals, and tokens and issuers that cannot create them name, each with a description of its user.
 fn environments(organization: &Organization) -> Vec<(String, &str)> {
     let actions = organization.actions.iter().flat_map(|action| {
         let what = format!("action {} of {}", action.number, organization.name);
@@ -50,5 +50,11 @@ fn environments(organization: &Organization) -> Vec<(String, &str)> {
         let what = format!("token {} of {}", Escaped(&token.name), organization.name);
         token.scope.environments.iter().map(move |name| (what.clone(), name.as_str()))
     });
-    actions.chain(approvals).chain(tokens).collect()
+    let issuers = organization.issuers.iter().flat_map(|issuer| {
+        let what = format!("issuer {} of {}", issuer.name, organization.name);
+        let rules = issuer.rules.iter().filter(|rule| !rule.can_create);
+        let names = rules.flat_map(|rule| &rule.scope.environments);
+        names.map(move |name| (what.clone(), name.as_str()))
+    });
+    actions.chain(approvals).chain(tokens).chain(issuers).collect()
 }

@@ -14,7 +14,7 @@ use utoipa::{IntoResponses, PartialSchema, ToSchema};
 use crate::domain::evidence::snapshot::report::{ImageDigests, Name};
 use crate::domain::model::{
     AnyJson, CommitHash, EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, FreeForm, PolicyName,
-    Provider, RepositoryName, ShortText, SnapshotExpression, Text, Timestamp, TrailName, UrlText,
+    Provider, RepositoryName, ShortText, SnapshotExpression, Text, Timestamp, TokenName, TrailName, UrlText,
 };
 
 /// Adds to all operations what they have in common: their error responses, the token, and the parameters of their paths
@@ -189,6 +189,7 @@ described! {
     EnvironmentName => short(SEGMENT, 255),
     TrailName => short(SEGMENT, 255),
     PolicyName => short(SEGMENT, 255),
+    TokenName => short(SEGMENT, 255),
     RepositoryName => short(REPOSITORY, 1000),
     FlowName => short(FLOW, 255),
     Fingerprint => text(FINGERPRINT).build(),

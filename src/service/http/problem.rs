@@ -123,6 +123,11 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "a valid token is required: Authorization: Bearer TOKEN")
     }
 
+    /// 401: a token of an issuer. The reason quotes nothing of the token.
+    pub(crate) fn invalid_token(reason: &(impl Display + ?Sized)) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, format!("the token is rejected: {reason}"))
+    }
+
     /// 403: the same whether or not the requested object exists.
     pub(crate) fn forbidden(denial: Denial) -> Self {
         Self::new(StatusCode::FORBIDDEN, denial.to_string())

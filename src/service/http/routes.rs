@@ -24,7 +24,7 @@ use crate::service::operations::{
     access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
     audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
     environment_policies, environments, flows, get_snapshot, live_artifacts, log, policies, report,
-    report_artifact, repositories, search, snapshots, statement, tags, trails, user,
+    report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
 };
 use crate::service::pages;
 
@@ -93,6 +93,8 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(search::search_text))
                 .routes(routes!(tags::tag_environment))
                 .routes(routes!(tags::tag_flow))
+                .routes(routes!(tokens::create_token, tokens::list_tokens))
+                .routes(routes!(tokens::revoke_token))
                 .routes(routes!(user::get_default_organization))
                 .routes(routes!(approvals::get_approval))
                 .routes(routes!(approvals::approved_commit))

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::domain::evidence::rate_limit;
 use crate::domain::model::Fingerprint;
@@ -18,7 +18,7 @@ use crate::store;
 #[derive(Debug)]
 pub(crate) struct AuthenticationLimiter {
     limiter: Mutex<rate_limit::RateLimiter<IpAddr, Fingerprint>>,
-    /// One permit: to look up an unknown session of a limited address.
+    /// One permit: to look up an unknown session, or verify a new token of an issuer, of a limited address.
     look_up: Semaphore,
 }
 
@@ -49,11 +49,7 @@ impl AuthenticationLimiter {
         if self.lock().has_ended(session) {
             return Ok(None);
         }
-        let limited = self.check(peer, Some(session)).err();
-        let _permit = match &limited {
-            None => None,
-            Some(problem) => Some(self.look_up.try_acquire().map_err(|_| problem.clone())?),
-        };
+        let (limited, _permit) = self.admit_unknown(peer, session)?;
         let found = look_up.await?;
         if found.is_none() {
             let reached = self.lock().record_unknown_session(network(peer), session, Instant::now());
@@ -63,6 +59,18 @@ impl AuthenticationLimiter {
             }
         }
         Ok(found)
+    }
+
+    /// Admits a token or session that may be valid although the process has not seen it. For a peer that sent too many
+    /// invalid ones, returns the response in case it is invalid, and the only permit to look it up.
+    pub(crate) fn admit_unknown(
+        &self,
+        peer: IpAddr,
+        token: Fingerprint,
+    ) -> Result<(Option<Problem>, Option<SemaphorePermit<'_>>), Problem> {
+        let Err(problem) = self.check(peer, Some(token)) else { return Ok((None, None)) };
+        let permit = self.look_up.try_acquire().map_err(|_| problem.clone())?;
+        Ok((Some(problem), Some(permit)))
     }
 
     /// Records a request with an invalid token, or without one.

@@ -35,6 +35,12 @@ pub(crate) const MAX_PAGES_PER_KEY: u32 = 2;
 /// Window of the limits of what a token creates.
 pub(crate) const CREATED_WITHIN: Duration = Duration::from_hours(24);
 
+/// Open tokens per organization that were created at runtime.
+pub(crate) const MAX_TOKENS: usize = 1_000;
+
+/// Minimum time between two recordings of a token's use, so that not every request writes to the database.
+pub(crate) const TOKEN_USE_INTERVAL: Duration = Duration::from_hours(1);
+
 /// Limits and durations of the service; the defaults are those of `serve`.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -76,6 +82,8 @@ pub struct Limits {
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
     pub evaluation_interval: Duration,
+    /// Interval for recording the uses of tokens.
+    pub token_use_interval: Duration,
     /// Delivery of notifications.
     pub delivery: Delivery,
     /// Lifetime of browser sessions.
@@ -122,6 +130,7 @@ impl Default for Limits {
             new_trails: 20_000,
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
+            token_use_interval: Duration::from_secs(10),
             delivery: Delivery::default(),
             session: session::Timeouts::default(),
         }
@@ -179,6 +188,7 @@ mod tests {
     use super::*;
     use crate::process::listener::Bounds;
     use crate::service::http::body::MEMORY_TIMEOUT;
+    use crate::service::identity::remote_keys::{MAX_WAIT, MAX_WAITING_REQUESTS};
     use crate::store::events::MAX_WAITING;
     use crate::store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 
@@ -201,6 +211,7 @@ mod tests {
         let (reads, writes, of_half) = (share.reads, share.writes, sending / 2);
         let Limits { new_environments, new_flows, new_trails, .. } = limits;
         let day = CREATED_WITHIN.as_secs() / 3600;
+        let wait = MAX_WAIT.as_secs();
         let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
         let table = format!(
             "\
@@ -223,8 +234,10 @@ mod tests {
 | new environments, without declared ones | {new_environments} in {day} h | | | none | 429; nothing is recorded |
 | new flows | {new_flows} in {day} h | | | none | 429; nothing is recorded |
 | new trails | {new_trails} in {day} h | | | none | 429; nothing is recorded |
+| tokens that were created at runtime | | {MAX_TOKENS} | | none | 400 |
 | sessions of browsers | {sessions} | | | none | the least recently used session ends |
-| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions are looked up one at a time |
+| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions and tokens of issuers are checked one at a time |
+| requests that wait for new keys of an issuer | | | {MAX_WAITING_REQUESTS} per issuer | {wait} s | 503 |
 
 "
         );

@@ -42,6 +42,7 @@ impl Admin for Probed {
     }
 
     fn metrics(&self) -> String {
-        self.app.metrics.text(self.app.site.store.connections())
+        let issuers = self.app.identities.remote.statuses();
+        self.app.metrics.text(self.app.site.store.connections(), issuers.into_iter())
     }
 }

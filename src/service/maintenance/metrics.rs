@@ -27,6 +27,7 @@ pub(crate) struct Metrics {
     generation: Gauge<f64, AtomicU64>,
     stale: Gauge,
     stale_reason: Mutex<Option<String>>,
+    issuers: Family<Issuer, Gauge>,
     removed: Counter,
     events: Family<Trigger, Counter>,
     notifications: Family<Delivery, Counter>,
@@ -70,6 +71,12 @@ struct Delivery {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Issuer {
+    organization: String,
+    issuer: String,
+}
+
 /// Buckets of request durations, in seconds: from a heartbeat to a body that takes a minute.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
 
@@ -105,6 +112,7 @@ impl Metrics {
                 "bootstrap_stale",
                 "1 while the bootstrap file has a lower generation than the database",
             ),
+            issuers: register(prefixed, "issuer_down", "1 while the keys of an issuer cannot be refreshed"),
             removed: register(prefixed, "retention_removed_rows", "Rows removed by the retention"),
             events: register(prefixed, "events", "Events of environments by trigger"),
             notifications: register(
@@ -227,8 +235,16 @@ impl Metrics {
         self.queued_seconds.set(oldest.as_secs_f64());
     }
 
-    /// All metrics, in the OpenMetrics text format.
-    pub(crate) fn text(&self, (open, idle): (u32, u32)) -> String {
+    /// All metrics, in the OpenMetrics text format. `issuers`: organization and URL of each, and whether it is down.
+    pub(crate) fn text(
+        &self,
+        (open, idle): (u32, u32),
+        issuers: impl Iterator<Item = (String, String, bool)>,
+    ) -> String {
+        self.issuers.clear();
+        for (organization, issuer, is_down) in issuers {
+            self.issuers.get_or_create(&Issuer { organization, issuer }).set(is_down.into());
+        }
         let set = |state, count: u32| self.connections.get_or_create(&State { state }).set(count.into());
         set("idle", idle);
         set("used", open.saturating_sub(idle));

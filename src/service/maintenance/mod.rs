@@ -8,3 +8,4 @@ pub(crate) mod clock;
 pub(crate) mod metrics;
 pub(crate) mod random;
 pub(crate) mod retention;
+pub(crate) mod token_use;

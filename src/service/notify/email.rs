@@ -12,9 +12,9 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret;
 
-use super::guard::{Guard, Transport};
 use super::message::{Message, SendError};
 use crate::service::addresses::{Smtp, SmtpTls};
+use crate::service::outbound::guard::{Guard, Transport};
 
 /// Sends over SMTP.
 pub(super) async fn send(

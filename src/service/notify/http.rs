@@ -1,41 +1,25 @@
 //! Webhooks and chats: a POST of JSON, without proxies and redirects.
 
 use ipnet::IpNet;
-use reqwest::header::{CONTENT_TYPE, USER_AGENT};
-use reqwest::redirect;
+use reqwest::header::CONTENT_TYPE;
 use rustls::pki_types::CertificateDer;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::guard::{Guard, Transport};
 use super::message::{Message, SendError};
 use super::signature::{self, ID, SIGNATURE};
+use crate::service::outbound::GuardedClient;
 
-/// Sends over HTTP. Each request opens a new connection, so that the guard checks the address each time.
+/// Sends over HTTP.
 #[derive(Debug, Clone)]
-pub(super) struct Http {
-    encrypted: (reqwest::Client, Guard),
-    plain: (reqwest::Client, Guard),
-}
+pub(super) struct Http(GuardedClient);
 
 impl Http {
     pub(super) fn new(
         allowed: &[IpNet],
         authorities: &[CertificateDer<'static>],
     ) -> Result<Self, reqwest::Error> {
-        let authorities = || authorities.iter().map(|authority| reqwest::Certificate::from_der(authority));
-        let client = |transport| {
-            let guard = Guard::new(allowed, transport);
-            let client = reqwest::Client::builder()
-                .tls_certs_merge(authorities().collect::<Result<Vec<_>, _>>()?)
-                .dns_resolver(guard.clone())
-                .redirect(redirect::Policy::none())
-                .no_proxy()
-                .pool_max_idle_per_host(0)
-                .http1_only();
-            Ok((client.build()?, guard))
-        };
-        Ok(Self { encrypted: client(Transport::Encrypted)?, plain: client(Transport::Plain)? })
+        GuardedClient::new(allowed, authorities).map(Self)
     }
 
     /// Sends JSON, signed with each of the secrets.
@@ -66,15 +50,8 @@ impl Http {
         headers: &[(&str, &str)],
     ) -> Result<(), SendError> {
         let url: Url = url.expose_secret().parse().map_err(|_| SendError::NoUrl)?;
-        let (client, guard) = if url.scheme() == "http" { &self.plain } else { &self.encrypted };
-        // The resolver does not see literal addresses, so the guard checks them here.
-        if let Some(host) = url.host_str().filter(|_| !matches!(url.host(), Some(url::Host::Domain(_)))) {
-            guard.addresses(host).await.map_err(SendError::Address)?;
-        }
-        let mut request = client
-            .post(url)
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
+        let client = self.0.client(&url).await.map_err(SendError::Address)?;
+        let mut request = client.post(url).header(CONTENT_TYPE, "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -5,7 +5,6 @@
 //! so a slow target does not delay the others.
 
 mod email;
-mod guard;
 mod http;
 mod message;
 pub mod signature;

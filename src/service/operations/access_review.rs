@@ -5,6 +5,7 @@ use axum::http::Uri;
 
 use crate::domain::evidence::access_review::{AccessReview, Permissions, ReviewedArtifact, TokenGrant};
 use crate::domain::evidence::environment_status::ReportedArtifact;
+use crate::domain::evidence::identity::Issuer;
 use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::access::{Admitted, ReadAudit};
 use crate::service::evaluation::inputs::Inputs;
@@ -51,6 +52,7 @@ pub(crate) async fn read(
         return Ok(None);
     };
     let tokens = transaction.tokens(organization).await?;
+    let issuers = transaction.issuers(Some(organization)).await?;
     let ownerships = transaction.ownerships(organization).await?;
     let artifacts = artifact.into_iter().collect();
     let inputs = Inputs::read(site, &mut transaction, organization, environment, &artifacts).await?;
@@ -75,7 +77,17 @@ pub(crate) async fn read(
         }
     };
     drop(transaction);
-    let tokens: Vec<TokenGrant> = tokens.into_iter().map(grant).collect();
+    let rules = issuers.into_iter().flat_map(|stored| {
+        let Issuer { name, rules, .. } = stored.issuer;
+        rules.into_iter().map(move |rule| TokenGrant {
+            name: name.clone(),
+            claims: Some(rule.to_string()),
+            role: rule.role,
+            scope: rule.scope,
+            expires_at: None,
+        })
+    });
+    let tokens: Vec<TokenGrant> = tokens.into_iter().map(grant).chain(rules).collect();
     let reviewed = reviewed.as_ref().map(|(fingerprint, names, verdict)| ReviewedArtifact {
         fingerprint: *fingerprint,
         names,
@@ -86,5 +98,5 @@ pub(crate) async fn read(
 }
 
 fn grant(Token { name, role, scope, expires_at, .. }: Token) -> TokenGrant {
-    TokenGrant { name, role, scope, expires_at }
+    TokenGrant { name, claims: None, role, scope, expires_at }
 }

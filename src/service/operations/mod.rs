@@ -34,5 +34,6 @@ pub(crate) mod snapshots;
 pub(crate) mod statement;
 pub(crate) mod tags;
 mod template_file;
+pub(crate) mod tokens;
 pub(crate) mod trails;
 pub(crate) mod user;

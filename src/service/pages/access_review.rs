@@ -100,7 +100,11 @@ fn permitted(way: &Way) -> Markup {
 
 fn described(token: &TokenGrant) -> Markup {
     html! {
-        "token " (text(&token.name)) ", role " (token.role.as_str())
+        @match &token.claims {
+            None => { "token " (text(&token.name)) }
+            Some(claims) => { "tokens of issuer " (text(&token.name)) " with " (text(claims)) }
+        }
+        ", role " (token.role.as_str())
         @if token.scope != Scope::default() { " for " (text(&token.scope.to_string())) }
         @if let Some(end) = token.expires_at { ", until " span title=(utc(end)) { (timestamp(end)) } }
     }

@@ -7,6 +7,7 @@ mod actions;
 mod approvals;
 mod environments;
 mod flows;
+mod issuers;
 mod plan;
 mod policies;
 mod tokens;
@@ -27,7 +28,7 @@ pub use plan::{
 };
 
 /// Describes an expiry for the audit log.
-fn until(expiry: Option<Timestamp>) -> String {
+pub(crate) fn until(expiry: Option<Timestamp>) -> String {
     let second = |expiry: Timestamp| jiff::Timestamp::from_second(expiry.micros() / 1_000_000).ok();
     expiry.and_then(second).map_or_else(|| "without expiry".to_owned(), |expiry| format!("until {expiry}"))
 }
@@ -182,14 +183,21 @@ impl Transaction {
         // Close first: a token may move from one organization to another.
         self.close_organizations(plan, now, &mut journal).await?;
         let mut missing = Vec::new();
+        let declared = plan.organizations.iter().flat_map(|organization| &organization.tokens);
+        let declared: BTreeSet<Fingerprint> = declared.map(|token| token.sha256).collect();
         for organization in &plan.organizations {
             let (name, tokens) = (organization.name.as_str(), &organization.tokens);
-            missing.push(self.close_tokens(name, tokens, now, &mut journal).await?);
+            // The file wins: a token that it declares replaces one that was created at runtime.
+            let is_replaced = |token: &Token| {
+                declared.contains(&token.sha256) || tokens.iter().any(|declared| declared.name == token.name)
+            };
+            missing.push(self.close_tokens(name, tokens, is_replaced, now, &mut journal).await?);
         }
         for (organization, missing) in plan.organizations.iter().zip(missing) {
             let name = organization.name.as_str();
             self.open_organization(name, organization.retention, now, &mut journal).await?;
             self.open_tokens(name, &missing, now, &mut journal).await?;
+            self.reconcile_issuers(name, &organization.issuers, now, &mut journal).await?;
             self.reconcile_flows(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_environments(name, &organization.environments, now, &mut journal).await?;
             let (policies, environments) = (&organization.policies, &organization.environments);
@@ -238,7 +246,8 @@ impl Transaction {
         for name in open.iter().filter(|name| !kept.contains(name.as_str())) {
             execute!(self, CLOSE, now, name);
             journal.record(name, "the organization was removed".to_owned());
-            self.close_tokens(name, &[], now, journal).await?;
+            self.close_tokens(name, &[], |_| true, now, journal).await?;
+            self.reconcile_issuers(name, &[], now, journal).await?;
         }
         Ok(())
     }

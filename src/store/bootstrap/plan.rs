@@ -1,11 +1,13 @@
 //! The content of a bootstrap file, with references resolved and without secrets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::evidence::identity::Issuer;
 use crate::domain::evidence::ownership::{Ownership, Pattern};
 use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{
@@ -33,6 +35,8 @@ pub struct Organization {
     pub retention: Retention,
     /// Its tokens.
     pub tokens: Vec<Token>,
+    /// Its issuers of tokens.
+    pub issuers: Vec<Issuer>,
     /// Its policies.
     pub policies: Vec<PolicyConfig>,
     /// Its flows that the file configures.
@@ -69,6 +73,18 @@ pub struct Token {
     pub can_create: bool,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
+}
+
+/// Describes the token for the audit log.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, role, scope, can_create, .. } = self;
+        write!(f, "token {name} of role {}", role.as_str())?;
+        if *scope != Scope::default() {
+            write!(f, " for {scope}")?;
+        }
+        f.write_str(if *can_create { ", which creates environments," } else { "" })
+    }
 }
 
 /// A flow.

@@ -260,6 +260,7 @@ const KINDS: [RowKind; 13] = [
             ("x.can_create", Boolean),
             ("x.expires_at", Integer),
             ("x.created_at", Integer),
+            ("x.created_by", Text),
         ],
     },
     RowKind {

@@ -184,8 +184,12 @@ async fn service_metrics_match_the_document() {
     let data = json!({"attestation_name": "sbom", "type_name": "sbom", "attestation_data": {}});
     let request = service.request(Method::POST, ADMIN, "/attestations/acme/cart/trail/t/system");
     Response::from_request(request.multipart(service::form(&data))).await.expect(201);
-    service.reload(&bootstrap(2, "")).await;
+    let issuer = "    issuers: [{name: ci, issuer: 'https://127.0.0.1:1', audience: supercargo, \
+                  rules: [{claims: {sub: a}, role: read}]}]\n";
+    service.reload(&bootstrap(2, issuer)).await;
     service.reload("generation: none").await;
+    let has_issuer = async || service.metrics().await.contains("supercargo_issuer_down{");
+    eventually("the issuer is requested", has_issuer).await;
     let page = page(&["The service", "Both"]);
     let served = served(&service.metrics().await);
     assert_same(&page, &served);

@@ -71,6 +71,8 @@ fn service(request: &Request) -> Reply {
         ["policies", _, "check"] => ok(json!({
             "before": "COMPLIANT", "after": "COMPLIANT", "artifacts_total": 0, "changed_total": 0, "artifacts": [],
         })),
+        ["tokens", _] if request.method == "GET" => ok(json!([{"name": "ci"}])),
+        ["tokens", ..] => ok(json!({"name": "ci"})),
         ["log", ..] => ok(log()),
         ["repos", ..] => {
             let mut both = live(DIGEST);

@@ -106,7 +106,9 @@ async fn templates_and_policies_are_accepted_by_the_service() {
 #[test]
 fn commands_in_yaml_are_valid() {
     fn commands(value: &Value) -> Vec<Vec<String>> {
-        let own = match (value["run"].as_str(), value["image"].as_str(), value["args"].as_array()) {
+        let script = value["script"].as_array().and_then(|lines| lines.first());
+        let script = value["run"].as_str().or(value["command"].as_str()).or(script.and_then(Value::as_str));
+        let own = match (script, value["image"].as_str(), value["args"].as_array()) {
             (Some(script), ..) => commands::program_commands(script),
             (None, Some(image), Some(args)) if image.contains("/supercargo:") => {
                 let args = args.iter().map(|arg| arg.as_str().unwrap().to_owned());

@@ -1,4 +1,4 @@
-//! Changes of the wall clock at run time. Durations use the monotonic clock, and records stay ordered. The service in
+//! Changes of the wall clock at runtime. Durations use the monotonic clock, and records stay ordered. The service in
 //! the test has an adjustable clock; libfaketime changes the clock of processes.
 
 use std::path::{Path, PathBuf};

@@ -90,6 +90,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     routes.sort();
     insta::assert_snapshot!(routes.join("\n"), @r"
     DELETE /api/v2/environments/{org}/{env_name}/policies: admin
+    DELETE /api/v2/tokens/{org}/{token_name}: admin
     GET /api/v2/actions/{org}/{action_number}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}: approve, read, admin
     GET /api/v2/approvals/{org}/{flow_name}/{approval_number}: approve, read, admin
@@ -132,6 +133,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}/statement: approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}/{snapshot}: report, approve, read, admin
     GET /api/v2/snapshots/{org}/{env_name}: approve, read, admin
+    GET /api/v2/tokens/{org}: admin
     GET /api/v2/trails/{org}/{flow_name}/{trail_name}: approve, read, admin
     GET /api/v2/trails/{org}: approve, read, admin
     PATCH /api/v2/tags/{org}/env/{env_name}: admin
@@ -148,6 +150,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system: attest, admin
     POST /api/v2/environments/{org}/{env_name}/policies: admin
     POST /api/v2/policies/{org}/check: approve, read, admin
+    POST /api/v2/tokens/{org}: admin
     PUT /api/v2/allowlists/{org}/{env_name}: admin
     PUT /api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw: approve, admin
     PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin

@@ -132,6 +132,8 @@ async fn assert_rejected(database: &Database, file: &str, texts: &[&str]) {
 }
 
 async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Database) {
+    const ISSUER: &str = "issuer: 'https://h', audience: a";
+    const RULE: &str = "{claims: {sub: x}, role: read}";
     let list = |key: &str, item: &str| {
         format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
     };
@@ -144,6 +146,14 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
                 "name: x, approvals: [{{artifact: {artifact}, base: {artifact}, name: n, {state}{more}}}]"
             ),
         )
+    };
+    // Keys of `change` replace the valid ones.
+    let issuer = |change: &str, rule: &str| {
+        let valid = ["name: i", "issuer: 'https://h'", "audience: a"].into_iter();
+        let key = |text: &str| text.split(':').next().map(str::to_owned);
+        let kept: Vec<_> = valid.filter(|text| key(text) != key(change)).chain([change]).collect();
+        let rules = if rule.is_empty() { String::new() } else { format!("{{role: read, {rule}}}") };
+        list("issuers", &format!("rules: [{rules}], {}", kept.join(", ").trim_end_matches(", ")))
     };
     let environment = |more: &str| list("environments", &format!("name: prod, {more}"));
     let action = |more: &str| list("actions", &format!("name: a, environments: [prod], {more}"));
@@ -162,6 +172,21 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
             &["environments[0].policy", "requires an attestation twice"],
         ),
         (environment("policy: {attestations: [{flow: a, name: c, min_tests: -1}]}"), &["line 5", "min_tests"]),
+        (issuer("name: a/b", "claims: {sub: x}"), &["issuers[0].name", "at most 64 letters"]),
+        (issuer("issuer: 'https://h/?a'", "claims: {sub: x}"), &["issuers[0].issuer", "without query"]),
+        (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an https URL"]),
+        (issuer("audience: ''", "claims: {sub: x}"), &["issuers[0].audience", "1 to 255 bytes"]),
+        (issuer("jwks: {file: none.json}", "claims: {sub: x}"), &["issuers[0].jwks.file", "none.json"]),
+        (issuer("jwks: {file: bootstrap.yaml}", "claims: {sub: x}"), &["issuers[0].jwks.file", "JSON Web Key Set"]),
+        (issuer("", ""), &["issuers[0].rules", "at least one rule"]),
+        (issuer("", "claims: {}"), &["issuers[0].rules[0].claims", "at least one claim"]),
+        (issuer("", "claims: {sub: [x]}"), &["line 5", "claims.sub"]),
+        (issuer("", "claims: {sub: x}, create: true"), &["issuers[0].rules[0]", "only a token of role report"]),
+        (issuer("", "claims: {sub: x}, flows: [cart]"), &["issuers[0].rules[0]", "must not list flows"]),
+        (
+            list("issuers", &format!("{ISSUER}, name: a, rules: [{RULE}]}}\n      - {{{ISSUER}, name: b, rules: [{RULE}]")),
+            &["issuers[1].issuer", "same issuer, audience and keys as a"],
+        ),
         (environment("minArtifacts: 0"), &["environments[0].minArtifacts: got 0, expected a number from 1"]),
         (environment("minArtifacts: few"), &["line 5", "minArtifacts"]),
         (
@@ -344,7 +369,9 @@ fn unknown_name_is_warned_about_and_changes_are_audited() {
       - {{name: cart, approvals: [{{number: 1, artifact: {0}, base: {0}, name: n, state: PENDING, environment: prdo}}]}}
     actions:
       - {{number: 1, name: a, environments: [prod, pord], triggers: [ON_COMPLIANT_ENV],
-         targets: [{{name: t, type: SLACK, url: {{file: url}}}}]}}",
+         targets: [{{name: t, type: SLACK, url: {{file: url}}}}]}}
+    issuers: [{{name: ci, issuer: 'https://127.0.0.1:9', audience: a,
+               rules: [{{claims: {{sub: x}}, role: report, environments: [prud]}}]}}]",
         super::digest('a')
     );
     let file =
@@ -354,17 +381,19 @@ fn unknown_name_is_warned_about_and_changes_are_audited() {
     let service = Process::run(command(&folder, "sqlite:x.db"), folder);
     let warnings: Vec<_> =
         service.startup_log.lines().filter(|line| line.contains("bootstrap file: ")).collect();
-    assert_eq!(warnings.len(), 4, "{}", service.startup_log);
+    assert_eq!(warnings.len(), 5, "{}", service.startup_log);
     for text in [
         "flow \"crat\"",
         "approval 1 of flow cart names environment \"prdo\"",
         "\"pord\"",
+        "issuer ci of acme names environment \"prud\"",
         "token reporter of acme names environment \"porto\", which is neither declared nor reported",
     ] {
         assert!(service.startup_log.contains(text), "{text}: {}", service.startup_log);
     }
     for text in [
         "audit: bootstrap file, generation 1, acme: the organization was added",
+        "the issuer ci of https://127.0.0.1:9 for audience a (role report for prud if sub=x) was added",
         "the token expired of role admin was added until 2020-01-01T00:00:00Z",
         "the action 1, a, sends ON_COMPLIANT_ENV of prod, pord to t at https://hooks.example.com",
     ] {

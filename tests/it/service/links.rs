@@ -84,11 +84,12 @@ fn requests<'a>() -> BTreeMap<&'a str, Vec<String>> {
             "/api/v2/attestations/{org}/{flow_name}",
             vec!["/attestations/acme/cart".to_owned(), "/attestations/acme/web".to_owned()],
         ),
-        // The audit log, access reviews, the log and the latest approved commit have no links.
+        // The audit log, access reviews, the log, tokens and the latest approved commit have no links.
         ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         ("/api/v2/audit/{org}", Vec::new()),
         ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
         ("/api/v2/log/{org}", Vec::new()),
+        ("/api/v2/tokens/{org}", Vec::new()),
         ("/api/v2/user/default-org", Vec::new()),
         // The test of the operation checks its link.
         ("/api/v2/environments/{org}/{env_name}", Vec::new()),

@@ -24,6 +24,7 @@ mod database;
 mod durability;
 mod fair_share;
 mod hostile_input;
+mod identity;
 mod links;
 mod live_artifacts;
 pub(crate) mod log;
@@ -49,6 +50,7 @@ mod slow_clients;
 mod statement;
 mod test_service;
 mod tls;
+mod tokens;
 mod trails_and_attestations;
 mod unusual_pods;
 

@@ -70,6 +70,7 @@ fn recorded(file: &str) -> String {
 
 /// A service on a copy of the recorded database, with the recorded bootstrap file.
 async fn start_on_recording(database: Database, clock: Clock) -> TestService {
+    let database = database.without_schema();
     for migration in migrations().iter().take(RECORDED_MIGRATIONS) {
         database.execute(&std::fs::read_to_string(migration).unwrap()).await;
     }

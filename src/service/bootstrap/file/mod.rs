@@ -5,6 +5,7 @@
 
 mod action;
 mod approval;
+mod issuer;
 mod policy;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::domain::model::{
 
 pub(super) use action::{Action, Reference, Smtp, Target};
 pub(super) use approval::Approval;
+pub(super) use issuer::{Issuer, Rule};
 pub(super) use policy::Policy;
 
 /// Organizations, tokens, flows and environments of `supercargo serve`.
@@ -63,6 +65,9 @@ pub(super) struct Organization {
     /// Tokens of the organization.
     #[serde(default)]
     pub(super) tokens: Vec<Token>,
+    /// Issuers whose tokens the organization accepts, in place of static tokens.
+    #[serde(default)]
+    pub(super) issuers: Vec<Issuer>,
     /// Flows with settings or approvals.
     #[serde(default)]
     pub(super) flows: Vec<Flow>,

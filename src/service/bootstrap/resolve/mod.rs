@@ -5,6 +5,7 @@
 
 mod actions;
 mod approvals;
+mod issuers;
 mod policies;
 mod secret;
 mod value;
@@ -18,10 +19,10 @@ use secrecy::{ExposeSecret, SecretString};
 use self::value::{InvalidValue, escaped, unique};
 use super::file::{self, File};
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::evidence::access::Scope;
 use crate::domain::evidence::ownership::Ownership;
 use crate::domain::evidence::policy::InlinePolicy;
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, InvalidTemplate, ShortText};
+use crate::domain::model::{Fingerprint, FlowName, InvalidTemplate, ShortText};
 use crate::domain::yaml;
 use crate::process::files::read_up_to;
 use crate::service::notify::AddressBook;
@@ -159,6 +160,7 @@ fn resolve(
         let ownership = Ownership { repositories: flow.repositories, images: flow.images };
         flows.push(Flow { name: flow.name, ownership, tags: flow.tags, template: flow.template, approvals });
     }
+    let issuers = issuers::resolve(organization.issuers, &format!("{place}.issuers"), path)?;
     let policies = policies::resolve(organization.policies, &format!("{place}.policies"), path)?;
     let mut environments = Vec::new();
     for (n, environment) in organization.environments.into_iter().enumerate() {
@@ -174,6 +176,7 @@ fn resolve(
             audit: organization.audit_retention.map(|span| span.0),
         },
         tokens,
+        issuers,
         policies,
         flows,
         environments,
@@ -248,19 +251,18 @@ fn check_policy(policy: &InlinePolicy) -> Result<(), String> {
 }
 
 fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {
-    if token.create && token.role != Role::Report {
-        return Err("only a token of role report takes create: true".into());
-    }
-    if token.name.is_empty() || token.name.len() > 255 || token.name.chars().any(char::is_control) {
+    let file::Token { name, role, environments, flows, create, expires, .. } = token;
+    if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
         return Err("name: expected 1 to 255 bytes without control characters".into());
     }
+    let scope = Scope::new(*role, environments.clone(), flows.clone(), *create);
     Ok(Token {
-        name: token.name.clone(),
+        name: name.clone(),
         sha256: hash(token, path)?,
-        role: token.role,
-        scope: scope(token)?,
-        can_create: token.create,
-        expires_at: token.expires,
+        role: *role,
+        scope: scope.map_err(|error| error.to_string())?,
+        can_create: *create,
+        expires_at: *expires,
     })
 }
 
@@ -278,32 +280,6 @@ fn check(flow: &file::Flow) -> Result<(), InvalidValue> {
         InvalidTemplate::Duplicate(_) => ("template.artifacts".into(), error.to_string()),
         _ => ("template".into(), error.to_string()),
     })
-}
-
-/// The scope of a token, with valid names.
-fn scope(token: &file::Token) -> Result<Scope, String> {
-    let file::Token { role, environments, flows, .. } = token;
-    let (lists_environments, lists_flows) = match role {
-        Role::Report => (true, false),
-        Role::Attest => (false, true),
-        Role::Approve => (true, true),
-        Role::Read | Role::Admin => (false, false),
-    };
-    let lists = [("environments", environments, lists_environments), ("flows", flows, lists_flows)];
-    let role = role.as_str();
-    if let Some((kind, ..)) = lists.iter().find(|(_, names, is_needed)| *is_needed && names.is_empty()) {
-        return Err(format!("a token of role {role} needs {kind}: [NAME], or [\"*\"]"));
-    }
-    if let Some((kind, ..)) = lists.iter().find(|(_, names, is_needed)| !is_needed && !names.is_empty()) {
-        return Err(format!("a token of role {role} must not list {kind}"));
-    }
-    for name in environments.iter().filter(|name| *name != Scope::ALL) {
-        name.parse::<EnvironmentName>().map_err(|error| error.to_string())?;
-    }
-    for name in flows.iter().filter(|name| *name != Scope::ALL) {
-        name.parse::<FlowName>().map_err(|error| error.to_string())?;
-    }
-    Ok(Scope { environments: environments.clone(), flows: flows.clone() })
 }
 
 /// The hash of a token, from the hash, file or variable that the bootstrap file names.

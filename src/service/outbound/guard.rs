@@ -1,7 +1,7 @@
-//! The SSRF guard: notifications reach internal networks only if `--allow-internal` names them.
+//! The SSRF guard: notifications and requests to issuers reach internal networks only if `--allow-internal` names them.
 //!
-//! The author of an action chooses its address. The guard checks the resolved address right before each connection, so
-//! DNS rebinding has no effect.
+//! The author of the bootstrap file chooses their addresses. The guard checks the resolved address right before each
+//! connection, so DNS rebinding has no effect.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// A rejected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Rejected {
+pub(in crate::service) enum Rejected {
     /// An internal address that is not allowed.
     #[error("address {0} is internal: allow it with --allow-internal")]
     Internal(IpAddr),
@@ -25,7 +25,7 @@ pub(super) enum Rejected {
 
 /// The transport of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(in crate::service) enum Transport {
     /// TLS.
     Encrypted,
     /// Without encryption: to allowed addresses only.
@@ -39,7 +39,7 @@ type Lookup = dyn Fn(String) -> Found + Send + Sync;
 
 /// Decides which addresses a connection may use.
 #[derive(Clone)]
-pub(super) struct Guard {
+pub(in crate::service) struct Guard {
     allowed: Arc<[IpNet]>,
     transport: Transport,
     lookup: Arc<Lookup>,
@@ -53,7 +53,7 @@ impl fmt::Debug for Guard {
 
 impl Guard {
     /// Rejects internal addresses outside `allowed`.
-    pub(super) fn new(allowed: &[IpNet], transport: Transport) -> Self {
+    pub(in crate::service) fn new(allowed: &[IpNet], transport: Transport) -> Self {
         let lookup = |name: String| -> Found {
             Box::pin(async move {
                 let found = tokio::net::lookup_host((name, 0)).await?;
@@ -64,7 +64,7 @@ impl Guard {
     }
 
     /// Checks an address.
-    pub(super) fn check(&self, address: IpAddr) -> Result<(), Rejected> {
+    pub(in crate::service) fn check(&self, address: IpAddr) -> Result<(), Rejected> {
         let address = address.to_canonical();
         match (self.allowed.iter().any(|network| network.contains(&address)), self.transport) {
             (false, _) if is_internal(address) => Err(Rejected::Internal(address)),
@@ -74,7 +74,7 @@ impl Guard {
     }
 
     /// The permitted addresses of a name or of a literal address.
-    pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+    pub(in crate::service) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse() {
             Ok(literal) => vec![literal],

@@ -1,0 +1,144 @@
+//! `supercargo token`: creates, lists and revokes tokens of the service.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::exit::Failure;
+use super::output::Output;
+use super::read::Format::{Ago, Text};
+use super::read::{Column, Common, client, fields};
+use super::service::Service;
+use super::values::time;
+use crate::api::{self, Client, Resource};
+use crate::domain::evidence::access::Role;
+use crate::domain::model::{Timestamp, TokenName};
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(super) struct Token {
+    #[command(subcommand)]
+    command: TokenCommand,
+    #[command(flatten)]
+    service: Service,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    /// Create a token, and print it once
+    Create(Create),
+    /// List the tokens, without their secrets; those of the bootstrap file have no creator
+    List(List),
+    /// Revoke a token that was created with `token create`
+    Revoke(Revoke),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CREATE_EXAMPLE)]
+struct Create {
+    /// Name of the token, shown as the author of its reports, attestations and approvals
+    name: TokenName,
+    /// Permissions: report, attest, approve, read or admin
+    #[arg(long)]
+    role: Role,
+    /// Environment of a token with the role report or approve; repeatable, '*' for all
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    environment: Vec<String>,
+    /// Flow of a token with the role attest or approve; repeatable, '*' for all
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    flow: Vec<String>,
+    /// Let reports create the environments, for the role report
+    #[arg(long = "create-environments")]
+    creates: bool,
+    /// Expiry: a UTC date or a time (RFC 3339); default: never
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    expires: Option<Timestamp>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLE)]
+struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = REVOKE_EXAMPLE)]
+struct Revoke {
+    /// Name of the token
+    token: TokenName,
+}
+
+const CREATE_EXAMPLE: &str = "\
+Example:
+  Create a token for the agent of a cluster, with a token of role admin:
+    supercargo token create cluster-us --role report --environment prod-us --expires 2027-12-31";
+
+const LIST_EXAMPLE: &str = "\
+Example:
+  List the tokens and when they were last used, with a token of role admin:
+    supercargo token list";
+
+const REVOKE_EXAMPLE: &str = "\
+Example:
+  Revoke a token, with another one of role admin:
+    supercargo token revoke cluster-us";
+
+const CREATED: [Column; 6] = [
+    ("token, shown once", "/token", Text),
+    ("name", "/name", Text),
+    ("role", "/role", Text),
+    ("environments", "/environments", Text),
+    ("flows", "/flows", Text),
+    ("expires", "/expires_at", Ago),
+];
+
+const LISTED: [Column; 8] = [
+    ("NAME", "/name", Text),
+    ("ROLE", "/role", Text),
+    ("ENVIRONMENTS", "/environments", Text),
+    ("FLOWS", "/flows", Text),
+    ("CREATED", "/created_at", Ago),
+    ("CREATED BY", "/created_by", Text),
+    ("EXPIRES", "/expires_at", Ago),
+    ("LAST USED", "/last_used_at", Ago),
+];
+
+impl Token {
+    pub(super) async fn run(&self) -> Result<(), Failure> {
+        let service = &self.service;
+        match &self.command {
+            TokenCommand::Create(create) => create.run(&client(service)?).await,
+            TokenCommand::Revoke(Revoke { token }) => {
+                let client = client(service)?;
+                let revoked = client.revoke_token(token).await;
+                revoked.map_err(|error| failure(&client, error, token))?;
+                tracing::info!("revoked the token {token}");
+                Ok(())
+            }
+            TokenCommand::List(List { common }) => {
+                common.list_all(service, Resource::Organization, "token", (&["tokens"], &[]), &LISTED).await
+            }
+        }
+    }
+}
+
+impl Create {
+    /// Not retried: if a response is lost, its token is too.
+    async fn run(&self, client: &Client) -> Result<(), Failure> {
+        let Self { name, role, environment, flow, creates, expires, output } = self;
+        let token = json!({
+            "name": name, "role": role, "environments": environment, "flows": flow, "create": creates,
+            "expires_at": expires,
+        });
+        let created = client.create_token(&token).await.map_err(|error| failure(client, error, name))?;
+        let created = created.into();
+        output.print(&created, || fields(&CREATED, &created))
+    }
+}
+
+fn failure(client: &Client, error: api::Error, token: &TokenName) -> Failure {
+    let hint = client.hint(&error, Resource::Named("token", token.as_str()));
+    Failure::from(error).with_hint(hint)
+}

@@ -1,0 +1,77 @@
+//! A set of public keys (JSON Web Key Set), parsed for verification.
+//!
+//! Called by the bootstrap file and after each request to an issuer. Pure.
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde::Deserialize;
+
+/// The public keys of an issuer.
+#[derive(Debug, Default)]
+pub(in crate::service) struct KeySet(Vec<Key>);
+
+#[derive(Debug)]
+struct Key {
+    id: Option<String>,
+    algorithms: Vec<Algorithm>,
+    decoding: DecodingKey,
+}
+
+/// A document without usable keys.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::service) enum KeySetError {
+    #[error("expected a JSON Web Key Set: an object with \"keys\"")]
+    Malformed(#[source] serde_json::Error),
+    #[error("it has no key for RS256, PS256, ES256 or EdDSA signatures")]
+    NoKey,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    /// Keys that the service does not use may have any form.
+    keys: Vec<serde_json::Value>,
+}
+
+impl KeySet {
+    /// Parses a JSON Web Key Set (RFC 7517, section 5). Ignores keys for other purposes and of other types.
+    pub(in crate::service) fn parse(json: &[u8]) -> Result<Self, KeySetError> {
+        let document: Document = serde_json::from_slice(json).map_err(KeySetError::Malformed)?;
+        let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::parse).collect();
+        if keys.is_empty() { Err(KeySetError::NoKey) } else { Ok(Self(keys)) }
+    }
+
+    /// The keys that may have signed a token. Without a key ID, the set must have a single key for the algorithm.
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
+        let fits =
+            |key: &&Key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
+        let found: Vec<_> = self.0.iter().filter(fits).map(|key| &key.decoding).collect();
+        if id.is_none() && found.len() > 1 { Vec::new() } else { found }
+    }
+}
+
+impl Key {
+    fn parse(json: serde_json::Value) -> Option<Self> {
+        let jwk: Jwk = serde_json::from_value(json).ok()?;
+        let common = &jwk.common;
+        let signs = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature));
+        let verifies = common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
+        let fitting: &[Algorithm] = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => &[Algorithm::RS256, Algorithm::PS256],
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                &[Algorithm::ES256]
+            }
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                &[Algorithm::EdDSA]
+            }
+            _ => &[],
+        };
+        let fits = |algorithm: &Algorithm| {
+            common.key_algorithm.is_none_or(|own| own == KeyAlgorithm::from(*algorithm))
+        };
+        let algorithms: Vec<_> = fitting.iter().copied().filter(fits).collect();
+        if algorithms.is_empty() || !signs || !verifies {
+            return None;
+        }
+        Some(Self { id: common.key_id.clone(), algorithms, decoding: DecodingKey::from_jwk(&jwk).ok()? })
+    }
+}

@@ -1,0 +1,72 @@
+//! The task that refreshes the keys of issuers, the only code that requests them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::discovery::{self, DiscoveryError};
+use super::remote_keys::RemoteKeys;
+use crate::domain::escape::Escaped;
+use crate::process::error_causes::describe;
+use crate::service::app::App;
+use crate::service::outbound::GuardedClient;
+
+/// Interval of the search for keys to refresh, besides those that requests want.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Timeout of both requests to an issuer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Refreshes keys until `shutdown`. Issuers do not wait for each other.
+pub(in crate::service) async fn run(app: App, shutdown: CancellationToken) {
+    let mut interval = interval(CHECK_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut refreshing = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = interval.tick() => {}
+            () = app.identities.remote.wake.notified() => {}
+            Some(ended) = refreshing.join_next() => match ended {
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                _ => continue,
+            },
+        }
+        if let Err(error) = app.identities.load(&app.site.store).await {
+            // Known issuers stay in use.
+            tracing::warn!("failed to read issuers from the database: {}", describe(&error));
+        }
+        for keys in app.identities.remote.all() {
+            if keys.start_if_due(app.site.now()) {
+                refreshing.spawn(refresh(app.clone(), keys));
+            }
+        }
+    }
+}
+
+/// Requests the keys of an issuer, with the certificate authorities of the current bootstrap file.
+async fn refresh(app: App, keys: Arc<RemoteKeys>) {
+    let requested = match GuardedClient::new(&app.allowed_internal, &app.addresses.current().authorities) {
+        Ok(client) => timeout(TIMEOUT, discovery::keys(&client, &keys.url))
+            .await
+            .unwrap_or(Err(DiscoveryError::TimedOut(TIMEOUT))),
+        Err(error) => Err(DiscoveryError::Client(error)),
+    };
+    let (url, organization) = (Escaped(&keys.url), &keys.organization);
+    match requested {
+        Ok((set, max_age)) => {
+            if keys.succeeded(set, max_age, app.site.now()) {
+                tracing::info!("refreshed the keys of issuer \"{url}\" of {organization} again");
+            }
+        }
+        Err(error) => {
+            let cause = describe(&error);
+            if keys.failed(&cause) {
+                tracing::warn!("failed to refresh the keys of issuer \"{url}\" of {organization}: {cause}");
+            }
+        }
+    }
+}

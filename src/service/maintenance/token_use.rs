@@ -1,0 +1,55 @@
+//! Records when tokens were last used, at most once per token and hour.
+//!
+//! Requests add the tokens whose last use is due to be recorded to `App::used_tokens`, and do not wait: a heartbeat must
+//! stay one statement. Every replica runs this task.
+
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::process::error_causes;
+use crate::service::app::App;
+use crate::service::limits::TOKEN_USE_INTERVAL;
+use crate::store;
+
+/// Records uses until `shutdown`. A use that cannot be recorded is recorded at the next one.
+pub(crate) async fn run(app: App, shutdown: CancellationToken) {
+    let mut interval = tokio::time::interval(app.limits.token_use_interval);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::new(TOKEN_USE_INTERVAL);
+    loop {
+        let is_last = tokio::select! {
+            () = shutdown.cancelled() => true,
+            _ = interval.tick() => false,
+        };
+        match record(&app).await {
+            Ok(()) => {
+                failures.recovered(Instant::now());
+            }
+            Err(error) => {
+                let cause = error_causes::describe(&error);
+                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+                    tracing::warn!("failed to record the last use of tokens: {cause}");
+                }
+            }
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+async fn record(app: &App) -> Result<(), store::Error> {
+    let used = std::mem::take(&mut *app.used_tokens.lock().unwrap_or_else(PoisonError::into_inner));
+    let now = app.site.now();
+    for token in used {
+        // One transaction for each: it must not wait for the row of one token while it locks that of another.
+        let mut transaction = app.site.store.write().await?;
+        transaction.record_token_use(token, now, now.earlier(TOKEN_USE_INTERVAL)).await?;
+        transaction.commit().await?;
+    }
+    Ok(())
+}

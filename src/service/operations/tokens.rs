@@ -1,0 +1,196 @@
+//! Create, list and revoke tokens at runtime: extensions of the interface.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::model::{Fingerprint, Timestamp, TokenName};
+use crate::service::access::{Administer, Admitted, ReadAudit};
+use crate::service::app::App;
+use crate::service::creation::declared;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::Evaluating;
+use crate::service::http::json;
+use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::limits::MAX_TOKENS;
+use crate::service::random::random;
+use crate::service::site::Site;
+use crate::store;
+use crate::store::bootstrap::until;
+
+/// The start of each token, by which secret scanners find it.
+const PREFIX: &str = "supercargo_";
+
+/// A token to be created. Unknown fields are rejected: a misspelled expiry must not be ignored.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToken {
+    name: TokenName,
+    role: Role,
+    /// Environments of the role `report` or `approve`; `*` for all.
+    #[serde(default)]
+    environments: Vec<String>,
+    /// Flows of the role `attest` or `approve`; `*` for all.
+    #[serde(default)]
+    flows: Vec<String>,
+    /// Whether its reports create environments, for the role `report`.
+    #[serde(default)]
+    create: bool,
+    /// A time in the future; never if absent.
+    expires_at: Option<Timestamp>,
+}
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct TokenSummary {
+    name: String,
+    role: Role,
+    environments: Vec<String>,
+    flows: Vec<String>,
+    /// Whether its reports create environments.
+    create: bool,
+    /// `null` for never.
+    expires_at: Option<Timestamp>,
+    created_at: Timestamp,
+    /// The name of the token that created it; `null` if the bootstrap file declares it.
+    created_by: Option<String>,
+    /// Up to an hour late; `null` for never.
+    last_used_at: Option<Timestamp>,
+}
+
+/// A created token.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct CreatedToken {
+    /// The token. No other response has it.
+    token: String,
+    #[serde(flatten)]
+    summary: TokenSummary,
+}
+
+/// Create a token. Not in the interface.
+#[utoipa::path(
+    post,
+    path = "/tokens/{org}",
+    tag = "tokens",
+    request_body(content = NewToken, content_type = "application/json"),
+    responses(
+        (status = 201, description = "Created", body = CreatedToken),
+    ),
+)]
+pub(crate) async fn create_token(
+    State(app): State<App>,
+    Admitted { organization, caller, .. }: Admitted<Administer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, axum::Json<CreatedToken>), Problem> {
+    let (new, _share): (NewToken, _) =
+        json::receive(&app, &organization, "the token", &headers, body).await?;
+    let NewToken { name, role, environments, flows, create, expires_at } = new;
+    let scope = Scope::new(role, environments, flows, create);
+    let scope = scope.map_err(|error| Problem::invalid(error.to_string()))?;
+    let now = app.site.now();
+    if expires_at.is_some_and(|expiry| expiry <= now) {
+        return Err(Problem::field("expires_at", "expected a time in the future"));
+    }
+    let random = random::<20>().map_err(|error| {
+        tracing::error!("failed to get random bytes: {error}");
+        Problem::defect()
+    })?;
+    let secret = format!("{PREFIX}{random}");
+    let sha256 = Fingerprint::from_content(secret.as_bytes());
+    let name = name.as_str().to_owned();
+    let token = store::bootstrap::Token { name, sha256, role, scope, can_create: create, expires_at };
+
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    let open = evaluating.transaction.tokens(&organization).await?;
+    match open.iter().find(|open| open.name == token.name) {
+        Some(open) if open.created_by.is_none() => return Err(declared("token", &token.name)),
+        Some(_) => {
+            return Err(Problem::field("name", "a token has this name: revoke it, or choose another name"));
+        }
+        None => {}
+    }
+    if open.iter().filter(|open| open.created_by.is_some()).count() >= MAX_TOKENS {
+        return Err(Problem::invalid(format!(
+            "this organization has reached its limit of {MAX_TOKENS} tokens that were created at runtime: revoke one"
+        )));
+    }
+    evaluating.transaction.create_token(&organization, &token, &caller.name, now).await?;
+    let change = format!("created the {token} {}", until(expires_at));
+    evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
+    evaluating.commit().await?;
+    app.limiter.admitted(sha256);
+    let Scope { environments, flows } = token.scope;
+    let summary = TokenSummary {
+        name: token.name,
+        role,
+        environments,
+        flows,
+        create,
+        expires_at,
+        created_at: now,
+        created_by: Some(caller.name),
+        last_used_at: None,
+    };
+    Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, summary })))
+}
+
+/// List the open tokens by name, also those of the bootstrap file and expired ones. Not in the interface.
+#[utoipa::path(
+    get,
+    path = "/tokens/{org}",
+    tag = "tokens",
+    responses((status = 200, description = "The tokens", body = Vec<TokenSummary>)),
+)]
+pub(crate) async fn list_tokens(
+    State(site): State<Site>,
+    Admitted { organization, .. }: Admitted<ReadAudit>,
+) -> Result<axum::Json<Vec<TokenSummary>>, Problem> {
+    let tokens = site.store.read().await?.tokens(&organization).await?;
+    let summary = |token: store::access::Token| TokenSummary {
+        name: token.name,
+        role: token.role,
+        environments: token.scope.environments,
+        flows: token.scope.flows,
+        create: token.can_create,
+        expires_at: token.expires_at,
+        created_at: token.created_at,
+        created_by: token.created_by,
+        last_used_at: token.last_used_at,
+    };
+    Ok(axum::Json(tokens.into_iter().map(summary).collect()))
+}
+
+/// Revoke a token that was created at runtime. Not in the interface.
+#[utoipa::path(
+    delete,
+    path = "/tokens/{org}/{token_name}",
+    tag = "tokens",
+    params(
+        ("token_name" = inline(TokenName), Path, description = "Token"),
+    ),
+    responses(
+        (status = 200, description = "Revoked", body = String, content_type = "application/json"),
+        (status = 404, description = "No such token", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn revoke_token(
+    State(app): State<App>,
+    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, String>,
+) -> Result<axum::Json<&'static str>, Problem> {
+    let name: TokenName = Problem::parse("token_name", &name)?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    let now = app.site.now();
+    let open = evaluating.transaction.tokens(&organization).await?;
+    match open.into_iter().find(|open| open.name == name.as_str()) {
+        None => return Err(Problem::not_found(format!("token \"{name}\" not found"))),
+        Some(open) if open.created_by.is_none() => return Err(declared("token", name)),
+        Some(open) => evaluating.transaction.revoke_token(open.sha256, now).await?,
+    }
+    let change = format!("revoked the token {name}");
+    evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
+    evaluating.commit().await?;
+    Ok(axum::Json("Token revoked"))
+}

@@ -1,0 +1,94 @@
+//! Inserts and closes tokens, which are stored as hashes, and records their last use.
+
+use sqlx::types::Uuid;
+
+use super::bootstrap::Token;
+use super::columns::permission_columns;
+use super::transaction::{execute, fetch_optional_scalar};
+use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
+use crate::domain::model::{Fingerprint, Timestamp};
+
+impl Transaction {
+    /// Creates a token at runtime, by the token of this name.
+    pub async fn create_token(
+        &mut self,
+        organization: &str,
+        token: &Token,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let id = self.insert_token(organization, token, Some(by), now).await?;
+        self.log().row(Kind::Token, id);
+        Ok(())
+    }
+
+    /// Revokes a token.
+    pub async fn revoke_token(&mut self, token: Fingerprint, now: Timestamp) -> Result<(), Error> {
+        if let Some(id) = self.close_token(token, now).await? {
+            self.log().row(Kind::TokenEnd, id);
+        }
+        Ok(())
+    }
+
+    /// Records that a token was used, unless a use since `before` is recorded.
+    pub async fn record_token_use(
+        &mut self,
+        token: Fingerprint,
+        now: Timestamp,
+        before: Timestamp,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "
+            UPDATE tokens SET last_used_at = $1
+            WHERE sha256 = $2 AND closed_at IS NULL AND (last_used_at IS NULL OR last_used_at <= $3)";
+        execute!(self, UPDATE, now, token, before);
+        Ok(())
+    }
+
+    /// Inserts a token, and returns its identifier. The caller adds it to the log.
+    pub(super) async fn insert_token(
+        &mut self,
+        organization: &str,
+        token: &Token,
+        created_by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Uuid, Error> {
+        const INSERT: &str = "
+            INSERT INTO tokens
+                (id, organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let (id, (role, scope, approves)) = (Uuid::now_v7(), permission_columns(token.role, &token.scope)?);
+        let Token { name, sha256, can_create, expires_at, .. } = token;
+        execute!(
+            self,
+            INSERT,
+            id,
+            organization,
+            name,
+            sha256,
+            role,
+            &scope,
+            &approves,
+            can_create,
+            expires_at,
+            now,
+            created_by
+        );
+        Ok(id)
+    }
+
+    /// Closes an open token, and returns its identifier. Ends its sessions, so that they stay ended if the token is added
+    /// again. The caller adds it to the log.
+    pub(super) async fn close_token(
+        &mut self,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<Option<Uuid>, Error> {
+        const CLOSE: &str =
+            "UPDATE tokens SET closed_at = $1 WHERE sha256 = $2 AND closed_at IS NULL RETURNING id";
+        const END_SESSIONS: &str = "DELETE FROM sessions WHERE token = $1";
+        let id: Option<Uuid> = fetch_optional_scalar!(self, CLOSE, now, token);
+        execute!(self, END_SESSIONS, token);
+        Ok(id)
+    }
+}
