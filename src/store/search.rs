@@ -17,9 +17,9 @@ use crate::store::from_row::all_from_rows;
 /// Maximum number of results per kind.
 const MAX_RESULTS: usize = 50;
 
-/// Maximum number of latest trails, and of last ended images and pods, that are scanned. Environments share the
-/// latter equally, with at least 10 each.
-pub const MAX_SCANNED: i64 = 20_000;
+/// Maximum number of latest trails, and of last ended images and pods, that are scanned. Environments share the pods
+/// equally, with at least 10 each.
+pub const MAX_SCANNED: i64 = 5_000;
 
 /// An artifact.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -82,28 +82,35 @@ macro_rules! contains_text {
     };
 }
 
-/// The environments of an organization, each with the earliest end among its `$limit` last ended rows of a table.
-/// `MATERIALIZED` keeps PostgreSQL from evaluating it once per row.
-macro_rules! environments_since {
-    ($name:literal, $table:literal, $condition:literal, $limit:literal) => {
+/// The environments of an organization, each with its `$limit` last ended pods. SQLite has no `LATERAL`, and evaluates the
+/// subquery once per environment, because an index range starts there. PostgreSQL would read the whole table instead.
+macro_rules! last_ended_pods {
+    (sqlite, $condition:literal, $limit:literal) => {
         concat!(
-            $name,
-            " AS MATERIALIZED (
-               SELECT e.id, e.name,
-                      COALESCE((SELECT q.ended_at FROM ",
-            $table,
-            "           q WHERE q.environment = e.id AND ",
+            "environments e CROSS JOIN pod_runs p
+             WHERE e.organization = $1 AND p.environment = e.id AND ",
             $condition,
-            "           AND q.ended_at IS NOT NULL ORDER BY q.ended_at DESC LIMIT 1 OFFSET ",
+            "  AND p.ended_at >= COALESCE((SELECT p.ended_at FROM pod_runs p WHERE p.environment = e.id AND ",
+            $condition,
+            "                              AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT 1 OFFSET ",
             $limit,
-            "           - 1), 0) AS since
-               FROM environments e WHERE e.organization = $1)"
+            "                              - 1), 0)"
+        )
+    };
+    (postgres, $condition:literal, $limit:literal) => {
+        concat!(
+            "environments e CROSS JOIN LATERAL (
+               SELECT * FROM pod_runs p WHERE p.environment = e.id AND ",
+            $condition,
+            "  AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT ",
+            $limit,
+            ") p WHERE e.organization = $1"
         )
     };
 }
 
 impl Transaction {
-    /// An environment's share of [`MAX_SCANNED`].
+    /// An environment's share of the scanned pods.
     async fn scanned_per_environment(&mut self, organization: &str) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
         let environments: i64 = fetch_scalar!(self, COUNT, organization);
@@ -139,26 +146,24 @@ impl Transaction {
         text: &SearchText,
     ) -> Result<AtMost<Artifact>, Error> {
         const SELECT: &str = concat!(
-            "WITH ",
-            environments_since!("latest", "artifact_runs", "TRUE", "$5"),
-            " SELECT f.fingerprint, f.name FROM (
-               SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
-               WHERE e.organization = $1 AND r.environment = e.id AND r.ended_at IS NULL AND ",
-            contains_text!("substr(r.name, 1, 255)"),
-            "  UNION SELECT r.fingerprint, substr(r.name, 1, 255) FROM latest e CROSS JOIN artifact_runs r
-               WHERE r.environment = e.id AND r.ended_at >= e.since AND ",
-            contains_text!("substr(r.name, 1, 255)"),
-            "  UNION SELECT fingerprint, name FROM (
+            "SELECT fingerprint, name FROM (
+               SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
+               WHERE organization = $1 AND ended_at IS NULL
+               UNION ALL SELECT fingerprint, name FROM (
                  SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
-                 WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $6
-                 ORDER BY ended_at DESC LIMIT $5) n) AS f
-             ORDER BY f.name, f.fingerprint LIMIT $4"
+                 WHERE organization = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT $5) l) r
+             WHERE ",
+            contains_text!("name"),
+            " UNION SELECT fingerprint, name FROM (
+               SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
+               WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $6
+               ORDER BY ended_at DESC LIMIT $5) n
+             ORDER BY name, fingerprint LIMIT $4"
         );
-        let share = self.scanned_per_environment(organization).await?;
         let rows = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(&text.pattern);
             let select = select.bind(&text.lowercase_pattern);
-            let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
+            let select = select.bind(one_more_than(MAX_RESULTS)).bind(MAX_SCANNED).bind(&text.text);
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
@@ -181,31 +186,35 @@ impl Transaction {
             };
         }
         macro_rules! pods_of {
-            ($environments:literal, $condition:expr) => {
+            ($pods:expr) => {
                 concat!(
                     "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM ",
-                    $environments,
-                    " e CROSS JOIN pod_runs p WHERE p.environment = e.id AND ",
-                    $condition
+                    $pods
+                )
+            };
+        }
+        macro_rules! ended {
+            ($database:ident) => {
+                select!(
+                    pods_of!(last_ended_pods!($database, "TRUE", "$5")),
+                    " AND p.pod <> $6 AND ",
+                    contains_text!("p.pod"),
+                    " UNION ALL ",
+                    pods_of!(last_ended_pods!($database, "p.pod = $6", "$4"))
                 )
             };
         }
         const RUNNING: &str = select!(
-            pods_of!("environments", "e.organization = $1 AND p.ended_at IS NULL AND "),
+            pods_of!(
+                "environments e CROSS JOIN pod_runs p
+                 WHERE e.organization = $1 AND p.environment = e.id AND p.ended_at IS NULL AND "
+            ),
             contains_text!("p.pod")
         );
-        const ENDED: &str = concat!(
-            "WITH ",
-            environments_since!("latest", "pod_runs", "TRUE", "$5"),
-            ", ",
-            environments_since!("named", "pod_runs", "q.pod = $6", "$4"),
-            select!(
-                pods_of!("latest", "p.ended_at >= e.since AND "),
-                contains_text!("p.pod"),
-                " UNION ",
-                pods_of!("named", "p.ended_at >= e.since AND p.pod = $6")
-            )
-        );
+        let ended = match self {
+            Self::Sqlite(_) => ended!(sqlite),
+            Self::Postgres(_) => ended!(postgres),
+        };
         let mut pods: Vec<Pod> = fetch_all!(
             self,
             RUNNING,
@@ -217,7 +226,7 @@ impl Transaction {
         if pods.len() <= MAX_RESULTS {
             let share = self.scanned_per_environment(organization).await?;
             pods.append(&mut on!(self, |connection| {
-                let select = sqlx::query(ENDED).bind(organization).bind(&text.pattern);
+                let select = sqlx::query(ended).bind(organization).bind(&text.pattern);
                 let select = select.bind(&text.lowercase_pattern);
                 let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
                 select.fetch_all(connection).await.and_then(all_from_rows)?

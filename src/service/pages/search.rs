@@ -38,8 +38,8 @@ pub(super) async fn page(
         h1 { "Search" @if !query.is_empty() { ": " (text(&query)) } }
         p {
             "Digests and commits match by their first " (MIN_DIGITS) " digits or more; images, pods, flows and trails by any "
-            "part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, and the latest " (MAX_SCANNED) " ended images "
-            "and pods, which the environments share equally. Older entries match by their full names."
+            "part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, ended images and ended pods; the "
+            "environments share the pods equally. Older entries match by their full names."
         }
         (results)
     };

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use super::browser::Browser;
+use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod, report};
 use crate::fake::{Reply, Server};
@@ -181,6 +181,30 @@ async fn organization_blocked_on_locks_does_not_block_others() {
     assert_eq!(other.get("/ui/stranger/actions").await.status, 200);
     lock.rollback().await.unwrap();
     waiting.join_all().await;
+}
+
+/// One thread for computations, which is busy, and one database connection.
+#[test]
+fn page_groups_artifacts_on_a_blocking_thread_without_a_connection() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).max_blocking_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = Options { database_url: Some("sqlite::memory:".to_owned()), ..Options::default() };
+        let service = TestService::start_with(Database::sqlite(), options).await;
+        service.report(ADMIN, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+        let cookie = Browser::signed_in(&service, READER).await.cookie.clone().unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || ended.recv());
+        let page = service.http.get(format!("{}/ui/acme/environments/prod", service.base));
+        let page = tokio::spawn(Response::from_request(page.header("Cookie", cookie)));
+        for _ in 0..50 {
+            service.get(STRANGER, "/trails/stranger").await.expect(200);
+        }
+        assert!(!page.is_finished(), "the page must wait for the thread");
+        end.send(()).unwrap();
+        assert_contains(&page.await.unwrap().expect(200).text, &["Running artifacts in prod"]);
+        busy.await.unwrap().unwrap();
+    });
 }
 
 /// Starts to upload a report, without a body.

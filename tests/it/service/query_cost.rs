@@ -223,6 +223,40 @@ async fn queries_do_not_scan_ended_rows() {
     assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");
 }
 
+/// PostgreSQL estimates how many rows end after a time, and may read the whole table instead.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn search_on_postgresql_reads_only_the_latest_rows() {
+    let service = TestService::start(Database::postgres().await).await;
+    service.report(ADMIN, "prod", report(&[pod("cart-1", "shop/cart:1", 'a')])).await.expect(201);
+    let database = service.stop().await;
+    let (n, prod) = (format!("generate_series(1, {}) i", 10 * MAX_SCANNED), "(SELECT id FROM environments)");
+    for insert in [
+        format!(
+            "pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
+             SELECT gen_random_uuid(), {prod}, 'shop', 'often', i, 'x', i, i + 1 FROM {n}"
+        ),
+        format!(
+            "artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name, started_at,
+                            ended_at)
+             SELECT {prod}, sha256(i::text::bytea), -i, -i, 'acme', 'often', i, i + 1 FROM {n}"
+        ),
+    ] {
+        database.execute(&format!("INSERT INTO {insert}")).await;
+    }
+    database.execute("ANALYZE").await;
+    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let mut transaction = store.read().await.unwrap();
+    let absent = SearchText::new("nowhere");
+    assert!(transaction.find_images("acme", &absent).await.unwrap().listed.is_empty());
+    assert!(transaction.find_pods("acme", &absent).await.unwrap().listed.is_empty());
+    let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
+    let read = "SELECT relname::text, COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
+                FROM pg_stat_xact_user_tables WHERE relname IN ('artifact_runs', 'pod_runs')";
+    let read: Vec<(String, i64)> = sqlx::query_as(read).fetch_all(&mut **connection).await.unwrap();
+    assert!(read.len() == 2 && read.iter().all(|(_, rows)| *rows <= MAX_SCANNED + 10), "{read:?}");
+}
+
 #[tokio::test]
 async fn limit_of_new_environments_reads_no_older_ones() {
     let service = TestService::start(Database::sqlite()).await;

@@ -116,7 +116,7 @@ async fn old_entries_are_found_by_their_full_names(database: Database) {
     let attested = json!({"attestation_name": "unit", "junit_results": []});
     service.attest(ADMIN, "first-flow", "first-trail", form(&attested)).await.expect(201);
     service.attest(ADMIN, "other", "last", form(&attested)).await.expect(201);
-    // The name of an image has no maximum length, and two environments share the scanned rows.
+    // The name of an image has no maximum length, and two environments share the scanned pods.
     let long = (0..2_000_u32)
         .fold(String::new(), |long, n| long + &format!("{:08x}", n.wrapping_mul(2_654_435_761)));
     for (name, image, digest) in
@@ -149,7 +149,7 @@ async fn old_entries_are_found_by_their_full_names(database: Database) {
         format!(
             "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
                                         started_at, ended_at)
-             {half} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
+             {all} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
                               started_at, ended_at + 1
              FROM artifact_runs CROSS JOIN n WHERE name = 'shop/first-image:1'"
         ),
